@@ -475,7 +475,7 @@ fn txn_options(env: &Env, options: &Options) -> TxnOptions {
         logger: env.logger.clone(),
         lock_timeout: options.lock_timeout,
         max_snapshot_age: options.max_snapshot_age,
-        helpers: insert_threads(options) - 1,
+        helper_threads: insert_threads(options) - 1,
         ..TxnOptions::default()
     }
 }

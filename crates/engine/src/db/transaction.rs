@@ -19,7 +19,7 @@ use crate::db::{Handle, Row};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::RowId;
 use crate::table::{self, Busy, Projection, Statement, Table, TableIndex, Written};
-use crate::txn::{self, LockMode, RowLock};
+use crate::txn::{self, LockMode, RowLock, RowVersion};
 pub use crate::txn::{CancelHandle, Isolation};
 
 /// Settings of a transaction.
@@ -100,7 +100,7 @@ impl Drop for Freeing<'_> {
 impl Transaction {
     pub(crate) fn begin(handle: &Arc<Handle>, options: TransactionOptions) -> Self {
         let mut txn = handle.engine.txns.begin(options.isolation);
-        txn.let_snapshots_age();
+        txn.let_snapshots_expire();
         if options.lock_timeout.is_some() {
             txn.set_lock_timeout(options.lock_timeout);
         }
@@ -191,7 +191,8 @@ impl Transaction {
     /// Notes that `row` is all that a read has found.
     fn gave_out(&mut self, entry: &Entry, row: Option<Row>) -> Result<Option<Row>> {
         if let Some(row) = &row {
-            self.running()?.only_gave_out((entry.table.def().id, row.id));
+            let version = RowVersion { table: entry.table.def().id, row: row.id };
+            self.running()?.handed_out_only(version);
         }
         Ok(row)
     }
@@ -249,7 +250,8 @@ impl Transaction {
         let row = |row: table::Row| Row { id: row.row_id, values: row.values };
         let rows = rows?.map(|found| found.map(row));
         if let [Some(row), None] = &rows {
-            self.running()?.only_gave_out((entry.table.def().id, row.id));
+            let version = RowVersion { table: entry.table.def().id, row: row.id };
+            self.running()?.handed_out_only(version);
         }
         Ok(rows)
     }
@@ -486,7 +488,7 @@ impl Transaction {
         {
             let what = format!("table {table} was rewritten after this transaction's snapshot");
             let error = Error::Conflict { kind: ConflictKind::Serialization, what };
-            return Err(txn.manager().conflict(error));
+            return Err(txn.manager().count_conflict(error));
         }
         Ok(entry)
     }

@@ -361,7 +361,7 @@ impl Engine {
     pub(crate) fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
         let mut waiting = self.upkeep.outcomes_to_forget.lock();
         if let Some((below, _)) = waiting.filter(|(_, fence)| self.txns.horizon() > *fence) {
-            self.txns.cut_off(below)?;
+            self.txns.forget_outcomes(below)?;
             *waiting = None;
         }
         waiting.get_or_insert((oldest, self.txns.next_xid()));
@@ -377,7 +377,7 @@ impl Engine {
         if vacuumed || read {
             return Ok(());
         }
-        match self.txns.cut_off(below) {
+        match self.txns.forget_outcomes(below) {
             // The space stays taken, that is all.
             Err(Error::DiskFull(_)) => Ok(()),
             cut => cut,

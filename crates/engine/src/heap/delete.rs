@@ -10,7 +10,7 @@ use crate::heap::page_edit;
 use crate::heap::page_set::Maps;
 use crate::heap::visibility::Judge;
 use crate::heap::write::{Target, WriteOutcome, Writer, locks_to_keep, may_end};
-use crate::txn::{RowLock, Transaction};
+use crate::txn::{NewVersionLocks, RowLock, Transaction};
 use crate::wal::RecordKind;
 
 impl Heap {
@@ -42,7 +42,7 @@ impl Heap {
             set.bits(at.block.0)?;
             let mut head = gone.deleted(xid);
             if !locks.is_empty() {
-                txn.keep_locks(&locks, false)?;
+                txn.keep_row_locks(&locks, NewVersionLocks::OldVersionOnly)?;
                 head = head.in_group();
             }
             let mut page = set.store(at.block.0);
@@ -50,7 +50,7 @@ impl Heap {
             page_edit::mark_prunable(&mut page, xid);
             set.unmark(at.block.0, false);
             let lsn = set.commit(RecordKind::HeapDelete, xid)?;
-            txn.unname(gone.group());
+            txn.release_multixact(gone.group());
             self.add_garbage(1);
             self.shared.counters.delete();
             return Ok(WriteOutcome::Done { row_id: at, heap_only: false, lsn });

@@ -15,7 +15,7 @@ use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
 use crate::heap::{Heap, Target};
 use crate::ids::{RowId, Xid};
-use crate::txn::{Snapshot, Transaction, Version};
+use crate::txn::{Snapshot, Transaction, VersionLink};
 
 /// Walks along the updates of a row that one link led astray, after which that is called damage.
 const MAX_SAME: u32 = 10_000;
@@ -52,7 +52,7 @@ pub enum Liveness {
 #[derive(Default)]
 struct LostWalks {
     walks: u32,
-    link: Option<Version>,
+    link: Option<VersionLink>,
     same: u32,
 }
 
@@ -68,7 +68,7 @@ enum LostWay {
 
 impl LostWalks {
     /// Another walk, which `link` led astray.
-    fn again(&mut self, link: Version) -> LostWay {
+    fn again(&mut self, link: VersionLink) -> LostWay {
         self.walks += 1;
         self.same = if self.link.replace(link) == Some(link) { self.same + 1 } else { 1 };
         match (self.same >= MAX_SAME, self.walks >= MAX_WALKS) {
@@ -258,7 +258,7 @@ impl Heap {
     pub fn newest(
         &self,
         start: RowId,
-        ahead: Option<Version>,
+        ahead: Option<VersionLink>,
         owns: &dyn Fn(Xid) -> bool,
     ) -> Result<Option<(Target, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
@@ -295,7 +295,7 @@ impl Heap {
                     Some(LostWay::Overtaken) => {
                         let kind = ConflictKind::Serialization;
                         let what = format!("row {start} changes faster than it can be followed");
-                        return Err(self.txns().conflict(Error::Conflict { kind, what }));
+                        return Err(self.txns().count_conflict(Error::Conflict { kind, what }));
                     }
                 }
                 (at, born_by, unsure) = (start, None, false);

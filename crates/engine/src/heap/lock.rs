@@ -59,18 +59,20 @@ impl Heap {
             let others: Vec<Locker> = lockers.into_iter().filter(|it| it.xid != xid).collect();
             let own = Locker { xid, lock };
             let base = set.page(at.block.0)?.base();
-            let known = txn.group_after(head.xmax, &others, own);
+            let known = txn.reusable_multixact(head.xmax, &others, own);
             let known = known.filter(|known| fits(base, *known));
             let locked = match (group, known) {
                 (Some(group), _) => {
-                    txn.join((head.xmax, group), others, own)?;
+                    txn.create_multixact(group, head.xmax, others, own)?;
                     head.locked_by_group(group)
                 }
                 (None, _) if others.is_empty() => head.locked(xid, lock),
-                (None, Some(known)) if txn.share_again(known) => head.locked_by_group(known),
+                (None, Some(known)) if txn.try_reuse_multixact(known) => {
+                    head.locked_by_group(known)
+                }
                 (None, _) => {
                     drop(set);
-                    group = Some(txn.new_group()?);
+                    group = Some(txn.new_multixact_xid()?);
                     continue;
                 }
             };
@@ -78,7 +80,7 @@ impl Heap {
             page_edit::put_xmax(&mut set.store(at.block.0), offset, &locked);
             set.unmark(at.block.0, true);
             let lsn = set.commit(RecordKind::HeapLock, xid)?;
-            txn.unname(head.group());
+            txn.release_multixact(head.group());
             return Ok(done(at, lsn));
         }
     }

@@ -25,7 +25,7 @@ use crate::heap::visibility::Judge;
 use crate::heap::write::{Target, WriteOutcome, Writer, locks_to_keep, may_end};
 use crate::heap::{Heap, check_row};
 use crate::ids::{RowId, Xid};
-use crate::txn::{Locker, RowLock, Transaction};
+use crate::txn::{Locker, NewVersionLocks, RowLock, Transaction};
 use crate::wal::RecordKind;
 
 /// The old version, as judged under its latch.
@@ -241,7 +241,11 @@ fn replace(
         let txn = change.writer.txn;
         let others = old.locks.iter().any(|lock| !txn.owns(lock.xid));
         let carried = others && !broken("lock-carried");
-        txn.keep_locks(&old.locks, carried)?;
+        let new_version = match carried {
+            true => NewVersionLocks::Carried,
+            false => NewVersionLocks::OldVersionOnly,
+        };
+        txn.keep_row_locks(&old.locks, new_version)?;
         ended = ended.in_group();
         if carried {
             header = header.locked_by_group(xid);
@@ -260,6 +264,6 @@ fn replace(
         set.unmark(new.block.0, false);
     }
     let lsn = set.commit(RecordKind::HeapUpdate, xid)?;
-    change.writer.txn.unname(old.header.group());
+    change.writer.txn.release_multixact(old.header.group());
     Ok(WriteOutcome::Done { row_id: new, heap_only, lsn })
 }

@@ -205,7 +205,7 @@ impl<'t> Judge<'t> {
     /// hold if that is undone.
     pub(super) fn lockers(&mut self, tuple: &TupleHeader) -> Option<Vec<Locker>> {
         if tuple.has(GROUP) {
-            return Some(self.txns.lockers(tuple.xmax));
+            return Some(self.txns.multixact_members(tuple.xmax));
         }
         let over = XMAX_COMMITTED | XMAX_ABORTED;
         if tuple.xmax == Xid::NONE || !tuple.only_locked() || tuple.has(over) {

@@ -242,7 +242,7 @@ impl Table {
             }
             (Some(first), Some(_), Twice::Conflict) => {
                 let error = Error::conflict(&self.def.name, first.row_id);
-                Err(statement.txn().manager().conflict(error))
+                Err(statement.txn().manager().count_conflict(error))
             }
             (first, ..) => Ok(first.map(|row| row.row_id)),
         }

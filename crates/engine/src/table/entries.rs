@@ -60,7 +60,7 @@ impl Table {
             true => share::helpers_for(&self.indexes, &batches, pool.frames()),
             false => 0,
         };
-        let loan = self.txns.helpers().take(most);
+        let loan = self.txns.helper_threads().acquire(most);
         let options = options(statement);
         let shares = Shares::new(&self.indexes, &mut batches);
         if loan.count() == 0 {
@@ -284,7 +284,7 @@ impl Table {
         let (index, table) = (&index.def.name, &self.def.name);
         let what = format!("index {index} of table {table} was built anew meanwhile");
         let error = Error::Conflict { kind: ConflictKind::Serialization, what };
-        Err(statement.txn().manager().conflict(error))
+        Err(statement.txn().manager().count_conflict(error))
     }
 
     fn violation(&self, statement: &mut Statement<'_>, Work { index, entries }: Work<'_>) -> Error {

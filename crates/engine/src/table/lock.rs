@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::ids::RowId;
-use crate::txn::RowLock;
+use crate::txn::{RowLock, RowVersion};
 
 use super::Table;
 use super::delete::WantedAt;
@@ -31,7 +31,7 @@ impl Table {
             let mut asked = None;
             self.write_row(statement, row, prepare, |statement, row, ()| {
                 if asked.replace(row.at) != Some(row.at) {
-                    self.let_writer_go_first(statement, row.at, lock)?;
+                    self.wait_behind_writer(statement, row.at, lock)?;
                 }
                 self.heap.lock(statement.txn(), row, lock)
             })
@@ -41,17 +41,18 @@ impl Table {
 
     /// Before sharing the row at `at`, lets somebody go first who waits for those that share it
     /// already. Who has a lock of it need not, and who would not wait for a lock does not.
-    fn let_writer_go_first(
+    fn wait_behind_writer(
         &self,
         statement: &mut Statement<'_>,
         at: RowId,
         lock: RowLock,
     ) -> Result<()> {
-        let (place, waits) = ((self.def.id, at), statement.busy() == Busy::Wait);
+        let version = RowVersion { table: self.def.id, row: at };
+        let waits = statement.busy() == Busy::Wait;
         let txn = statement.txn();
-        if !waits || !txn.is_contended(place, lock) || self.heap.is_locked_by(txn, at)? {
+        if !waits || !txn.has_priority_writer(version, lock) || self.heap.is_locked_by(txn, at)? {
             return Ok(());
         }
-        txn.let_writer_go_first(place, lock)
+        txn.wait_behind_writer(version, lock)
     }
 }

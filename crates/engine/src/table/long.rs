@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::heap::overflow::{Marks, Overflow, Reader, Stored, Swept, Writer};
 use crate::ids::{RowId, Xid};
 use crate::keycode::Malformed;
-use crate::txn::{Isolation, LockMode, Snapshot, Transaction};
+use crate::txn::{Isolation, LockMode, RowVersion, Snapshot, Transaction};
 
 use super::Table;
 use super::row::{self, Projection, ReadError};
@@ -320,7 +320,7 @@ impl Table {
     ) -> Result<Option<LongReader>> {
         self.streamed(no)?;
         let snapshot = txn.begin_statement()?;
-        let row = txn.named((self.def.id, row));
+        let row = txn.current_row_id(RowVersion { table: self.def.id, row });
         let seen = self.heap.fetch_version(&snapshot, row)?.map(|(_, bytes)| bytes);
         let bytes = match seen {
             Some(bytes) => Some(bytes),

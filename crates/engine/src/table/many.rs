@@ -18,6 +18,7 @@ use crate::datum::Value;
 use crate::error::Result;
 use crate::heap::WriteOutcome;
 use crate::ids::RowId;
+use crate::txn::RowVersion;
 
 use super::Table;
 use super::delete::Wanted;
@@ -115,9 +116,10 @@ impl Table {
                 self.insert_pending(statement, pending)?;
             }
             self.clean_some()?;
+            let named = RowVersion { table: self.def.id, row };
             match written {
                 // The caller is given another row's new id.
-                Written::Done(made) if statement.txn().named((self.def.id, row)) == row => {
+                Written::Done(made) if statement.txn().current_row_id(named) == row => {
                     self.check_name(statement, made)?;
                 }
                 _ => {}

@@ -9,8 +9,10 @@
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ids::{RowId, Xid};
-use crate::txn::{Hold, Place, Reads, Snapshot, Transaction, Waited};
+use crate::ids::RowId;
+use crate::txn::{
+    ReleasableReads, RowVersion, RowWait, RowWaitResult, Snapshot, Transaction, WriteHolds,
+};
 
 /// What to do about a row that a running transaction has changed or locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,7 +43,7 @@ pub struct Statement<'t> {
     /// What was read last, to be written next: a version that the snapshot sees, and its row.
     found: Option<(RowId, Vec<u8>)>,
     /// Writes rely on the snapshot, and on that of the row ids, to the end.
-    holds: Option<(Hold, Option<Hold>)>,
+    holds: Option<WriteHolds>,
 }
 
 impl<'t> Statement<'t> {
@@ -90,21 +92,16 @@ impl<'t> Statement<'t> {
         self.last = self.reads_no_more.then_some(row);
     }
 
-    /// Waits until it is the statement's turn to write the version at `place`: see
-    /// [`Transaction::wait_to_write`].
-    pub(super) fn wait_to_write(
-        &mut self,
-        xid: Xid,
-        (place, ends): (Place, bool),
-    ) -> Result<Waited> {
+    /// Waits until it is the statement's turn to write the row: see [`Transaction::wait_to_write`].
+    pub(super) fn wait_to_write(&mut self, wait: RowWait) -> Result<RowWaitResult> {
         if !self.reads_no_more {
-            return self.txn.wait_to_write(xid, (place, ends), Reads::default());
+            return self.txn.wait_to_write(wait, ReleasableReads::default());
         }
         // They keep the snapshot from becoming too old; one that can is not let go.
-        let holds = self.holds.take().filter(|_| self.snapshot().can_age());
-        let row = self.last.map(|row| (place.0, row));
-        let reads = Reads { snapshot: Some(&mut self.snapshot), row };
-        let waited = self.txn.wait_to_write(xid, (place, ends), reads);
+        let holds = self.holds.take().filter(|_| self.snapshot().may_expire());
+        let named_row = self.last.map(|row| RowVersion { table: wait.version.table, row });
+        let reads = ReleasableReads { snapshot: Some(&mut self.snapshot), named_row };
+        let waited = self.txn.wait_to_write(wait, reads);
         self.holds = holds;
         waited
     }
@@ -170,7 +167,7 @@ impl<'t> Statement<'t> {
         }
         self.failed = Some(error.clone());
         // A panic may have come between a wait for a row and the write of it.
-        self.txn.settle(None);
+        self.txn.finish_row_wait(None);
         self.txn.rollback_statement();
     }
 

@@ -162,7 +162,7 @@ impl Table {
             let seen = self.heap.fetch_version(statement.snapshot(), rival.row)?;
             if seen.is_none_or(|(row, _)| row != rival.row) {
                 let error = Error::conflict(&self.def.name, rival.row);
-                return Err(statement.txn().manager().conflict(error));
+                return Err(statement.txn().manager().count_conflict(error));
             }
         }
         let mut elsewhere = false;

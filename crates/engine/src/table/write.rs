@@ -17,7 +17,7 @@ use rightlink_env::points::broken;
 use crate::error::{Error, Result};
 use crate::heap::{Target, WriteOutcome};
 use crate::ids::{RowId, Xid};
-use crate::txn::{Isolation, LockMode, Start};
+use crate::txn::{AnchoredVersion, Isolation, LockMode, RowVersion, RowWait, WrittenRow};
 
 use super::Table;
 use super::statement::{Busy, Statement};
@@ -65,13 +65,14 @@ impl Table {
         let mut target = Target::from(start);
         let written = self.try_from(statement, (&mut target, bytes), prepare, attempt);
         // Whoever waits for the row behind this statement learns what became of it.
-        let taken = match &written {
-            Ok(Written::Done(made)) => {
-                Some(((self.def.id, target.at), Some(*made).filter(|made| *made != target.at)))
-            }
+        let written_row = match &written {
+            Ok(Written::Done(made)) => Some(WrittenRow {
+                version: RowVersion { table: self.def.id, row: target.at },
+                successor: Some(*made).filter(|made| *made != target.at),
+            }),
             _ => None,
         };
-        statement.txn().settle(taken);
+        statement.txn().finish_row_wait(written_row);
         written
     }
 
@@ -80,8 +81,8 @@ impl Table {
     /// enough to try again.
     pub(super) fn check_name(&self, statement: &mut Statement<'_>, made: RowId) -> Result<()> {
         let txn = statement.txn();
-        match txn.is_taken_name((self.def.id, made)) {
-            true => Err(txn.manager().conflict(Error::conflict(&self.def.name, made))),
+        match txn.names_moved_row(RowVersion { table: self.def.id, row: made }) {
+            true => Err(txn.manager().count_conflict(Error::conflict(&self.def.name, made))),
             false => Ok(()),
         }
     }
@@ -95,7 +96,7 @@ impl Table {
     ) -> Result<Written> {
         let mut start = target.at;
         // What was seen before is let go when it is replaced: the start stays where it is.
-        let mut anchor: Option<Start> = None;
+        let mut anchor: Option<AnchoredVersion> = None;
         loop {
             let Some(prepared) = prepare(statement, target.at, &bytes)? else {
                 return Ok(Written::Skipped);
@@ -112,20 +113,20 @@ impl Table {
                     Busy::Skip => return Ok(Written::Skipped),
                     Busy::Fail => {
                         let error = Error::row_locked(&self.def.name, target.at);
-                        return Err(statement.txn().manager().conflict(error));
+                        return Err(statement.txn().manager().count_conflict(error));
                     }
                 }
-                let place = (self.def.id, target.at);
+                let version = RowVersion { table: self.def.id, row: target.at };
                 if let Some(wants) = locked_against {
-                    statement.txn().contend(place, wants);
+                    statement.txn().claim_row(version, wants);
                 }
                 if statement.only_locks() {
                     statement.txn().wait_for(xid)?;
                     continue;
                 }
-                let ends = matches!(outcome, WriteOutcome::Wait(_));
-                let waited = statement.wait_to_write(xid, (place, ends))?;
-                if let Some(found) = waited.start {
+                let ends_version = matches!(outcome, WriteOutcome::Wait(_));
+                let waited = statement.wait_to_write(RowWait { xid, version, ends_version })?;
+                if let Some(found) = waited.anchor {
                     start = found.at;
                     anchor = Some(found);
                     if target.at == start && !broken("r9-frozen") {
@@ -173,7 +174,7 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
     ) -> Result<Option<(RowId, Vec<u8>)>> {
-        let row = statement.txn().named((self.def.id, row));
+        let row = statement.txn().current_row_id(RowVersion { table: self.def.id, row });
         if let Some(found) = statement.take_found(row) {
             return Ok(Some(found));
         }
@@ -194,7 +195,9 @@ impl Table {
             return Ok(by != xid);
         }
         match txn.isolation() {
-            Isolation::Snapshot => Err(txn.manager().conflict(Error::conflict(&self.def.name, at))),
+            Isolation::Snapshot => {
+                Err(txn.manager().count_conflict(Error::conflict(&self.def.name, at)))
+            }
             Isolation::ReadCommitted => Ok(true),
         }
     }

@@ -1,8 +1,8 @@
 //! Schedules of transactions, explored by a model checker:
 //! `cargo test -p rightlink --features shuttle txn::explore`.
 //!
-//! The ring holds eight xids here, so that outcomes move from it to the late list and on to the
-//! pages while readers look for them. The checker itself reports a waiter that nobody wakes.
+//! Eight xids have recent outcomes here, so that outcomes are spilled to the pages while readers look
+//! for them. The checker itself reports a waiter that is never woken.
 
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
@@ -16,7 +16,7 @@ use crate::txn::*;
 const RUNS: usize = 2000;
 
 fn open() -> Arc<TxnManager> {
-    ModelFile::create().open(TxnOptions { ring: 8, ..TxnOptions::default() })
+    ModelFile::create().open(TxnOptions { recent_xids: 8, ..TxnOptions::default() })
 }
 
 /// Commits `count` statements in transactions of two each; returns the xids, oldest first.
@@ -117,7 +117,7 @@ fn xids(manager: &TxnManager) -> impl Iterator<Item = Xid> {
     (Xid::FIRST.0..manager.next_xid().0).map(Xid)
 }
 
-/// Crossing waits over rows and a table: nobody sleeps for ever, and a victim is told so.
+/// Crossing waits over rows and a table: no wait lasts for ever, and a victim gets the error.
 fn waits_end() {
     let manager = open();
     let rows: Arc<[Mutex<Xid>; 2]> = Arc::new([Mutex::new(Xid::FROZEN), Mutex::new(Xid::FROZEN)]);
@@ -142,9 +142,10 @@ fn waits_end() {
     assert!(manager.running().is_empty());
 }
 
-/// Locks a row as the heap would: by its xid in it, after whoever is in it has ended.
+/// Locks a row as the heap does: puts its xid into it after the holder's transaction has ended.
 fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>, number: usize) -> crate::Result<()> {
-    let (xid, place) = (txn.xid()?, (ObjectId(1), RowId::new(number as u32, 1)));
+    let xid = txn.xid()?;
+    let version = RowVersion { table: ObjectId(1), row: RowId::new(number as u32, 1) };
     let locked = loop {
         let mut holder = row.lock();
         let in_it = *holder;
@@ -153,17 +154,18 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>, number: usize) -> crate::Re
             break Ok(());
         }
         drop(holder);
-        if let Err(error) = txn.wait_to_write(in_it, (place, true), Reads::default()).map(drop) {
+        let wait = RowWait { xid: in_it, version, ends_version: true };
+        if let Err(error) = txn.wait_to_write(wait, ReleasableReads::default()).map(drop) {
             break Err(error);
         }
     };
-    txn.settle(locked.is_ok().then_some((place, None)));
+    txn.finish_row_wait(locked.is_ok().then_some(WrittenRow { version, successor: None }));
     locked
 }
 
-/// Several wait for one row, and some of them do not want it when they see it: each of them ends,
-/// whoever gives up, and of those who want it each gets it.
-fn heirs_end() {
+/// Several transactions wait for one row, and some decline it: all of them end, and all that want it
+/// get it.
+fn row_queues_end() {
     let manager = open();
     let row = Arc::new(Mutex::new(Xid::FROZEN));
     let worker = |wants: bool| {
@@ -171,19 +173,20 @@ fn heirs_end() {
         thread::spawn("worker", move || {
             let mut txn = manager.begin(Isolation::ReadCommitted);
             if wants {
-                lock_row(&mut txn, &row, 0).expect("one row has no ring");
+                lock_row(&mut txn, &row, 0).expect("one row has no cycle");
                 txn.commit(true).expect("the model takes it");
                 return;
             }
             let in_it = *row.lock();
             if manager.status(in_it).expect("the model has it") == Status::InProgress {
                 let mut snapshot = Some(txn.begin_statement().expect("nothing is cancelled"));
-                let reads = Reads { snapshot: Some(&mut snapshot), row: None };
-                let place = (ObjectId(1), RowId::new(0, 1));
-                let waited = txn.wait_to_write(in_it, (place, true), reads).expect("no ring");
+                let reads = ReleasableReads { snapshot: Some(&mut snapshot), named_row: None };
+                let version = RowVersion { table: ObjectId(1), row: RowId::new(0, 1) };
+                let wait = RowWait { xid: in_it, version, ends_version: true };
+                let waited = txn.wait_to_write(wait, reads).expect("no cycle");
                 assert!(snapshot.is_some(), "it can be read by again");
                 drop((waited, snapshot));
-                txn.settle(None);
+                txn.finish_row_wait(None);
             }
         })
     };
@@ -192,14 +195,15 @@ fn heirs_end() {
     assert!(manager.running().is_empty());
 }
 
-/// Two share a row for a moment, again and again, while a third wants it alone: whoever came to
-/// share it after that waited does so after it had the row, and nobody waits for ever.
+/// Two transactions share a row for a moment, again and again, while a third wants it alone: those
+/// that came to share it after the claim get it after the writer, and no wait lasts for ever.
 fn writers_are_not_passed_by() {
-    const PLACE: Place = (ObjectId(1), RowId { block: crate::ids::BlockNo(1), slot: 1 });
+    const ROW: RowVersion =
+        RowVersion { table: ObjectId(1), row: RowId { block: crate::ids::BlockNo(1), slot: 1 } };
     #[derive(Default)]
     struct Row {
         lockers: Vec<Xid>,
-        contended: bool,
+        claimed: bool,
     }
     let manager = open();
     let row = Arc::new(Mutex::new(Row::default()));
@@ -212,12 +216,12 @@ fn writers_are_not_passed_by() {
             for _ in 0..2 {
                 let mut txn = manager.begin(Isolation::ReadCommitted);
                 let xid = txn.xid().expect("the model has room");
-                let contended = row.lock().contended;
-                if txn.is_contended(PLACE, RowLock::Shared) {
-                    txn.let_writer_go_first(PLACE, RowLock::Shared).expect("no ring");
+                let claimed = row.lock().claimed;
+                if txn.has_priority_writer(ROW, RowLock::Shared) {
+                    txn.wait_behind_writer(ROW, RowLock::Shared).expect("no cycle");
                 }
                 let mut row = row.lock();
-                assert!(!contended || !row.contended, "a writer that waited goes first");
+                assert!(!claimed || !row.claimed, "a writer that waited goes first");
                 row.lockers.push(xid);
                 drop(row);
                 txn.commit(true).expect("the model takes it");
@@ -230,17 +234,18 @@ fn writers_are_not_passed_by() {
     loop {
         let mut held = row.lock();
         let Some(by) = held.lockers.iter().copied().find(|xid| runs(&manager, xid)) else {
-            held.contended = false;
+            held.claimed = false;
             break;
         };
-        if !held.contended {
-            txn.contend(PLACE, RowLock::Exclusive);
-            held.contended = true;
+        if !held.claimed {
+            txn.claim_row(ROW, RowLock::Exclusive);
+            held.claimed = true;
         }
         drop(held);
-        let _ = txn.wait_to_write(by, (PLACE, false), Reads::default()).expect("no ring");
+        let wait = RowWait { xid: by, version: ROW, ends_version: false };
+        let _ = txn.wait_to_write(wait, ReleasableReads::default()).expect("no cycle");
     }
-    txn.settle(None);
+    txn.finish_row_wait(None);
     txn.commit(true).expect("the model takes it");
     sharers.into_iter().for_each(|sharer| sharer.join().expect("no panic"));
     assert!(manager.running().is_empty());
@@ -277,9 +282,9 @@ fn waits_end_in_every_schedule() {
 }
 
 #[test]
-fn heirs_end_in_every_schedule() {
-    shuttle::check_random(heirs_end, RUNS);
-    shuttle::check_pct(heirs_end, RUNS, 3);
+fn row_queues_end_in_every_schedule() {
+    shuttle::check_random(row_queues_end, RUNS);
+    shuttle::check_pct(row_queues_end, RUNS, 3);
 }
 
 #[test]
@@ -304,7 +309,7 @@ fn broken_transactions_are_caught() {
         Case { rule: "commit-not-durable", world: commits_are_durable_first, within: 1000 },
         Case { rule: "r1-durable", world: commits_are_durable_first, within: 4000 },
         Case { rule: "lock-fair", world: writers_are_not_passed_by, within: 4000 },
-        Case { rule: "txn-heir", world: heirs_end, within: 4000 },
-        Case { rule: "txn-no-bell", world: heirs_end, within: 100 },
+        Case { rule: "txn-heir", world: row_queues_end, within: 4000 },
+        Case { rule: "txn-no-bell", world: row_queues_end, within: 100 },
     ]);
 }

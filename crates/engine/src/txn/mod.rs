@@ -1,27 +1,25 @@
-//! Transactions: xids, snapshots, commit status, waiting, deadlocks, table locks.
+//! Transactions: xids, snapshots, commit status, row and table locks, deadlocks.
 //!
-//! | folder | holds |
+//! | folder, from the bottom up | holds |
 //! |---|---|
-//! | `xid` | the xids of a transaction |
+//! | `xid` | which transaction owns which xids; registered snapshots and the horizon |
 //! | `status` | the outcome of each xid, in memory and on disk |
-//! | `lock` | the shared state: running transactions, locks, who waits for whom |
-//! | `manager` | begin, xids, commit, outcomes, blocking |
-//! | `snapshot` | what a transaction sees |
-//! | `transaction` | one transaction |
+//! | `lock` | row and table locks, queues, deadlocks: the state that one lock guards |
+//! | `manager` | assigning xids, commit, looking up outcomes, blocking |
+//! | `snapshot` | what a statement sees, and the registration that holds garbage back (R9) |
+//! | `transaction` | one transaction: statements, savepoints, waits, its end |
 //!
 //! Invariants:
-//! - The order of a commit is durable, visible, acknowledged (relaxed: visible, acknowledged,
-//!   durable).
-//! - Outcomes become visible, snapshots are taken and registered, and waiters are queued under one
-//!   lock, `TxnManager::state`; no latch is waited for and no I/O is done while it is held. So a
-//!   page latch may be held by whoever takes it.
-//! - An xid is never handed out twice, not even after a crash: the log record of the ceiling comes
-//!   before the record of anything that names an xid below it.
-//! - An xid that is neither running nor recorded as committed is aborted; nothing is logged for
-//!   aborts.
+//! - A commit is durable, then visible, then acknowledged (relaxed: visible, acknowledged, durable).
+//! - Outcomes become visible, snapshots are registered, and waiters are queued under one lock,
+//!   `TxnManager::state`. No thread waits for a latch or does I/O while it holds that lock, so a
+//!   thread that holds a page latch may take it.
+//! - No xid is assigned twice, not even after a crash: the log record of the ceiling precedes the
+//!   record of anything that names an xid below it.
+//! - An xid that is neither running nor recorded as committed is aborted; aborts are not logged.
 //!
-//! Does not do: row locks as such (an xid in the row is the lock, see `heap`), undo (there is
-//! none), retries.
+//! Does not do: undo (there is none), retries, row locks with one holder (an xid in the row is the
+//! lock, see `heap`). As in PostgreSQL, but a snapshot is a commit number, not a list of xids.
 
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
@@ -40,17 +38,22 @@ mod model;
 #[cfg(not(feature = "shuttle"))]
 mod tests;
 
-pub use lock::multixact::{Locker, RowLock};
-pub use lock::row_wait_queue::{Place, Version};
+pub use lock::multixact::NewVersionLocks;
+pub use lock::row_lock::{Locker, RowLock, RowVersion, VersionLink};
+pub use lock::row_wait_queue::{RowWait, WrittenRow};
+pub use lock::state::Isolation;
 pub use lock::table_lock::LockMode;
 pub use manager::dead_hints::DeadHints;
-pub use manager::outcome::{CSN_OLD, Status};
-pub use manager::{
-    LiveSnapshot, LockState, LockTarget, RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor,
+pub use manager::monitor::{
+    LiveSnapshot, LockState, LockTarget, RunningTxn, TxnCounters, WaitsFor,
 };
-pub use snapshot::{Hold, Snapshot, SnapshotSet};
+pub use manager::{TxnManager, TxnOptions};
+pub use snapshot::Snapshot;
+pub use snapshot::set::SnapshotSet;
 pub use status::file::{STATUS_FILE, outcomes_stamp};
 pub use status::segment::{
     FIRST_SEGMENT, MAX_XID, SEGMENT_PAGES, SEGMENT_XIDS, is_segment, segments_of,
 };
-pub use transaction::{CancelHandle, Isolation, Reads, Savepoint, Start, Transaction, Waited};
+pub use status::{CSN_OLD, Status};
+pub use transaction::wait::{AnchoredVersion, ReleasableReads, RowWaitResult};
+pub use transaction::{CancelHandle, Savepoint, Transaction, WriteHolds};

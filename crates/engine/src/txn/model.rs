@@ -14,8 +14,10 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::txn::manager::{TxnManager, TxnOptions};
-use crate::txn::status::file::{CHILD, Entries, MAX_PAGES, Meta, NOT_COMMITTED, StatusFile};
-use crate::txn::status::segment::{PER_PAGE, by_page, page_of};
+use crate::txn::status::file::{
+    CHILD, MAX_PAGES, NOT_COMMITTED, StatusEntries, StatusFile, StatusMeta,
+};
+use crate::txn::status::segment::{PER_PAGE, page_of, split_by_page};
 use crate::wal::RecordKind;
 
 /// What a page holds: entries, or in page `u64::MAX` the meta data.
@@ -89,7 +91,7 @@ impl ModelFile {
     pub(super) fn create() -> ModelFile {
         let file = ModelFile::default();
         let first = Xid::FIRST.0;
-        file.set_meta(Meta { limit: first, oldest: first }).unwrap();
+        file.set_meta(StatusMeta { limit: first, oldest: first }).unwrap();
         file.flush(Lsn(u64::MAX)).unwrap();
         file
     }
@@ -169,13 +171,13 @@ impl ModelFile {
 }
 
 impl StatusFile for ModelFile {
-    fn meta(&self) -> Result<Meta> {
+    fn meta(&self) -> Result<StatusMeta> {
         let inner = self.0.lock();
         let page = inner.memory.get(&META).expect("the file was created");
-        Ok(Meta { limit: page.words[0], oldest: page.words[1] })
+        Ok(StatusMeta { limit: page.words[0], oldest: page.words[1] })
     }
 
-    fn set_meta(&self, meta: Meta) -> Result<Lsn> {
+    fn set_meta(&self, meta: StatusMeta) -> Result<Lsn> {
         let store = |at: usize, value| Store { page: META, at: at..at + 1, value };
         Ok(self.0.lock().append(vec![store(0, meta.limit), store(1, meta.oldest)]))
     }
@@ -202,14 +204,14 @@ impl StatusFile for ModelFile {
         if self.0.lock().unreadable { None } else { self.read(xid).ok() }
     }
 
-    fn write(&self, _kind: RecordKind, _xid: Xid, entries: &[Entries]) -> Result<Lsn> {
+    fn write(&self, _kind: RecordKind, _xid: Xid, entries: &[StatusEntries]) -> Result<Lsn> {
         let mut inner = self.0.lock();
         if inner.write_fails {
             return Err(Error::DiskFull("the model".to_string()));
         }
         let mut stores: Vec<Store> = Vec::new();
-        for (range, value) in entries {
-            stores.extend(by_page(range.clone()).map(|part| {
+        for StatusEntries { xids, value } in entries {
+            stores.extend(split_by_page(xids.clone()).map(|part| {
                 let at = (part.start % PER_PAGE) as usize;
                 let len = (part.end - part.start) as usize;
                 Store { page: page_of(part.start), at: at..at + len, value: *value }

@@ -1,4 +1,4 @@
-//! Tests of the room through its public names, over the crashing model of the status file.
+//! Tests of the module through its public names, over a status file in memory that can crash.
 
 mod crash;
 mod pooled;
@@ -11,12 +11,12 @@ use crate::ids::{Lsn, ObjectId, Xid};
 use crate::txn::model::ModelFile;
 use crate::txn::*;
 
-const SMALL_RING: usize = 2048;
+const FEW_RECENT: usize = 2048;
 const TABLE: ObjectId = ObjectId(7);
 const OTHER: ObjectId = ObjectId(8);
 
 fn small() -> TxnOptions {
-    TxnOptions { ring: SMALL_RING, ..TxnOptions::default() }
+    TxnOptions { recent_xids: FEW_RECENT, ..TxnOptions::default() }
 }
 
 fn open() -> (ModelFile, Arc<TxnManager>) {
@@ -304,16 +304,16 @@ fn horizon_and_visibility_match_a_model() {
     }
 }
 
-/// Numbers leave the ring while a snapshot still compares them, and so does a long transaction.
+/// Commit numbers are spilled while a snapshot still compares them, and so is a long transaction.
 #[test]
-fn an_old_snapshot_outlives_the_ring() {
+fn an_old_snapshot_outlives_the_recent_outcomes() {
     let (file, manager) = open();
     let mut long = begin(&manager);
     let slow = long.xid().unwrap();
     let before = commit_one(&manager, false);
     let snapshot = begin(&manager).begin_statement().unwrap();
     let after = commit_one(&manager, false);
-    burn(&manager, manager.next_xid().0 + 3 * SMALL_RING as u64);
+    burn(&manager, manager.next_xid().0 + 3 * FEW_RECENT as u64);
     assert_eq!(manager.status(slow).unwrap(), Status::InProgress);
     assert!(sees(&snapshot, before) && !sees(&snapshot, after) && !sees(&snapshot, slow));
     long.commit(false).unwrap();

@@ -125,7 +125,7 @@ fn sharing() {
     for thread in sharers.into_iter().chain([deleter]) {
         thread.join().expect("no panic");
     }
-    assert_eq!(world.txns.groups(), 0);
+    assert_eq!(world.txns.multixact_count(), 0);
     world.assert_sound();
 }
 

@@ -41,7 +41,7 @@ fn writer_waits_for_all_who_share(rule: Option<&'static str>) -> bool {
         sharer.commit(false).expect("committed");
     }
     assert!(is_free(&fixture, root), "nobody is left");
-    assert_eq!(fixture.txns.groups(), 0);
+    assert_eq!(fixture.txns.multixact_count(), 0);
     fixture.update(root, b"two", true);
     fixture.assert_sound();
     drop(broken);
@@ -117,7 +117,7 @@ fn a_savepoint_takes_its_own_locks_with_it_and_no_others() {
         assert_eq!(fixture.fetch(kept), Some(b"kept".to_vec()));
         fixture.assert_sound();
         txn.commit(false).expect("committed");
-        assert!(is_free(&fixture, kept) && fixture.txns.groups() == 0, "case {what}");
+        assert!(is_free(&fixture, kept) && fixture.txns.multixact_count() == 0, "case {what}");
     }
 }
 
@@ -157,7 +157,7 @@ fn keys_are_held_through_changes(rule: Option<&'static str>) -> bool {
         held &= !is_free(&fixture, at);
         txn.commit(false).expect("committed");
     }
-    assert!(is_free(&fixture, at) && fixture.txns.groups() == 0);
+    assert!(is_free(&fixture, at) && fixture.txns.multixact_count() == 0);
     fixture.delete(at);
     fixture.assert_sound();
     drop(broken);
@@ -183,9 +183,9 @@ fn a_failed_statement_leaves_earlier_locks() {
     txn.begin_statement().expect("a statement");
     done(fixture.heap.update(&mut txn, root, b"three", true).expect("updated"));
     txn.begin_statement().expect("a statement");
-    assert_eq!(fixture.txns.groups(), 1, "that of the statement that failed");
+    assert_eq!(fixture.txns.multixact_count(), 1, "that of the statement that failed");
     txn.commit(false).expect("committed");
-    assert_eq!((fixture.txns.groups(), fixture.fetch(root)), (0, Some(b"three".to_vec())));
+    assert_eq!((fixture.txns.multixact_count(), fixture.fetch(root)), (0, Some(b"three".to_vec())));
     fixture.assert_sound();
 }
 
@@ -200,7 +200,7 @@ fn rows_that_the_same_transactions_share_are_one_group() {
             done(fixture.heap.lock(txn, *row, RowLock::Shared).expect("locked"));
         }
     }
-    assert_eq!(fixture.txns.groups(), 1);
+    assert_eq!(fixture.txns.multixact_count(), 1);
     drop(one);
     assert!(rows.iter().all(|row| !is_free(&fixture, *row)));
     // The group's number may be below the horizon long before those in it have ended.
@@ -245,7 +245,7 @@ fn a_group_has_the_locks_of_the_row_that_names_it() {
     check();
     one.commit(false).expect("committed");
     assert!(rows.iter().all(|(at, _)| is_free(&fixture, *at)));
-    assert_eq!(fixture.txns.groups(), 0);
+    assert_eq!(fixture.txns.multixact_count(), 0);
     fixture.assert_sound();
 }
 
@@ -270,7 +270,8 @@ fn who_shares_rows_for_long_leaves_no_groups_behind() {
             Some(savepoint) => short.rollback_to(savepoint).expect("rolled back"),
             None => drop(share(&fixture, &mut short, rows[3])),
         }
-        let (groups, listed) = (fixture.txns.groups(), fixture.txns.listed_groups());
+        let (groups, listed) =
+            (fixture.txns.multixact_count(), fixture.txns.most_multixacts_listed());
         assert!(groups <= 2 * rows.len() && listed <= groups, "{groups}, {listed} listed");
         match turn % 2 {
             0 => short.rollback(),
@@ -280,7 +281,7 @@ fn who_shares_rows_for_long_leaves_no_groups_behind() {
     }
     long.commit(false).expect("committed");
     assert!(rows.iter().all(|at| is_free(&fixture, *at)));
-    assert_eq!(fixture.txns.groups(), 0);
+    assert_eq!(fixture.txns.multixact_count(), 0);
     fixture.assert_sound();
 }
 
@@ -317,12 +318,12 @@ fn who_shares_keys_for_long_leaves_no_groups_behind() {
         fixture.vacuum_all();
         assert!(!is_free(&fixture, at), "turn {turn}, vacuumed");
     }
-    let groups = fixture.txns.groups();
+    let groups = fixture.txns.multixact_count();
     // One for each statement that was undone, as the row may be what it was before that.
     assert!(groups <= 2 * 160 + 2, "{groups} groups");
     long.commit(false).expect("committed");
     assert!(is_free(&fixture, at));
-    assert_eq!(fixture.txns.groups(), 0);
+    assert_eq!(fixture.txns.multixact_count(), 0);
     fixture.assert_sound();
 }
 
@@ -376,10 +377,10 @@ fn rows_are_locked_as_a_list_of_locks_says() {
                     }
                 }
             }
-            assert!(fixture.txns.groups() < 100, "seed {seed}");
+            assert!(fixture.txns.multixact_count() < 100, "seed {seed}");
         }
         drop(txns);
-        assert_eq!(fixture.txns.groups(), 0);
+        assert_eq!(fixture.txns.multixact_count(), 0);
         fixture.assert_sound();
     }
 }

@@ -192,7 +192,7 @@ fn aging_snapshots() {
     let at = world.run(|statement| world.table.insert(statement, row(1, 0))).expect("inserted");
     let reader = start(&world, |world| {
         let mut txn = world.begin(Isolation::Snapshot);
-        txn.let_snapshots_age();
+        txn.let_snapshots_expire();
         // It may be too old before it is given out.
         let Ok(snapshot) = txn.begin_statement() else { return };
         let mut first = None;
@@ -211,7 +211,7 @@ fn aging_snapshots() {
     let changer = start(&world, move |world| {
         for tag in 1..3 {
             let mut txn = world.begin(Isolation::Snapshot);
-            txn.let_snapshots_age();
+            txn.let_snapshots_expire();
             let mut statement = Statement::begin(&mut txn).expect("begins");
             let snapshot = Arc::clone(statement.snapshot());
             let hold = statement.txn().hold(&snapshot).expect("it is new");
@@ -362,7 +362,7 @@ fn several_keys() {
 /// the index that the helpers fill: who is refused leaves nothing, and every row is in both.
 fn helped_inserts() {
     let world = Arc::new(Store::with_txns(two_columns(), (64, 1), |_| TxnOptions {
-        helpers: 1,
+        helper_threads: 1,
         ..TxnOptions::default()
     }));
     let inserter = |from: i64| {

@@ -5,7 +5,7 @@ use rightlink_env::thread;
 use super::*;
 use crate::error::Error;
 use crate::table::{Busy, Written};
-use crate::txn::{RowLock, WaitsFor};
+use crate::txn::{RowLock, RowVersion, WaitsFor};
 
 fn rename(to: &'static str) -> impl FnMut(&[Value]) -> Result<Option<Vec<Value>>> {
     move |old| {
@@ -266,7 +266,7 @@ fn a_writer_that_waits_stops_new_sharers() {
     let Written::Done(new) = writer.join().unwrap() else { panic!("it was there") };
     // It shares what the writer made of the row.
     assert_eq!(late.join().unwrap(), Written::Done(new));
-    assert_eq!(store.txns.groups(), 0);
+    assert_eq!(store.txns.multixact_count(), 0);
 }
 
 /// A newcomer lets a writer go first who waits for somebody who then waits for the newcomer: that
@@ -337,7 +337,7 @@ fn hand_on(reads_no_more: bool) {
                 let at = table.get(&snapshot, &table.indexes()[0], &id, all).unwrap().unwrap();
                 drop(snapshot);
                 if reads_no_more {
-                    txn.only_gave_out((table.def().id, at.row_id));
+                    txn.handed_out_only(RowVersion { table: table.def().id, row: at.row_id });
                 }
                 if round % 7 == who {
                     txn.set_lock_timeout(Some(std::time::Duration::ZERO));

@@ -1,232 +1,252 @@
-//! Who goes on when several wait to write one row.
+//! Queues of transactions that want to write the same row.
 //!
-//! All of them could wake, look at the row, and all but one wait again. With many writers of one
-//! row that is most of what the machine does. So those who wait for the same statement at the same
-//! version of a row stand in a queue, and when the statement is over only the first of them is
-//! woken, the heir. When the heir has the row, the queue waits for its statement, without anybody
-//! in it having woken; when it turns out not to want the row, or its transaction ends, the next in
-//! the queue is the heir.
+//! If the end of a statement woke all of them, each would look at the row, and all but one would
+//! wait again. So they queue, and only the first is woken: the row is granted to it. When the
+//! grantee writes the row, the whole queue waits for its statement without waking; when it declines
+//! or ends, the row is granted to the next. A hand-over changes what the queue waits for, not its
+//! members, so its cost does not depend on their number. The queue carries the newest version, so
+//! a grantee need not walk the chain of versions that were made while it waited.
 //!
-//! A hand-over costs the same however many stand in the queue: it changes what the queue waits for,
-//! not what its members do. With the queue goes the version that the last one made, so that an heir
-//! need not look for the newest one along all the versions that were made while it waited.
+//! Each member has an edge to the queue's blocker in the graph of waits. An edge to a grantee comes
+//! about only while the grantee runs, so it closes no cycle. If one closes when the grantee is about
+//! to wait, its queue is disbanded first: each member may find the row free without a cycle.
 //!
-//! Whoever stands in a queue has an edge to what is in front of it in the graph of waits. One to
-//! an heir comes about only while the heir runs, so it closes no ring; if one closes when the heir
-//! is about to wait, its queue is dissolved first, as each of those in it may have the row in the
-//! way without a ring.
-//!
-//! Invariants: only those under read committed queue, as the others have a conflict as soon as the
-//! row was changed; a queue is never empty, and what is in front of it names it; an heir that is
-//! woken settles what its queue waits for before its statement ends; a transaction leads one queue
-//! at most.
-//! Does not do: keeping late comers from overtaking an heir.
+//! Invariants: only transactions under read committed queue, because the others get a conflict as
+//! soon as the row has changed. A queue is never empty, and its blocker names it. A grantee writes
+//! or declines the row before its statement ends. A transaction has at most one granted queue.
+//! Does not do: keep late arrivals from overtaking a grantee.
 
 use std::collections::VecDeque;
 
 use rightlink_env::points::broken;
 
-use crate::ids::{ObjectId, RowId, Xid};
-use crate::txn::Isolation;
-use crate::txn::lock::state::{State, TxnId, Wait};
+use crate::ids::{RowId, Xid};
+use crate::txn::lock::row_lock::{RowVersion, VersionLink};
+use crate::txn::lock::state::{Isolation, SharedState, WaitTarget};
+use crate::txn::xid::TxnId;
+use crate::txn::xid::horizon::SnapshotPoint;
 
-/// A version of a row that a write wants to end: table and row id.
-pub type Place = (ObjectId, RowId);
+/// A wait for the statement that wrote or locked a row, in order to write the row.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWait {
+    /// The xid of that statement.
+    pub xid: Xid,
+    /// The version that the waiter wants to write.
+    pub version: RowVersion,
+    /// The statement has replaced or deleted that version, whose creator has committed.
+    pub ends_version: bool,
+}
 
-/// A version of a row: where it is, and who made it.
-pub type Version = (RowId, Xid);
+/// What a statement made of the row that it waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct WrittenRow {
+    /// The version that it replaced or deleted.
+    pub version: RowVersion,
+    /// Where the new version lies; `None` if the row was deleted.
+    pub successor: Option<RowId>,
+}
 
 /// Number of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(in crate::txn) struct QueueId(u64);
+pub(in crate::txn) struct RowQueueId(u64);
 
-/// From where the newest version of a row can be found, whatever becomes of it: the version at
-/// `start` is seen by a snapshot that is registered for that (R9).
+/// A starting point from which the newest version of a row can be found, whatever becomes of that:
+/// a registered snapshot sees the version at `start`, so that version stays (R9).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::txn) struct Anchor {
-    pub(in crate::txn) csn: u64,
-    pub(in crate::txn) xmin: u64,
+    pub(in crate::txn) point: SnapshotPoint,
     pub(in crate::txn) xmax: u64,
     pub(in crate::txn) start: RowId,
 }
 
-/// Those who want to write one row.
-pub(in crate::txn) struct Queue {
-    /// The version that its front is about to end, or has ended.
-    place: Place,
-    front: Front,
+/// Does a waiter get an [`Anchor`] when its wait ends, however that ends?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum Anchored {
+    Yes,
+    No,
+}
+
+/// Transactions that want to write one row.
+pub(in crate::txn) struct RowWaitQueue {
+    /// The version that the blocker may write, or has written.
+    version: RowVersion,
+    blocker: Blocker,
     /// In the order of arrival.
     members: VecDeque<TxnId>,
-    /// What the last one of the queue made of the row.
-    newest: Option<Version>,
-    /// Where its members begin to look for the row. None if it is not certain that everybody sees
-    /// what is at `place`; they keep their own snapshots then.
+    /// The version that the last blocker made.
+    newest: Option<VersionLink>,
+    /// Where the members begin to look for the row. `None` if it is not certain that a snapshot of
+    /// now sees `version`; the members keep their own snapshots then.
     anchor: Option<Anchor>,
 }
 
 /// What a queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::txn) enum Front {
-    /// The end of the statement, which belongs to the transaction.
-    Statement(Xid, TxnId),
-    /// Whether the transaction, which was woken, takes the row.
-    Heir(TxnId),
+pub(in crate::txn) enum Blocker {
+    /// The end of the statement `xid` of the transaction `owner`, which has the row.
+    Statement { xid: Xid, owner: TxnId },
+    /// The transaction that the row was granted to writes it, or declines.
+    Grantee(TxnId),
 }
 
-/// Who waits for an xid of a transaction.
+/// A transaction or a queue that waits for an xid.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::txn) struct Waiter {
     pub(in crate::txn) xid: Xid,
-    who: Who,
+    party: WaitingParty,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Who {
-    One(TxnId),
-    Queue(QueueId),
+enum WaitingParty {
+    Txn(TxnId),
+    Queue(RowQueueId),
 }
 
-impl Front {
-    /// The transaction that decides.
+impl Blocker {
+    /// The transaction that is waited for.
     pub(in crate::txn) fn owner(self) -> TxnId {
-        let (Front::Statement(_, owner) | Front::Heir(owner)) = self;
+        let (Blocker::Statement { owner, .. } | Blocker::Grantee(owner)) = self;
         owner
     }
 
-    /// The awaited xid; none of an heir.
+    /// The awaited xid; none of a grantee.
     pub(in crate::txn) fn xid(self) -> Xid {
         match self {
-            Front::Statement(xid, _) => xid,
-            Front::Heir(_) => Xid::NONE,
+            Blocker::Statement { xid, .. } => xid,
+            Blocker::Grantee(_) => Xid::NONE,
         }
     }
 }
 
-impl State {
-    /// `id` waits for `xid` of `owner`; to write what is at `place`, behind those who want that. If
-    /// `xid` `ends` the version there, which was committed, the queue has an anchor: is that so?
-    pub(in crate::txn) fn wait_in_turn(
-        &mut self,
-        id: TxnId,
-        (xid, owner): (Xid, TxnId),
-        (place, ends): (Option<Place>, bool),
-    ) -> bool {
-        let queues = self.txn(id).isolation == Isolation::ReadCommitted;
-        let Some(place) = place.filter(|_| queues) else {
-            self.txn(owner).waiters.push(Waiter { xid, who: Who::One(id) });
-            self.txn(id).wait = Some(Wait::Xid(xid, owner));
-            return false;
-        };
-        let known = self.queue_for(owner, xid, place);
-        let queue = known.unwrap_or_else(|| {
-            self.next_queue += 1;
-            let queue = QueueId(self.next_queue);
-            let (front, members) = (Front::Statement(xid, owner), VecDeque::new());
-            let queued = Queue { place, front, members, newest: None, anchor: None };
-            self.queues.insert(queue, queued);
-            self.txn(owner).waiters.push(Waiter { xid, who: Who::Queue(queue) });
-            queue
-        });
-        if ends && self.queue(queue).anchor.is_none() {
-            // Whoever ends the version has not ended, or `xid` would be nobody's.
-            let anchor = self.anchor_at(place.1, id);
+impl SharedState {
+    /// `id` waits for the end of `xid`, which belongs to `owner`.
+    pub(in crate::txn) fn wait_for_xid(&mut self, id: TxnId, xid: Xid, owner: TxnId) {
+        self.txn(owner).waiters.push(Waiter { xid, party: WaitingParty::Txn(id) });
+        self.txn(id).wait = Some(WaitTarget::Xid { xid, owner });
+    }
+
+    /// `id` waits to write a row after the statement `wait.xid` of `owner`, behind those that want
+    /// the same. The queue has an anchor from the first member on that can tell that the statement
+    /// ends the version.
+    pub(in crate::txn) fn enqueue(&mut self, id: TxnId, owner: TxnId, wait: RowWait) -> Anchored {
+        if self.txn(id).isolation != Isolation::ReadCommitted {
+            self.wait_for_xid(id, wait.xid, owner);
+            return Anchored::No;
+        }
+        let known = self.queue_for(owner, wait.xid, wait.version);
+        let queue = known.unwrap_or_else(|| self.new_row_queue(owner, wait));
+        if wait.ends_version && self.queue(queue).anchor.is_none() {
+            // The statement has not ended, or `xid` would have no owner: a snapshot of now sees
+            // the version.
+            let anchor = self.new_anchor(wait.version.row, id);
             self.queue(queue).anchor = Some(anchor);
         }
         let queued = self.queue(queue);
         queued.members.push_back(id);
-        let anchored = queued.anchor.is_some();
-        self.txn(id).wait = Some(Wait::Queue(queue));
+        let anchored = if queued.anchor.is_some() { Anchored::Yes } else { Anchored::No };
+        self.txn(id).wait = Some(WaitTarget::RowQueue(queue));
         anchored
     }
 
-    /// Registers a snapshot of now for `by`, which sees the version at `start`.
-    fn anchor_at(&mut self, start: RowId, by: TxnId) -> Anchor {
-        let (csn, xmin) = self.register(by);
-        Anchor { csn, xmin, xmax: self.next, start }
+    fn new_row_queue(&mut self, owner: TxnId, wait: RowWait) -> RowQueueId {
+        let RowWait { xid, version, .. } = wait;
+        self.next_row_queue += 1;
+        let queue = RowQueueId(self.next_row_queue);
+        let (blocker, members) = (Blocker::Statement { xid, owner }, VecDeque::new());
+        let queued = RowWaitQueue { version, blocker, members, newest: None, anchor: None };
+        self.row_queues.insert(queue, queued);
+        self.txn(owner).waiters.push(Waiter { xid, party: WaitingParty::Queue(queue) });
+        queue
     }
 
-    /// One more registration, for `id`.
+    /// Registers a snapshot of now for `by`, which sees the version at `start`.
+    fn new_anchor(&mut self, start: RowId, by: TxnId) -> Anchor {
+        let point = self.register(by);
+        Anchor { point, xmax: self.xids.next(), start }
+    }
+
+    /// Registers the snapshot of `anchor` once more, for `id`.
     fn share_anchor(&mut self, anchor: Option<Anchor>, id: TxnId) {
         let Some(anchor) = anchor else { return };
-        self.register_at((anchor.csn, anchor.xmin), id);
+        self.register_at(anchor.point, id);
         let before = self.txn(id).anchor.replace(anchor);
-        self.let_go(before);
+        self.drop_anchor(before);
     }
 
-    /// Ends the registration of an anchor.
-    pub(in crate::txn) fn let_go(&mut self, anchor: Option<Anchor>) {
+    /// Ends one registration of the snapshot of `anchor`.
+    pub(in crate::txn) fn drop_anchor(&mut self, anchor: Option<Anchor>) {
         if let Some(anchor) = anchor {
-            self.deregister(anchor.csn);
+            self.deregister(anchor.point.csn);
         }
     }
 
-    /// Those who wait for `xid` of `owner` to write what is at `place`.
-    fn queue_for(&self, owner: TxnId, xid: Xid, place: Place) -> Option<QueueId> {
-        self.running.get(&owner)?.waiters.iter().find_map(|waiter| match waiter.who {
-            Who::Queue(queue) if waiter.xid == xid => {
-                (self.queues[&queue].place == place).then_some(queue)
+    /// The queue of those that wait for `xid` of `owner` to write `version`.
+    fn queue_for(&self, owner: TxnId, xid: Xid, version: RowVersion) -> Option<RowQueueId> {
+        self.running.get(&owner)?.waiters.iter().find_map(|waiter| match waiter.party {
+            WaitingParty::Queue(queue) if waiter.xid == xid => {
+                (self.row_queues[&queue].version == version).then_some(queue)
             }
             _ => None,
         })
     }
 
-    fn queue(&mut self, id: QueueId) -> &mut Queue {
-        self.queues.get_mut(&id).expect("a queue is listed while somebody stands in it")
+    fn queue(&mut self, id: RowQueueId) -> &mut RowWaitQueue {
+        self.row_queues.get_mut(&id).expect("a queue is listed while it has members")
     }
 
     /// What the queue `id` waits for.
-    pub(in crate::txn) fn front(&self, id: QueueId) -> Front {
-        self.queues[&id].front
+    pub(in crate::txn) fn blocker(&self, id: RowQueueId) -> Blocker {
+        self.row_queues[&id].blocker
     }
 
-    /// Ends these waits in the order of arrival; of a queue only that of the first.
-    pub(in crate::txn) fn wake_in_turn(&mut self, waiters: Vec<Waiter>) {
+    /// Ends these waits in the order of arrival; of a queue only that of the first member.
+    pub(in crate::txn) fn wake_waiters(&mut self, waiters: Vec<Waiter>) {
         for waiter in waiters {
-            match waiter.who {
-                Who::One(id) => self.wake(id),
-                Who::Queue(queue) => self.advance(queue),
+            match waiter.party {
+                WaitingParty::Txn(id) => self.wake(id),
+                WaitingParty::Queue(queue) => self.grant_next(queue),
             }
         }
     }
 
-    /// The first of the queue is the heir.
-    fn advance(&mut self, id: QueueId) {
+    /// Grants the row to the first member of the queue `id`.
+    fn grant_next(&mut self, id: RowQueueId) {
         let queue = self.queue(id);
-        let heir = queue.members.pop_front().expect("a queue is never empty");
-        queue.front = Front::Heir(heir);
+        let grantee = queue.members.pop_front().expect("a queue is never empty");
+        queue.blocker = Blocker::Grantee(grantee);
         let (newest, anchor, is_last) = (queue.newest, queue.anchor, queue.members.is_empty());
-        self.share_anchor(anchor, heir);
+        self.share_anchor(anchor, grantee);
         if is_last {
-            self.queues.remove(&id);
-            self.let_go(anchor);
+            self.row_queues.remove(&id);
+            self.drop_anchor(anchor);
         }
-        let leads = self.txn(heir).leads;
-        let leads = match leads.filter(|_| !is_last) {
-            // It was an heir before, and somebody else came first.
-            Some(older) => Some(self.merge(older, id)),
-            None if is_last => leads,
+        let granted = self.txn(grantee).granted_queue;
+        let granted = match granted.filter(|_| !is_last) {
+            // The row was granted to it before, and another transaction wrote it first.
+            Some(older) => Some(self.merge_queues(older, id)),
+            None if is_last => granted,
             None => Some(id),
         };
-        let txn = self.txn(heir);
-        (txn.leads, txn.newest) = (leads, newest);
-        self.wake(heir);
+        let txn = self.txn(grantee);
+        (txn.granted_queue, txn.newest) = (granted, newest);
+        self.wake(grantee);
     }
 
-    /// Puts two queues together, one behind the other, and moves those of the shorter one. What was
-    /// made last is what the second one knows.
-    fn merge(&mut self, first: QueueId, second: QueueId) -> QueueId {
+    /// Appends the queue `second` to `first`, or puts `first` before `second` if that has more
+    /// members. The newest version is the one that `second` knows.
+    fn merge_queues(&mut self, first: RowQueueId, second: RowQueueId) -> RowQueueId {
         let moves_first = self.queue(first).members.len() < self.queue(second).members.len();
         let (kept, gone) = if moves_first { (second, first) } else { (first, second) };
         let newest = self.queue(second).newest.or(self.queue(first).newest);
-        // Both lead to the one row.
+        // Both lead to the same row.
         let anchors = [second, first].map(|id| self.queue(id).anchor.take());
         let anchor = anchors[0].or(anchors[1]);
         if anchors[0].is_some() {
-            self.let_go(anchors[1]);
+            self.drop_anchor(anchors[1]);
         }
-        let moved = self.queues.remove(&gone).expect("both are listed").members;
+        let moved = self.row_queues.remove(&gone).expect("both are listed").members;
         for id in &moved {
-            self.txn(*id).wait = Some(Wait::Queue(kept));
+            self.txn(*id).wait = Some(WaitTarget::RowQueue(kept));
         }
         let queue = self.queue(kept);
         (queue.newest, queue.anchor) = (newest, anchor);
@@ -237,72 +257,69 @@ impl State {
         kept
     }
 
-    /// The heir's statement `xid` ends the version at `place` and makes another one of it, unless
-    /// it deletes the row: its queue waits for that.
-    pub(in crate::txn) fn has_taken(
-        &mut self,
-        heir: TxnId,
-        xid: Xid,
-        (place, made): (Place, Option<RowId>),
-    ) {
-        let Some(mut id) = self.txn(heir).leads.take() else { return };
-        if let Some(late) = self.queue_for(heir, xid, place) {
-            self.txn(heir).waiters.retain(|waiter| waiter.who != Who::Queue(late));
-            id = self.merge(id, late);
+    /// The statement `xid` of the grantee writes the row: the queue waits for that statement.
+    pub(in crate::txn) fn use_grant(&mut self, grantee: TxnId, xid: Xid, written: WrittenRow) {
+        let WrittenRow { version, successor } = written;
+        let Some(mut id) = self.txn(grantee).granted_queue.take() else { return };
+        if let Some(late) = self.queue_for(grantee, xid, version) {
+            let late_party = WaitingParty::Queue(late);
+            self.txn(grantee).waiters.retain(|waiter| waiter.party != late_party);
+            id = self.merge_queues(id, late);
         }
-        // The heir is ending what is at `place`, and has not ended.
+        // The grantee has not ended, so a snapshot of now sees the version that it replaces.
         let before = self.queue(id).anchor.filter(|_| broken("r9-anchor"));
-        let anchor = self.anchor_at(before.map_or(place.1, |anchor| anchor.start), heir);
+        let anchor = self.new_anchor(before.map_or(version.row, |anchor| anchor.start), grantee);
         let queue = self.queue(id);
-        queue.newest = made.map(|row| (row, xid));
-        (queue.place, queue.front) = (place, Front::Statement(xid, heir));
+        queue.newest = successor.map(|row| (row, xid));
+        (queue.version, queue.blocker) = (version, Blocker::Statement { xid, owner: grantee });
         let before = queue.anchor.replace(anchor);
-        self.let_go(before);
-        self.txn(heir).waiters.push(Waiter { xid, who: Who::Queue(id) });
+        self.drop_anchor(before);
+        self.txn(grantee).waiters.push(Waiter { xid, party: WaitingParty::Queue(id) });
     }
 
-    /// The heir does not take the row: the next one may.
-    pub(in crate::txn) fn pass_on(&mut self, heir: TxnId) {
+    /// The grantee does not write the row: it is granted to the next in the queue.
+    pub(in crate::txn) fn decline_row(&mut self, grantee: TxnId) {
         if broken("txn-heir") {
             return;
         }
-        if let Some(queue) = self.txn(heir).leads.take() {
-            self.advance(queue);
+        if let Some(queue) = self.txn(grantee).granted_queue.take() {
+            self.grant_next(queue);
         }
     }
 
-    /// Lets all who queue behind `heir` look for themselves.
-    pub(in crate::txn) fn scatter(&mut self, heir: TxnId) {
-        let Some(queue) = self.txn(heir).leads.take() else { return };
-        let queue = self.queues.remove(&queue).expect("whoever leads a queue has one");
+    /// Wakes all members of the grantee's queue, which look at the row for themselves.
+    pub(in crate::txn) fn disband_queue(&mut self, grantee: TxnId) {
+        let Some(queue) = self.txn(grantee).granted_queue.take() else { return };
+        let queue = self.row_queues.remove(&queue).expect("a granted queue is listed");
         for id in queue.members {
             self.share_anchor(queue.anchor, id);
             self.wake(id);
         }
-        self.let_go(queue.anchor);
+        self.drop_anchor(queue.anchor);
     }
 
-    /// `id` does not wait for `owner` any more.
-    pub(in crate::txn) fn give_up_waiting(&mut self, id: TxnId, owner: TxnId) {
-        self.txn(owner).waiters.retain(|waiter| waiter.who != Who::One(id));
+    /// `id` does not wait for an xid of `owner` any more.
+    pub(in crate::txn) fn stop_waiting_for_xid(&mut self, id: TxnId, owner: TxnId) {
+        self.txn(owner).waiters.retain(|waiter| waiter.party != WaitingParty::Txn(id));
     }
 
     /// `id` leaves the queue.
-    pub(in crate::txn) fn leave_queue(&mut self, id: TxnId, from: QueueId) {
+    pub(in crate::txn) fn leave_queue(&mut self, id: TxnId, from: RowQueueId) {
         let queue = self.queue(from);
         queue.members.retain(|member| *member != id);
-        let (front, anchor, is_empty) = (queue.front, queue.anchor, queue.members.is_empty());
+        let (blocker, anchor, is_empty) = (queue.blocker, queue.anchor, queue.members.is_empty());
         self.share_anchor(anchor, id);
         if !is_empty {
             return;
         }
-        self.queues.remove(&from);
-        self.let_go(anchor);
-        match front {
-            Front::Statement(_, owner) => {
-                self.txn(owner).waiters.retain(|waiter| waiter.who != Who::Queue(from));
+        self.row_queues.remove(&from);
+        self.drop_anchor(anchor);
+        match blocker {
+            Blocker::Statement { owner, .. } => {
+                let party = WaitingParty::Queue(from);
+                self.txn(owner).waiters.retain(|waiter| waiter.party != party);
             }
-            Front::Heir(heir) => self.txn(heir).leads = None,
+            Blocker::Grantee(grantee) => self.txn(grantee).granted_queue = None,
         }
     }
 }

@@ -1,304 +1,235 @@
-//! What the manager's one lock guards: who runs, who waits, which snapshots live.
+//! [`SharedState`]: running transactions, their xids, snapshots, locks and waits.
 //!
-//! Invariants: every running transaction is in `running`; each run of xids of a running transaction
-//! is in `owners` and its first xid in `firsts`; a snapshot registered at commit number n has an
-//! xmin not below that of any snapshot registered earlier. Maps are ordered, so that one seed gives
-//! one run.
-//! Does not do: locking itself, I/O, anything that takes long.
+//! The manager's one lock guards all of it. This file has the begin and the end of transactions,
+//! xids, snapshots and waking; `lock/mod.rs` lists the files with the other methods.
+//!
+//! Invariants: every running transaction is in `running`. A transaction waits for one thing at a
+//! time. The code that ends a wait clears it before the wake-up is delivered. Maps are ordered, so
+//! that one seed gives one run of a simulation.
+//! Does not do: the locking itself (`wakeup`), I/O, anything that takes long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::Nanos;
 use rightlink_env::points::broken;
-use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
+use rightlink_env::sync::{Arc, Condvar};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
-use crate::txn::Isolation;
-use crate::txn::lock::multixact::{Groups, RowLock};
-use crate::txn::lock::row_wait_queue::{Anchor, Place, Queue, QueueId, Version, Waiter};
-use crate::txn::lock::table_lock::{LockMode, LockTable};
-use crate::txn::manager::outcome::Late;
-use crate::txn::xid::set::{OwnSet, Run};
+use crate::txn::lock::multixact::MultiXacts;
+use crate::txn::lock::row_lock::{RowLock, RowVersion, VersionLink};
+use crate::txn::lock::row_wait_queue::{Anchor, RowQueueId, RowWaitQueue, Waiter};
+use crate::txn::lock::table_lock::{LockMode, TableLocks};
+use crate::txn::lock::wakeup::DeferredWakeups;
+use crate::txn::status::spill::CsnSpill;
+use crate::txn::xid::TxnId;
+use crate::txn::xid::assigned::AssignedXids;
+use crate::txn::xid::horizon::{PointUse, SnapshotPoint, SnapshotRegistry};
+use crate::txn::xid::set::{XidRun, XidSet};
 
-/// Number of a transaction in this process; it has one before, and without, any xid.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(in crate::txn) struct TxnId(pub(in crate::txn) u64);
+/// What a transaction sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    /// A new snapshot for every statement.
+    ReadCommitted,
+    /// One snapshot for the whole transaction.
+    #[default]
+    Snapshot,
+}
 
 /// What a transaction waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::txn) enum Wait {
-    /// The end of `xid`, which belongs to the transaction.
-    Xid(Xid, TxnId),
-    /// What the queue waits for, then its turn.
-    Queue(QueueId),
-    /// Whether the transaction takes the row that it would be shared with.
-    Contender(TxnId),
+pub(in crate::txn) enum WaitTarget {
+    /// The end of `xid`, which belongs to the transaction `owner`.
+    Xid { xid: Xid, owner: TxnId },
+    /// Its turn in the queue.
+    RowQueue(RowQueueId),
+    /// The transaction has the row, which the waiter wants to share, or gives it up.
+    PriorityWriter(TxnId),
     /// A table lock.
-    Lock(ObjectId, LockMode),
+    TableLock { table: ObjectId, mode: LockMode },
 }
 
 /// One running transaction.
-pub(in crate::txn) struct Running {
+pub(in crate::txn) struct ActiveTxn {
     pub(in crate::txn) isolation: Isolation,
     pub(in crate::txn) started: Nanos,
-    pub(in crate::txn) first: Option<u64>,
-    /// Set while it waits; whoever ends the wait clears it and notes the bell.
-    pub(in crate::txn) wait: Option<Wait>,
-    pub(in crate::txn) bell: Arc<Condvar>,
-    /// Who waits for one of its xids, in the order of arrival.
+    pub(in crate::txn) first_xid: Option<u64>,
+    /// Set while it waits.
+    pub(in crate::txn) wait: Option<WaitTarget>,
+    /// Its thread sleeps on this while it waits.
+    pub(in crate::txn) condvar: Arc<Condvar>,
+    /// Waits for one of its xids, in the order of arrival.
     pub(in crate::txn) waiters: Vec<Waiter>,
-    /// The queue that waits for it to take a row or not.
-    pub(in crate::txn) leads: Option<QueueId>,
-    /// The version that the queue knew when it was woken.
-    pub(in crate::txn) newest: Option<Version>,
+    /// The queue of the row that it was granted and has neither written nor declined yet.
+    pub(in crate::txn) granted_queue: Option<RowQueueId>,
+    /// The newest version that the queue knew when it granted the row.
+    pub(in crate::txn) newest: Option<VersionLink>,
     /// From where it finds the row that it has waited for.
     pub(in crate::txn) anchor: Option<Anchor>,
-    /// The row whose lockers it waits for, to write it.
-    pub(in crate::txn) contends: Option<Place>,
-    /// Who waits for it to have that row.
-    pub(in crate::txn) behind: Vec<TxnId>,
-    pub(in crate::txn) locks: Vec<ObjectId>,
-    /// Groups of row lockers that it is in.
-    pub(in crate::txn) groups: BTreeSet<u64>,
+    /// The row that it has claimed: it waits for the sharers of that row.
+    pub(in crate::txn) claimed_row: Option<RowVersion>,
+    /// Transactions that want to share that row and let it go first.
+    pub(in crate::txn) sharers_behind: Vec<TxnId>,
+    pub(in crate::txn) locked_tables: Vec<ObjectId>,
+    /// Multixacts that it is a member of.
+    pub(in crate::txn) multixacts: BTreeSet<u64>,
 }
 
-/// Snapshots that share a commit number.
+/// A transaction that waits for the sharers of a row, and the lock that it wants.
 #[derive(Clone, Copy)]
-pub(in crate::txn) struct Live {
-    pub(in crate::txn) xmin: u64,
-    pub(in crate::txn) count: usize,
-    /// Who took the first of them, and since when that runs.
-    pub(in crate::txn) by: TxnId,
-    pub(in crate::txn) since: Nanos,
+pub(in crate::txn) struct RowClaim {
+    pub(in crate::txn) writer: TxnId,
+    pub(in crate::txn) wants: RowLock,
 }
 
-/// A snapshot that may become too old.
-pub(in crate::txn) struct Aging {
+/// Everything that the manager's lock guards.
+pub(in crate::txn) struct SharedState {
+    /// The last commit number.
     pub(in crate::txn) csn: u64,
-    pub(in crate::txn) taken: Nanos,
-    /// Statements that write by it: they rely on it to the end.
-    pub(in crate::txn) held: u32,
-    /// Set before it is deregistered.
-    pub(in crate::txn) expired: Arc<AtomicBool>,
-}
-
-/// Everything under the lock.
-pub(in crate::txn) struct State {
-    pub(in crate::txn) next: u64,
-    pub(in crate::txn) limit: u64,
-    pub(in crate::txn) csn: u64,
-    pub(in crate::txn) next_txn: u64,
-    pub(in crate::txn) running: BTreeMap<TxnId, Running>,
-    pub(in crate::txn) owners: BTreeMap<u64, (TxnId, Arc<Run>)>,
-    pub(in crate::txn) firsts: BTreeSet<u64>,
-    pub(in crate::txn) snapshots: BTreeMap<u64, Live>,
-    /// Those of them that may become too old, in the order in which they were taken.
-    pub(in crate::txn) aging: BTreeMap<u64, Aging>,
-    next_aging: u64,
-    pub(in crate::txn) late: Vec<Arc<Late>>,
-    /// Bells of those who were woken, rung when the lock is free (`bells`).
-    pub(in crate::txn) rung: Vec<Arc<Condvar>>,
-    pub(in crate::txn) locks: LockTable,
-    pub(in crate::txn) groups: Groups,
-    /// Those who wait to write rows.
-    pub(in crate::txn) queues: BTreeMap<QueueId, Queue>,
-    pub(in crate::txn) next_queue: u64,
-    /// Who waits for the lockers of a row, and what for.
-    pub(in crate::txn) contenders: BTreeMap<Place, Vec<(TxnId, RowLock)>>,
+    next_txn: u64,
+    pub(in crate::txn) running: BTreeMap<TxnId, ActiveTxn>,
+    pub(in crate::txn) xids: AssignedXids,
+    pub(in crate::txn) snapshots: SnapshotRegistry,
+    /// Commit numbers that are neither among the recent outcomes nor on their pages.
+    pub(in crate::txn) spills: Vec<Arc<CsnSpill>>,
+    pub(in crate::txn) wakeups: DeferredWakeups,
+    pub(in crate::txn) table_locks: TableLocks,
+    pub(in crate::txn) multixacts: MultiXacts,
+    pub(in crate::txn) row_queues: BTreeMap<RowQueueId, RowWaitQueue>,
+    pub(in crate::txn) next_row_queue: u64,
+    pub(in crate::txn) row_claims: BTreeMap<RowVersion, Vec<RowClaim>>,
     /// Why no transaction may commit or wait any more.
-    pub(in crate::txn) poisoned: Option<String>,
-    /// No xid is given out any more: the database is being closed.
+    poisoned: Option<String>,
+    /// No xid is assigned any more: the database is being closed.
     pub(in crate::txn) sealed: bool,
 }
 
-impl State {
-    /// Nothing runs; `next` is the first xid, `csn` the last commit number.
-    pub(in crate::txn) fn new(next: u64, limit: u64, csn: Csn) -> State {
-        State {
-            next,
-            limit,
+impl SharedState {
+    /// No transaction runs; `xids` has the first xid, `csn` is the last commit number.
+    pub(in crate::txn) fn new(xids: AssignedXids, csn: Csn) -> SharedState {
+        SharedState {
             csn: csn.0,
             next_txn: 1,
             running: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            firsts: BTreeSet::new(),
-            snapshots: BTreeMap::new(),
-            aging: BTreeMap::new(),
-            next_aging: 0,
-            late: Vec::new(),
-            rung: Vec::new(),
-            locks: LockTable::default(),
-            groups: Groups::default(),
-            queues: BTreeMap::new(),
-            next_queue: 0,
-            contenders: BTreeMap::new(),
+            xids,
+            snapshots: SnapshotRegistry::default(),
+            spills: Vec::new(),
+            wakeups: DeferredWakeups::default(),
+            table_locks: TableLocks::default(),
+            multixacts: MultiXacts::default(),
+            row_queues: BTreeMap::new(),
+            next_row_queue: 0,
+            row_claims: BTreeMap::new(),
             poisoned: None,
             sealed: false,
         }
     }
 
-    /// Adds a transaction.
-    pub(in crate::txn) fn enter(&mut self, isolation: Isolation, started: Nanos) -> TxnId {
+    /// Adds a running transaction.
+    pub(in crate::txn) fn begin(&mut self, isolation: Isolation, started: Nanos) -> TxnId {
         let id = TxnId(self.next_txn);
         self.next_txn += 1;
-        let running = Running {
+        let running = ActiveTxn {
             isolation,
             started,
-            first: None,
+            first_xid: None,
             wait: None,
-            bell: Arc::new(Condvar::new()),
+            condvar: Arc::new(Condvar::new()),
             waiters: Vec::new(),
-            leads: None,
+            granted_queue: None,
             newest: None,
             anchor: None,
-            contends: None,
-            behind: Vec::new(),
-            locks: Vec::new(),
-            groups: BTreeSet::new(),
+            claimed_row: None,
+            sharers_behind: Vec::new(),
+            locked_tables: Vec::new(),
+            multixacts: BTreeSet::new(),
         };
         self.running.insert(id, running);
         id
     }
 
+    /// Removes a transaction that owned `xids`: with its xids and locks, and from the graph of
+    /// waits. Wakes the transactions that waited for it.
+    pub(in crate::txn) fn end(&mut self, id: TxnId, xids: &XidSet, committed: bool) {
+        self.decline_row(id);
+        self.release_claim(id);
+        let ended = self.running.remove(&id).expect("a transaction ends once");
+        assert!(ended.wait.is_none(), "a transaction that waits cannot end");
+        assert!(ended.anchor.is_none(), "an anchor is taken when the wait is over");
+        self.xids.release(ended.first_xid, xids);
+        self.release_multixacts(ended.multixacts, xids, committed);
+        self.wake_waiters(ended.waiters);
+        for table in ended.locked_tables {
+            self.table_locks.release(id, table).into_iter().for_each(|granted| self.wake(granted));
+        }
+    }
+
     /// The running transaction `id`.
-    pub(in crate::txn) fn txn(&mut self, id: TxnId) -> &mut Running {
+    pub(in crate::txn) fn txn(&mut self, id: TxnId) -> &mut ActiveTxn {
         self.running.get_mut(&id).expect("a transaction is listed until it has ended")
     }
 
-    /// Hands the next `len` xids to `id`.
-    pub(in crate::txn) fn hand_out(&mut self, id: TxnId, len: u64) -> Arc<Run> {
-        assert!(self.next + len <= self.limit, "only xids below the logged limit are handed out");
-        let run = Arc::new(Run::new(self.next..self.next + len));
-        self.next += len;
-        self.owners.insert(run.start(), (id, Arc::clone(&run)));
-        if self.txn(id).first.is_none() {
-            self.txn(id).first = Some(run.start());
-            self.firsts.insert(run.start());
+    /// Assigns the next `len` xids to `id`.
+    pub(in crate::txn) fn assign_xids(&mut self, id: TxnId, len: u64) -> Arc<XidRun> {
+        let its_first = self.txn(id).first_xid.is_none();
+        let run = self.xids.assign(id, len, its_first);
+        if its_first {
+            self.txn(id).first_xid = Some(run.start());
         }
         run
     }
 
-    /// The running transaction and run that `xid` belongs to.
-    pub(in crate::txn) fn owner(&self, xid: u64) -> Option<(TxnId, &Run)> {
-        let (_, (id, run)) = self.owners.range(..=xid).next_back()?;
-        run.contains(xid).then_some((*id, &**run))
-    }
-
-    /// As [`State::owner`], unless `xid` itself is aborted already.
-    pub(in crate::txn) fn live_owner(&self, xid: u64) -> Option<TxnId> {
-        self.owner(xid).filter(|(_, run)| !run.is_aborted(xid)).map(|(id, _)| id)
-    }
-
-    /// Every xid below is finished.
-    pub(in crate::txn) fn finished_below(&self) -> u64 {
-        self.firsts.first().copied().unwrap_or(self.next)
-    }
-
-    /// Every xid below is finished and every live snapshot sees its outcome.
+    /// Every xid below is finished and every registered snapshot sees its outcome.
     pub(in crate::txn) fn horizon(&self) -> u64 {
-        if broken("r9-horizon") {
-            return self.finished_below();
+        let finished = self.xids.finished_below();
+        match self.snapshots.oldest_xmin() {
+            Some(oldest) if !broken("r9-horizon") => oldest.min(finished),
+            _ => finished,
         }
-        let oldest = self.snapshots.first_key_value().map_or(u64::MAX, |(_, live)| live.xmin);
-        oldest.min(self.finished_below())
     }
 
-    /// Adds a snapshot of now, taken by `by`; returns its commit number and xmin.
-    pub(in crate::txn) fn register(&mut self, by: TxnId) -> (u64, u64) {
+    /// The point of a snapshot of now.
+    pub(in crate::txn) fn now(&self) -> SnapshotPoint {
+        SnapshotPoint { csn: self.csn, xmin: self.xids.finished_below() }
+    }
+
+    /// Registers a snapshot of now for the transaction `by`.
+    pub(in crate::txn) fn register(&mut self, by: TxnId) -> SnapshotPoint {
         let now = self.now();
         self.register_at(now, by);
         now
     }
 
-    /// The commit number and xmin of a snapshot of now.
-    pub(in crate::txn) fn now(&self) -> (u64, u64) {
-        (self.csn, self.finished_below())
-    }
-
-    /// Adds a snapshot with this commit number and xmin.
-    pub(in crate::txn) fn register_at(&mut self, (csn, xmin): (u64, u64), by: TxnId) {
+    /// Registers a snapshot at `point` for the transaction `by`.
+    pub(in crate::txn) fn register_at(&mut self, point: SnapshotPoint, by: TxnId) {
         let running = &self.running;
-        let live = self.snapshots.entry(csn).or_insert_with(|| {
-            let since = running.get(&by).map_or(Nanos(0), |txn| txn.started);
-            Live { xmin, count: 0, by, since }
-        });
-        assert!(live.xmin <= xmin, "what is finished stays finished");
-        live.count += 1;
+        let since = || running.get(&by).map_or(Nanos(0), |txn| txn.started);
+        self.snapshots.register(point, by, since);
     }
 
-    /// Removes a snapshot; was it the last of its commit number?
-    pub(in crate::txn) fn deregister(&mut self, csn: u64) -> bool {
-        let live = self.snapshots.get_mut(&csn).expect("a snapshot is registered while it lives");
-        live.count -= 1;
-        if live.count == 0 {
-            self.snapshots.remove(&csn);
-        }
-        !self.snapshots.contains_key(&csn)
+    /// Ends one registration at the commit number `csn`.
+    pub(in crate::txn) fn deregister(&mut self, csn: u64) -> PointUse {
+        self.snapshots.deregister(csn)
     }
 
-    /// Lets the snapshot registered at `csn` become too old; its number among those.
-    pub(in crate::txn) fn age(&mut self, csn: u64, taken: Nanos, expired: Arc<AtomicBool>) -> u64 {
-        let number = self.next_aging;
-        self.next_aging += 1;
-        self.aging.insert(number, Aging { csn, taken, held: 0, expired });
-        number
-    }
-
-    /// Deregisters the snapshots taken before `before` that nobody writes by; how many.
-    pub(in crate::txn) fn expire(&mut self, before: Nanos) -> usize {
-        let old = |aging: &Aging| aging.taken < before && aging.held == 0;
-        let numbers: Vec<u64> =
-            self.aging.iter().filter(|(_, aging)| old(aging)).map(|(number, _)| *number).collect();
-        for number in &numbers {
-            let aging = self.aging.remove(number).expect("listed just now");
-            // First: whoever reads what was pruned for want of it then finds the mark.
-            if !broken("r9-expired") {
-                aging.expired.store(true, Ordering::SeqCst);
-            }
-            self.deregister(aging.csn);
-        }
-        numbers.len()
-    }
-
-    /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for
-    /// it.
-    pub(in crate::txn) fn leave(&mut self, id: TxnId, own: &OwnSet, committed: bool) {
-        for run in own.runs() {
-            self.owners.remove(&run.start());
-        }
-        self.pass_on(id);
-        self.settle_contest(id);
-        let ended = self.running.remove(&id).expect("a transaction ends once");
-        assert!(ended.wait.is_none(), "who waits cannot end");
-        assert!(ended.anchor.is_none(), "an anchor is taken when the wait is over");
-        if let Some(first) = ended.first {
-            self.firsts.remove(&first);
-        }
-        self.drop_groups(ended.groups, own, committed);
-        self.wake_in_turn(ended.waiters);
-        for table in ended.locks {
-            self.locks.release(id, table).into_iter().for_each(|granted| self.wake(granted));
-        }
-    }
-
-    /// Ends the wait of `id`: it has what it waited for.
+    /// Ends the wait of `id`: it has what it waited for. The wake-up is deferred.
     pub(in crate::txn) fn wake(&mut self, id: TxnId) {
         let waiter = self.txn(id);
-        assert!(waiter.wait.take().is_some(), "only who waits is woken");
-        let bell = Arc::clone(&waiter.bell);
-        self.rung.push(bell);
+        assert!(waiter.wait.take().is_some(), "only a transaction that waits is woken");
+        let condvar = Arc::clone(&waiter.condvar);
+        self.wakeups.push(condvar);
     }
 
-    /// Wakes who waits for an xid of `id` that is aborted now, in the order of arrival.
-    pub(in crate::txn) fn wake_for_aborted(&mut self, id: TxnId, own: &OwnSet) {
+    /// Wakes the waiters for xids of `id` that are aborted now, in the order of arrival.
+    pub(in crate::txn) fn wake_for_aborted(&mut self, id: TxnId, xids: &XidSet) {
         let waiters = std::mem::take(&mut self.txn(id).waiters);
         let is_over = |waiter: &Waiter| {
-            own.find(waiter.xid.0).is_some_and(|run| run.is_aborted(waiter.xid.0))
+            xids.find(waiter.xid.0).is_some_and(|run| run.is_aborted(waiter.xid.0))
         };
         let (over, rest) = waiters.into_iter().partition(is_over);
         self.txn(id).waiters = rest;
-        self.wake_in_turn(over);
+        self.wake_waiters(over);
     }
 
     /// Fails if no more work may begin.
@@ -309,9 +240,9 @@ impl State {
         }
     }
 
-    /// Refuses all later work, and wakes everyone who waits so that they see it.
+    /// Refuses all later work, and wakes all waiting transactions so that they see it.
     pub(in crate::txn) fn poison(&mut self, why: &str) {
         self.poisoned.get_or_insert_with(|| why.to_string());
-        self.running.values().for_each(|txn| txn.bell.notify_all());
+        self.running.values().for_each(|txn| txn.condvar.notify_all());
     }
 }

@@ -1,4 +1,4 @@
-//! Table locks: modes, who holds them, and the fair queue of who wants them.
+//! Table locks: their modes, their holders, and a fair queue of requests.
 //!
 //! Compatible (+) and conflicting (-) modes:
 //!
@@ -10,16 +10,16 @@
 //! | ShareWrite | + | - | - | - | - |
 //! | Exclusive | - | - | - | - | - |
 //!
-//! Invariants: no two transactions hold conflicting modes; a request never overtakes an earlier one
-//! that it conflicts with, except that a transaction which already holds the table waits for
-//! holders only and stands before those that hold nothing (an upgrade behind a newcomer would wait
-//! for itself).
-//! Does not do: blocking and deadlocks (`waiting`), row locks.
+//! Invariants: no two transactions hold conflicting modes. A request never overtakes an earlier one
+//! that it conflicts with, except an upgrade: a transaction that already holds the table waits for
+//! holders only and queues before those that hold nothing. Behind a newcomer it would wait for
+//! itself.
+//! Does not do: block (`manager::wait`), find deadlocks (`deadlock`), row locks.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ids::ObjectId;
-use crate::txn::lock::state::TxnId;
+use crate::txn::xid::TxnId;
 
 /// Strength of a table lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,7 +28,7 @@ pub enum LockMode {
     Access,
     /// Writers of rows: excluded by `Share` and `Exclusive`.
     Write,
-    /// Builds that need the rows to stand still.
+    /// Builds that need the rows not to change.
     Share,
     /// `Write` and `Share` at once: one writer, and readers beside it.
     ShareWrite,
@@ -41,7 +41,7 @@ const ALL: [LockMode; 5] =
 
 /// A set of modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(in crate::txn) struct Modes(u8);
+pub(in crate::txn) struct ModeSet(u8);
 
 impl LockMode {
     fn bit(self) -> u8 {
@@ -60,15 +60,15 @@ impl LockMode {
     }
 }
 
-impl Modes {
-    /// Does holding these make asking for `mode` needless?
-    pub(in crate::txn) fn cover(self, mode: LockMode) -> bool {
-        let covers = |held: LockMode| match held {
+impl ModeSet {
+    /// Is a request for `mode` needless if these are held?
+    pub(in crate::txn) fn covers(self, mode: LockMode) -> bool {
+        let is_enough = |held: LockMode| match held {
             LockMode::Exclusive => true,
             LockMode::ShareWrite => mode != LockMode::Exclusive,
             held => held == mode || mode == LockMode::Access,
         };
-        ALL.iter().any(|held| self.0 & held.bit() != 0 && covers(*held))
+        ALL.iter().any(|held| self.0 & held.bit() != 0 && is_enough(*held))
     }
 
     /// Adds `mode`.
@@ -76,12 +76,12 @@ impl Modes {
         self.0 |= mode.bit();
     }
 
-    fn conflict(self, mode: LockMode) -> bool {
+    fn conflicts(self, mode: LockMode) -> bool {
         ALL.iter().any(|held| self.0 & held.bit() != 0 && !held.is_compatible(mode))
     }
 }
 
-struct Request {
+struct LockRequest {
     txn: TxnId,
     mode: LockMode,
     upgrade: bool,
@@ -89,15 +89,15 @@ struct Request {
 
 #[derive(Default)]
 struct TableLock {
-    holders: BTreeMap<TxnId, Modes>,
+    holders: BTreeMap<TxnId, ModeSet>,
     /// How many holders have each mode, so that granting does not depend on their number.
     counts: [usize; 5],
-    queue: VecDeque<Request>,
+    queue: VecDeque<LockRequest>,
 }
 
 impl TableLock {
-    /// Does somebody other than `txn` hold a mode that conflicts with `mode`?
-    fn held_against(&self, txn: TxnId, mode: LockMode) -> bool {
+    /// Does a transaction other than `txn` hold a mode that conflicts with `mode`?
+    fn is_held_against(&self, txn: TxnId, mode: LockMode) -> bool {
         let own = self.holders.get(&txn).copied().unwrap_or_default();
         ALL.iter().any(|held| {
             let mine = usize::from(own.0 & held.bit() != 0);
@@ -106,7 +106,7 @@ impl TableLock {
     }
 
     fn grant(&mut self, txn: TxnId, mode: LockMode) {
-        debug_assert!(!self.held_against(txn, mode), "only compatible modes are held together");
+        debug_assert!(!self.is_held_against(txn, mode), "only compatible modes are held together");
         let modes = self.holders.entry(txn).or_default();
         if modes.0 & mode.bit() == 0 {
             modes.add(mode);
@@ -122,17 +122,17 @@ impl TableLock {
     }
 
     /// Does a request before position `at` conflict with `mode`?
-    fn queued_against(&self, at: usize, mode: LockMode) -> bool {
+    fn is_queued_against(&self, at: usize, mode: LockMode) -> bool {
         self.queue.iter().take(at).any(|earlier| !earlier.mode.is_compatible(mode))
     }
 
     /// Must the request at `at` (or one that would be put there) wait?
-    fn must_wait(&self, at: usize, request: &Request) -> bool {
-        self.held_against(request.txn, request.mode)
-            || !request.upgrade && self.queued_against(at, request.mode)
+    fn must_wait(&self, at: usize, request: &LockRequest) -> bool {
+        self.is_held_against(request.txn, request.mode)
+            || !request.upgrade && self.is_queued_against(at, request.mode)
     }
 
-    /// Grants what can be granted, in order; returns whose requests those were.
+    /// Grants the queued requests that need not wait any more, in order; returns their transactions.
     fn grant_queued(&mut self) -> Vec<TxnId> {
         let (mut granted, mut at) = (Vec::new(), 0);
         while at < self.queue.len() {
@@ -147,49 +147,83 @@ impl TableLock {
     }
 }
 
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum RequestOutcome {
+    /// The transaction holds the mode.
+    Granted,
+    /// It has to wait.
+    Queued,
+}
+
+/// A mode of a table that a transaction holds or waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) struct TableLockEntry {
+    pub(in crate::txn) table: ObjectId,
+    pub(in crate::txn) txn: TxnId,
+    pub(in crate::txn) mode: LockMode,
+    pub(in crate::txn) granted: bool,
+}
+
 /// The locks of all tables.
 #[derive(Default)]
-pub(in crate::txn) struct LockTable {
+pub(in crate::txn) struct TableLocks {
     tables: BTreeMap<ObjectId, TableLock>,
 }
 
-impl LockTable {
-    /// Grants `mode` of `table` to `txn`, or queues the request and returns false.
-    pub(in crate::txn) fn request(&mut self, txn: TxnId, table: ObjectId, mode: LockMode) -> bool {
+impl TableLocks {
+    /// Grants `mode` of `table` to `txn`, or queues the request.
+    pub(in crate::txn) fn request(
+        &mut self,
+        txn: TxnId,
+        table: ObjectId,
+        mode: LockMode,
+    ) -> RequestOutcome {
         let lock = self.tables.entry(table).or_default();
-        let request = Request { txn, mode, upgrade: lock.holders.contains_key(&txn) };
+        let request = LockRequest { txn, mode, upgrade: lock.holders.contains_key(&txn) };
         assert!(lock.queue.iter().all(|queued| queued.txn != txn), "one wait at a time");
         let upgrades = lock.queue.iter().take_while(|queued| queued.upgrade).count();
         let at = if request.upgrade { upgrades } else { lock.queue.len() };
         if lock.must_wait(at, &request) {
             lock.queue.insert(at, request);
-            return false;
+            return RequestOutcome::Queued;
         }
         lock.grant(txn, mode);
-        true
+        RequestOutcome::Granted
     }
 
-    /// Who holds `mode` of `table`, or a mode that covers it and with which it is never asked for.
+    /// The transactions that hold `mode` of `table`, or a mode that makes a request for it needless.
     pub(in crate::txn) fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<TxnId> {
         let holders = self.tables.get(&table).into_iter().flat_map(|lock| &lock.holders);
-        holders.filter(|(_, modes)| modes.cover(mode)).map(|(txn, _)| *txn).collect()
+        holders.filter(|(_, modes)| modes.covers(mode)).map(|(txn, _)| *txn).collect()
     }
 
-    /// All modes that are held, then those that are waited for: table, who, mode, held?
-    pub(in crate::txn) fn all(&self) -> Vec<(ObjectId, TxnId, LockMode, bool)> {
+    /// The modes that are held and, after these for each table, those that are waited for.
+    pub(in crate::txn) fn all(&self) -> Vec<TableLockEntry> {
         let mut all = Vec::new();
         for (table, lock) in &self.tables {
             for (txn, modes) in &lock.holders {
                 let held = ALL.iter().filter(|mode| modes.0 & mode.bit() != 0);
-                all.extend(held.map(|mode| (*table, *txn, *mode, true)));
+                let entry = |mode: &LockMode| TableLockEntry {
+                    table: *table,
+                    txn: *txn,
+                    mode: *mode,
+                    granted: true,
+                };
+                all.extend(held.map(entry));
             }
             let queued = lock.queue.iter();
-            all.extend(queued.map(|request| (*table, request.txn, request.mode, false)));
+            all.extend(queued.map(|LockRequest { txn, mode, .. }| TableLockEntry {
+                table: *table,
+                txn: *txn,
+                mode: *mode,
+                granted: false,
+            }));
         }
         all
     }
 
-    /// Whom the queued request of `txn` waits for.
+    /// The transactions that the queued request of `txn` waits for.
     pub(in crate::txn) fn blockers(&self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         let Some(lock) = self.tables.get(&table) else { return Vec::new() };
         let Some(at) = lock.queue.iter().position(|queued| queued.txn == txn) else {
@@ -199,18 +233,20 @@ impl LockTable {
         let holders = lock
             .holders
             .iter()
-            .filter(|(holder, modes)| **holder != txn && modes.conflict(request.mode));
+            .filter(|(holder, modes)| **holder != txn && modes.conflicts(request.mode));
         let earlier = lock.queue.iter().take(if request.upgrade { 0 } else { at });
         let earlier = earlier.filter(|queued| !queued.mode.is_compatible(request.mode));
         holders.map(|(holder, _)| *holder).chain(earlier.map(|queued| queued.txn)).collect()
     }
 
-    /// Takes the queued request of `txn` back; returns who is granted because of it.
+    /// Takes back the queued request of `txn`; returns the transactions that are granted because of
+    /// it.
     pub(in crate::txn) fn withdraw(&mut self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         self.change(table, |lock| lock.queue.retain(|queued| queued.txn != txn))
     }
 
-    /// Gives up what `txn` holds of `table`; returns who is granted because of it.
+    /// Releases the modes of `table` that `txn` holds; returns the transactions that are granted
+    /// because of it.
     pub(in crate::txn) fn release(&mut self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         self.change(table, |lock| lock.release(txn))
     }
@@ -237,15 +273,19 @@ mod tests {
         TxnId(n)
     }
 
+    fn grants(locks: &mut TableLocks, txn: u64, mode: LockMode) -> bool {
+        locks.request(id(txn), T, mode) == RequestOutcome::Granted
+    }
+
     #[test]
     fn the_matrix_is_the_documented_one() {
         let rows = ["++++-", "++---", "+-+--", "+----", "-----"];
         for (one, row) in ALL.iter().zip(rows) {
             for (two, sign) in ALL.iter().zip(row.chars()) {
                 assert_eq!(one.is_compatible(*two), sign == '+', "{one:?} {two:?}");
-                let mut locks = LockTable::default();
-                assert!(locks.request(id(1), T, *one));
-                assert_eq!(locks.request(id(2), T, *two), sign == '+', "{one:?} {two:?}");
+                let mut locks = TableLocks::default();
+                assert!(grants(&mut locks, 1, *one));
+                assert_eq!(grants(&mut locks, 2, *two), sign == '+', "{one:?} {two:?}");
             }
         }
     }
@@ -259,9 +299,9 @@ mod tests {
             (ShareWrite, "++++-"),
             (Exclusive, "+++++"),
         ] {
-            let mut modes = Modes::default();
+            let mut modes = ModeSet::default();
             modes.add(held);
-            let signs = ALL.iter().map(|mode| if modes.cover(*mode) { '+' } else { '-' });
+            let signs = ALL.iter().map(|mode| if modes.covers(*mode) { '+' } else { '-' });
             assert_eq!(signs.collect::<String>(), covered, "{held:?}");
         }
     }
@@ -269,26 +309,26 @@ mod tests {
     #[test]
     fn who_holds_a_mode_that_covers_another_holds_that() {
         for held in ALL {
-            let mut locks = LockTable::default();
-            assert!(locks.request(id(1), T, held));
-            let mut modes = Modes::default();
+            let mut locks = TableLocks::default();
+            assert!(grants(&mut locks, 1, held));
+            let mut modes = ModeSet::default();
             modes.add(held);
             for mode in ALL {
                 let holders = locks.holders(T, mode);
-                assert_eq!(holders == [id(1)], modes.cover(mode), "{held:?} {mode:?}");
+                assert_eq!(holders == [id(1)], modes.covers(mode), "{held:?} {mode:?}");
             }
         }
     }
 
     #[test]
     fn a_newcomer_does_not_overtake_and_an_upgrade_does() {
-        let mut locks = LockTable::default();
-        assert!(locks.request(id(1), T, Access) && locks.request(id(2), T, Access));
-        assert!(!locks.request(id(3), T, Exclusive));
-        assert!(!locks.request(id(4), T, Access), "behind the exclusive request");
-        assert!(locks.request(id(1), T, Write), "holds the table: waits for holders only");
+        let mut locks = TableLocks::default();
+        assert!(grants(&mut locks, 1, Access) && grants(&mut locks, 2, Access));
+        assert!(!grants(&mut locks, 3, Exclusive));
+        assert!(!grants(&mut locks, 4, Access), "behind the exclusive request");
+        assert!(grants(&mut locks, 1, Write), "holds the table: waits for holders only");
         assert_eq!(locks.blockers(id(4), T), [id(3)]);
-        assert!(!locks.request(id(2), T, Share));
+        assert!(!grants(&mut locks, 2, Share));
         assert_eq!(locks.blockers(id(2), T), [id(1)]);
         assert_eq!(locks.release(id(1), T), [id(2)]);
         assert_eq!(locks.release(id(2), T), [id(3)]);
@@ -298,10 +338,10 @@ mod tests {
 
     #[test]
     fn a_withdrawn_request_lets_others_pass() {
-        let mut locks = LockTable::default();
-        assert!(locks.request(id(1), T, Access));
-        assert!(!locks.request(id(2), T, Exclusive));
-        assert!(!locks.request(id(3), T, Write) && !locks.request(id(4), T, Access));
+        let mut locks = TableLocks::default();
+        assert!(grants(&mut locks, 1, Access));
+        assert!(!grants(&mut locks, 2, Exclusive));
+        assert!(!grants(&mut locks, 3, Write) && !grants(&mut locks, 4, Access));
         assert_eq!(locks.withdraw(id(2), T), [id(3), id(4)]);
     }
 }

@@ -1,13 +1,14 @@
-//! The manager's lock, and the bells of those who were woken under it.
+//! The manager's lock, and deferred wake-ups.
 //!
-//! Whoever is woken wants the lock that his waker holds: rung at once he would run, meet the lock
-//! and sleep again, and where there are few processors he may take the waker's, so that all others
-//! queue for a lock whose holder does not run. So a wake notes the bell, and it is rung when the
-//! lock is free.
+//! A woken transaction needs the manager's lock, which the waking thread still holds. Waking it
+//! immediately would only make it block again, and on few cores it can preempt the lock holder
+//! (lock convoy). So wake-ups are collected while the lock is held and delivered after it is
+//! released.
 //!
-//! Invariants: who was woken is rung when his waker lets the lock go, for whatever reason, a wait
-//! of its own included; in the order in which they were woken.
-//! Does not do: deciding who is woken (`heirs`, `contenders`, `locks`).
+//! Invariants: a deferred wake-up is delivered when the thread that deferred it releases the lock,
+//! also if it releases it to wait. Wake-ups are delivered in the order in which they were deferred.
+//! Does not do: decide which transactions are woken (`row_wait_queue`, `writer_priority`,
+//! `table_lock`).
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -15,20 +16,38 @@ use std::time::Duration;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use crate::txn::lock::state::State;
+use crate::txn::lock::state::SharedState;
 
-/// The lock around the manager's state.
-pub(in crate::txn) struct StateLock(Mutex<State>);
+/// Wake-ups of transactions whose wait has ended, until the lock is released.
+#[derive(Default)]
+pub(in crate::txn) struct DeferredWakeups(Vec<Arc<Condvar>>);
 
-/// Access to the state.
+impl DeferredWakeups {
+    /// Adds the wake-up of the thread that sleeps on `condvar`.
+    pub(in crate::txn) fn push(&mut self, condvar: Arc<Condvar>) {
+        self.0.push(condvar);
+    }
+
+    fn deliver(self) {
+        if broken("txn-no-bell") {
+            return;
+        }
+        self.0.into_iter().for_each(|condvar| condvar.notify_one());
+    }
+}
+
+/// The lock around the shared state.
+pub(in crate::txn) struct StateLock(Mutex<SharedState>);
+
+/// Access to the shared state.
 pub(in crate::txn) struct StateGuard<'a> {
-    /// `None` only while it is let go.
-    held: Option<MutexGuard<'a, State>>,
+    /// `None` only while the lock is released.
+    held: Option<MutexGuard<'a, SharedState>>,
 }
 
 impl StateLock {
     /// An unlocked lock around `state`.
-    pub(in crate::txn) fn new(state: State) -> StateLock {
+    pub(in crate::txn) fn new(state: SharedState) -> StateLock {
         StateLock(Mutex::new(state))
     }
 
@@ -39,53 +58,45 @@ impl StateLock {
 }
 
 impl<'a> StateGuard<'a> {
-    /// Lets the lock go, waits for `bell` or until `limit` has passed, takes the lock again. May
-    /// come back for no reason.
+    /// Releases the lock, waits for `condvar` or until `limit` has passed, takes the lock again.
+    /// Spurious returns are possible.
     pub(in crate::txn) fn wait(
         mut self,
-        bell: &Condvar,
+        condvar: &Condvar,
         limit: Option<Duration>,
     ) -> StateGuard<'a> {
-        let mut held = self.held.take().expect("held until it is let go");
-        // Those who were woken by who waits himself are few: deadlocks that were avoided.
-        ring(std::mem::take(&mut held.rung));
+        let mut held = self.held.take().expect("held until it is released");
+        // Delivered under the lock: there are few, from deadlocks that were avoided just now.
+        std::mem::take(&mut held.wakeups).deliver();
         let held = match limit {
-            Some(limit) => bell.wait_timeout(held, limit).0,
-            None => bell.wait(held),
+            Some(limit) => condvar.wait_timeout(held, limit).0,
+            None => condvar.wait(held),
         };
         StateGuard { held: Some(held) }
     }
 }
 
-/// Wakes who waits for `bells`.
-fn ring(bells: Vec<Arc<Condvar>>) {
-    if broken("txn-no-bell") {
-        return;
-    }
-    bells.into_iter().for_each(|bell| bell.notify_one());
-}
-
 impl Deref for StateGuard<'_> {
-    type Target = State;
+    type Target = SharedState;
 
     #[inline]
-    fn deref(&self) -> &State {
-        self.held.as_ref().expect("held until it is let go")
+    fn deref(&self) -> &SharedState {
+        self.held.as_ref().expect("held until it is released")
     }
 }
 
 impl DerefMut for StateGuard<'_> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut State {
-        self.held.as_mut().expect("held until it is let go")
+    fn deref_mut(&mut self) -> &mut SharedState {
+        self.held.as_mut().expect("held until it is released")
     }
 }
 
 impl Drop for StateGuard<'_> {
     fn drop(&mut self) {
         let Some(mut held) = self.held.take() else { return };
-        let bells = std::mem::take(&mut held.rung);
+        let wakeups = std::mem::take(&mut held.wakeups);
         drop(held);
-        ring(bells);
+        wakeups.deliver();
     }
 }

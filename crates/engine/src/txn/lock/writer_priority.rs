@@ -1,91 +1,76 @@
-//! Writers that wait for a row which others share: no more may join those.
+//! Priority of a waiting writer over transactions that come to share its row.
 //!
-//! Whoever shares a row passes by nobody who waits to write it: with sharers that come and go there
-//! would always be one, and the writer would wait for ever. A writer that meets lockers in its way
-//! contends for the row until it has it or gives up, and who comes to share the row meanwhile waits
-//! for that, unless it has a lock of the row already.
+//! Sharers do not conflict with each other. If they came and went without regard for a waiting
+//! writer, one might always be there, and the writer would starve. So a writer that meets sharers
+//! claims the row until it has it or gives up. A transaction that wants to share the row meanwhile
+//! waits for that, unless it has a lock of the row already.
 //!
-//! That wait is for nothing that anybody holds, so it must not be what a deadlock is made of: where
-//! it would be part of a ring it ends, and the newcomer passes by the writer after all.
+//! Nothing is held that this wait is for, so it must not take part in a deadlock: a wait that would
+//! be part of a cycle ends, and the sharer goes before the writer after all.
 //!
-//! Invariants: a transaction contends for one row at a time; whoever waits behind a contender is
-//! woken when that has settled, ends or dissolves a ring.
-//! Does not do: stop those that would not wait; put sharers or writers in an order.
+//! Invariants: a transaction claims one row at a time. A sharer that waits behind a writer is woken
+//! when the writer releases its claim or ends, or when a cycle is broken up.
+//! Does not do: stop sharers that would not wait; order sharers or writers among themselves.
 
 use std::collections::BTreeSet;
 
 use rightlink_env::points::broken;
 
-use crate::error::Result;
-use crate::txn::lock::multixact::RowLock;
-use crate::txn::lock::row_wait_queue::Place;
-use crate::txn::lock::state::{State, TxnId, Wait};
-use crate::txn::manager::TxnManager;
-use crate::txn::manager::wait::Patience;
+use crate::txn::lock::row_lock::{RowLock, RowVersion};
+use crate::txn::lock::state::{RowClaim, SharedState, WaitTarget};
+use crate::txn::xid::TxnId;
 
-impl TxnManager {
-    /// From now on `id` waits for the lockers of the row at `place`, which it wants so.
-    pub(in crate::txn) fn contend(&self, id: TxnId, place: Place, wants: RowLock) {
-        let mut state = self.state.lock();
-        if state.txn(id).contends == Some(place) {
+impl SharedState {
+    /// From now on the writer `id` waits for the sharers of `row`, which it wants to lock so.
+    pub(in crate::txn) fn claim_row(&mut self, id: TxnId, row: RowVersion, wants: RowLock) {
+        if self.txn(id).claimed_row == Some(row) {
             return;
         }
-        state.settle_contest(id);
-        state.contenders.entry(place).or_default().push((id, wants));
-        state.txn(id).contends = Some(place);
+        self.release_claim(id);
+        self.row_claims.entry(row).or_default().push(RowClaim { writer: id, wants });
+        self.txn(id).claimed_row = Some(row);
     }
 
-    /// Does a writer contend for the row at `place` which `lock` would keep waiting?
-    pub(in crate::txn) fn contended(&self, id: TxnId, place: Place, lock: RowLock) -> bool {
-        self.state.lock().contender(id, place, lock).is_some()
-    }
-
-    /// Lets such a writer go first.
-    pub(in crate::txn) fn wait_behind(
+    /// A writer other than `id` that has claimed `row` and would have to wait for `lock`.
+    pub(in crate::txn) fn priority_writer(
         &self,
         id: TxnId,
-        (place, lock): (Place, RowLock),
-        patience: &Patience<'_>,
-    ) -> Result<()> {
-        let mut state = self.state.lock();
-        if let Some(writer) = state.contender(id, place, lock) {
-            state.txn(writer).behind.push(id);
-            state.txn(id).wait = Some(Wait::Contender(writer));
-            drop(self.block(state, id, patience)?);
-        }
-        Ok(())
-    }
-}
-
-impl State {
-    fn contender(&self, id: TxnId, place: Place, lock: RowLock) -> Option<TxnId> {
-        let all = self.contenders.get(&place).filter(|_| !broken("lock-fair"))?;
-        let mut all = all.iter().filter(|(writer, _)| *writer != id);
-        all.find(|(_, wants)| !wants.is_compatible(lock)).map(|(writer, _)| *writer)
+        row: RowVersion,
+        lock: RowLock,
+    ) -> Option<TxnId> {
+        let claims = self.row_claims.get(&row).filter(|_| !broken("lock-fair"))?;
+        let mut others = claims.iter().filter(|claim| claim.writer != id);
+        others.find(|claim| !claim.wants.is_compatible(lock)).map(|claim| claim.writer)
     }
 
-    /// `id` has the row that it contended for, or does not want it any more.
-    pub(in crate::txn) fn settle_contest(&mut self, id: TxnId) {
-        let Some(place) = self.txn(id).contends.take() else { return };
-        if let Some(all) = self.contenders.get_mut(&place) {
-            all.retain(|(writer, _)| *writer != id);
-            if all.is_empty() {
-                self.contenders.remove(&place);
+    /// `id` waits until `writer` has the row that it claims, or gives up.
+    pub(in crate::txn) fn wait_behind_writer(&mut self, id: TxnId, writer: TxnId) {
+        self.txn(writer).sharers_behind.push(id);
+        self.txn(id).wait = Some(WaitTarget::PriorityWriter(writer));
+    }
+
+    /// `id` has the row that it claimed, or does not want it any more.
+    pub(in crate::txn) fn release_claim(&mut self, id: TxnId) {
+        let Some(row) = self.txn(id).claimed_row.take() else { return };
+        if let Some(claims) = self.row_claims.get_mut(&row) {
+            claims.retain(|claim| claim.writer != id);
+            if claims.is_empty() {
+                self.row_claims.remove(&row);
             }
         }
-        for behind in std::mem::take(&mut self.txn(id).behind) {
-            self.wake(behind);
+        for sharer in std::mem::take(&mut self.txn(id).sharers_behind) {
+            self.wake(sharer);
         }
     }
 
     /// `id` does not wait behind `writer` any more.
-    pub(in crate::txn) fn leave_contest(&mut self, id: TxnId, writer: TxnId) {
-        self.txn(writer).behind.retain(|behind| *behind != id);
+    pub(in crate::txn) fn stop_waiting_behind(&mut self, id: TxnId, writer: TxnId) {
+        self.txn(writer).sharers_behind.retain(|sharer| *sharer != id);
     }
 
-    /// Ends the waits behind contenders that `id` waits for through others, its own among them.
-    /// Were there any?
-    pub(in crate::txn) fn dissolve_contests(&mut self, id: TxnId) -> bool {
+    /// Ends all waits behind writers that `id` waits for, directly or through others, its own wait
+    /// included. Were there any?
+    pub(in crate::txn) fn waive_priority(&mut self, id: TxnId) -> bool {
         let (mut seen, mut open) = (BTreeSet::new(), vec![id]);
         while let Some(node) = open.pop() {
             if seen.insert(node) {
@@ -94,8 +79,8 @@ impl State {
         }
         let mut any = false;
         for node in seen {
-            if let Some(Wait::Contender(writer)) = self.txn(node).wait {
-                self.leave_contest(node, writer);
+            if let Some(WaitTarget::PriorityWriter(writer)) = self.txn(node).wait {
+                self.stop_waiting_behind(node, writer);
                 self.wake(node);
                 any = true;
             }

@@ -7,10 +7,10 @@
 //!   snapshots are taken under the same lock: a snapshot sees all commits up to its number and no
 //!   other.
 //! - If it is not known whether the commit record survives (the log failed under it), the
-//!   transaction stays "in progress" for good and the instance refuses further work: neither
-//!   outcome is shown.
+//!   transaction stays "in progress" for good and the instance refuses further work, so that
+//!   neither outcome is shown.
 //!
-//! Does not do: undo, flush scheduling (the log groups concurrent flushes).
+//! Does not do: undo (there is none), flush scheduling (the log groups concurrent flushes).
 
 use std::ops::Range;
 
@@ -19,34 +19,36 @@ use rightlink_env::sync::{Arc, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
-use crate::txn::lock::state::{State, TxnId};
-use crate::txn::manager::outcome::Late;
-use crate::txn::manager::{TxnManager, bump};
-use crate::txn::status::file::{CHILD, COMMITTED, Entries, MAX_PAGES};
+use crate::txn::lock::state::SharedState;
+use crate::txn::manager::{TxnManager, increment};
+use crate::txn::status::file::{CHILD, COMMITTED, MAX_PAGES, StatusEntries};
 use crate::txn::status::recent::ABORTED;
-use crate::txn::status::segment::{by_page, page_of};
-use crate::txn::xid::set::{OwnSet, Run};
+use crate::txn::status::segment::{page_of, split_by_page};
+use crate::txn::status::spill::CsnSpill;
+use crate::txn::xid::TxnId;
+use crate::txn::xid::set::{XidRun, XidSet};
 use crate::wal::RecordKind;
 
-/// A transaction that ends: its number, its xids, and the first of them that was not used.
-pub(in crate::txn) struct Ending<'a> {
+/// A transaction that ends, or that aborts statements.
+pub(in crate::txn) struct EndingTxn<'a> {
     pub(in crate::txn) id: TxnId,
-    pub(in crate::txn) own: &'a Arc<OwnSet>,
+    pub(in crate::txn) xids: &'a Arc<XidSet>,
+    /// Xids at or above this one were not used.
     pub(in crate::txn) used: u64,
 }
 
-/// Where the live xids of a transaction lie.
-struct Extent {
+/// Where the status entries of a transaction lie.
+struct CommitExtent {
     pages: u64,
-    last: u64,
+    last_xid: u64,
 }
 
-impl Ending<'_> {
+impl EndingTxn<'_> {
     /// `None` if nothing is left to commit.
-    fn extent(&self) -> Result<Option<Extent>> {
+    fn extent(&self) -> Result<Option<CommitExtent>> {
         let (mut pages, mut page, mut last) = (0, None, None);
-        self.own.for_each_live(self.used, |range| {
-            for part in by_page(range.clone()) {
+        self.xids.for_each_live(self.used, |range| {
+            for part in split_by_page(range.clone()) {
                 let here = Some(page_of(part.start));
                 pages += u64::from(page != here);
                 page = here;
@@ -54,34 +56,34 @@ impl Ending<'_> {
             last = Some(range.end - 1);
             Ok(())
         })?;
-        Ok(last.map(|last| Extent { pages, last }))
+        Ok(last.map(|last| CommitExtent { pages, last_xid: last }))
     }
 
-    /// Calls `each` with the live ranges of every `pages` pages.
+    /// Calls `each` with ranges of live xids, on at most `pages` pages at a time.
     fn for_each_batch(
         &self,
         pages: u64,
         mut each: impl FnMut(&[Range<u64>]) -> Result<Lsn>,
     ) -> Result<Lsn> {
-        let mut batch = Batch::default();
-        self.own.for_each_live(self.used, |range| {
-            by_page(range).try_for_each(|part| batch.add(part, pages, &mut each))
+        let mut batch = RecordBatch::default();
+        self.xids.for_each_live(self.used, |range| {
+            split_by_page(range).try_for_each(|part| batch.add(part, pages, &mut each))
         })?;
         assert!(!batch.ranges.is_empty(), "a commit has xids");
         each(&batch.ranges)
     }
 }
 
-/// Ranges that go into one record.
+/// Ranges of xids whose status goes into one log record.
 #[derive(Default)]
-struct Batch {
+struct RecordBatch {
     ranges: Vec<Range<u64>>,
     pages: u64,
 }
 
-impl Batch {
-    /// Adds `part`, which lies on one page; hands over what was there if that would be a page too
-    /// many.
+impl RecordBatch {
+    /// Adds `part`, which lies on one page. Passes the batch to `each` and empties it first if it has
+    /// `limit` pages already.
     fn add(
         &mut self,
         part: Range<u64>,
@@ -104,12 +106,12 @@ impl Batch {
 
 impl TxnManager {
     /// Commits; on an error the transaction has ended too.
-    pub(in crate::txn) fn commit(&self, ending: &Ending<'_>, relaxed: bool) -> Result<Lsn> {
+    pub(in crate::txn) fn commit(&self, ending: &EndingTxn<'_>, relaxed: bool) -> Result<Lsn> {
         points::hit("txn.commit.before-append");
         let lsn = match self.append_commit(ending) {
             Ok(Some(lsn)) => lsn,
             Ok(None) => {
-                self.publish(ending, Outcome::Nothing);
+                self.publish(ending, TxnOutcome::Nothing);
                 return Ok(Lsn(0));
             }
             Err(error @ Error::Poisoned(_)) => return Err(self.leave_in_doubt(error)),
@@ -127,20 +129,22 @@ impl TxnManager {
             return Err(self.leave_in_doubt(error));
         }
         points::hit("txn.commit.before-visible");
-        self.publish(ending, Outcome::Committed);
+        self.publish(ending, TxnOutcome::Committed);
         points::hit("txn.commit.after-visible");
-        self.spill_if_late();
+        self.spill_pending();
         Ok(lsn)
     }
 
     /// Rolls back.
-    pub(in crate::txn) fn abort(&self, ending: &Ending<'_>) {
-        self.publish(ending, Outcome::Aborted);
+    pub(in crate::txn) fn abort(&self, ending: &EndingTxn<'_>) {
+        self.publish(ending, TxnOutcome::Aborted);
     }
 
     /// Appends the commit record and what must precede it; `None` if there is nothing to commit.
-    fn append_commit(&self, ending: &Ending<'_>) -> Result<Option<Lsn>> {
-        let Some(Extent { pages, last }) = ending.extent()? else { return Ok(None) };
+    fn append_commit(&self, ending: &EndingTxn<'_>) -> Result<Option<Lsn>> {
+        let Some(CommitExtent { pages, last_xid: last }) = ending.extent()? else {
+            return Ok(None);
+        };
         self.state.lock().check_healthy()?;
         let whole = pages <= MAX_PAGES;
         let lsn = ending.for_each_batch(if whole { MAX_PAGES } else { 1 }, |ranges| {
@@ -153,21 +157,22 @@ impl TxnManager {
             if decides && !whole {
                 points::hit("txn.commit.before-parent");
             }
-            let entries: Vec<Entries> = ranges.iter().map(|range| (range.clone(), value)).collect();
+            let entry = |xids: &Range<u64>| StatusEntries { xids: xids.clone(), value };
+            let entries: Vec<StatusEntries> = ranges.iter().map(entry).collect();
             self.file.write(kind, Xid(last), &entries)
         })?;
         assert!(lsn > Lsn(0), "a commit is logged");
         Ok(Some(lsn))
     }
 
-    fn note_relaxed(&self, ending: &Ending<'_>, lsn: Lsn) {
-        for run in ending.own.runs() {
+    fn note_relaxed(&self, ending: &EndingTxn<'_>, lsn: Lsn) {
+        for run in ending.xids.runs() {
             self.durable_commits.note(run.start()..run.end(), lsn);
         }
     }
 
-    /// The outcome is unknown: it stays in progress for good, and so does what waits for it, with
-    /// an error.
+    /// The outcome is unknown: the transaction stays in progress for good. Transactions that wait
+    /// for it get an error.
     fn leave_in_doubt(&self, error: Error) -> Error {
         let why = format!("the outcome of a commit is unknown: {error}");
         self.state.lock().poison(&why);
@@ -178,10 +183,10 @@ impl TxnManager {
     }
 
     /// Makes the outcome visible, and ends the transaction.
-    fn publish(&self, ending: &Ending<'_>, outcome: Outcome) {
+    fn publish(&self, ending: &EndingTxn<'_>, outcome: TxnOutcome) {
         let mut state = self.state.lock();
         let value = match outcome {
-            Outcome::Committed => {
+            TxnOutcome::Committed => {
                 state.csn += 1;
                 let csn = state.csn;
                 if broken("commit-torn") {
@@ -190,69 +195,68 @@ impl TxnManager {
                 }
                 csn
             }
-            Outcome::Nothing | Outcome::Aborted => ABORTED,
+            TxnOutcome::Nothing | TxnOutcome::Aborted => ABORTED,
         };
-        for run in ending.own.runs() {
-            self.settle(run, ending.used, value);
+        for run in ending.xids.runs() {
+            self.set_outcomes(run, ending.used, value);
         }
-        if outcome == Outcome::Committed {
-            self.keep_if_late(&mut state, ending, value);
+        if outcome == TxnOutcome::Committed {
+            self.spill_if_outlived(&mut state, ending, value);
         }
-        state.leave(ending.id, ending.own, outcome == Outcome::Committed);
-        self.refresh(&state);
-        bump(match outcome {
-            Outcome::Aborted => &self.counters.aborts,
-            Outcome::Committed | Outcome::Nothing => &self.counters.commits,
+        state.end(ending.id, ending.xids, outcome == TxnOutcome::Committed);
+        self.publish_bounds(&state);
+        increment(match outcome {
+            TxnOutcome::Aborted => &self.counters.aborts,
+            TxnOutcome::Committed | TxnOutcome::Nothing => &self.counters.commits,
         });
     }
 
-    /// Sets the slots of `run` that the ring still has.
-    fn settle(&self, run: &Run, used: u64, value: u64) {
-        for xid in run.start().max(self.ring.floor())..run.end() {
+    /// Sets those slots of `run` that are still recent: `value` if live and below `used`.
+    fn set_outcomes(&self, run: &XidRun, used: u64, value: u64) {
+        for xid in run.start().max(self.recent.floor())..run.end() {
             let live = xid < used && !run.is_aborted(xid);
-            self.ring.set(xid, if live { value } else { ABORTED });
+            self.recent.set(xid, if live { value } else { ABORTED });
         }
     }
 
-    /// A transaction that outlived the ring keeps its number in the late list until that is on its
-    /// pages.
-    fn keep_if_late(&self, state: &mut State, ending: &Ending<'_>, csn: u64) {
-        if ending.own.first().is_some_and(|first| first < self.ring.floor()) {
-            let own = Arc::clone(ending.own);
-            state.late.push(Arc::new(Late::Txn { own, used: ending.used, csn }));
-            self.late_count.store(state.late.len() as u64, Ordering::Release);
+    /// Lists the commit number as a spill if the transaction has outlived the slot of its first xid.
+    fn spill_if_outlived(&self, state: &mut SharedState, ending: &EndingTxn<'_>, csn: u64) {
+        if ending.xids.first().is_some_and(|first| first < self.recent.floor()) {
+            let xids = Arc::clone(ending.xids);
+            state.spills.push(Arc::new(CsnSpill::Txn { xids, used: ending.used, csn }));
+            self.spill_count.store(state.spills.len() as u64, Ordering::Release);
         }
     }
 
-    /// An error leaves the numbers in memory; whoever next needs room in the ring tries again and
-    /// gets it.
-    fn spill_if_late(&self) {
-        if self.late_count.load(Ordering::Acquire) > 0 {
+    /// An error leaves the numbers in memory; the next thread that needs slots tries again and
+    /// returns the error.
+    fn spill_pending(&self) {
+        if self.spill_count.load(Ordering::Acquire) > 0 {
             let _ = self.spill();
         }
     }
 
-    /// Aborts the xids of `range` that belong to the running transaction.
-    pub(in crate::txn) fn abort_some(&self, ending: &Ending<'_>, range: Range<u64>) {
+    /// Aborts the xids of `range` of a transaction that goes on.
+    pub(in crate::txn) fn abort_statements(&self, ending: &EndingTxn<'_>, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
         let mut parts = Vec::new();
-        ending.own.abort(range, |part| parts.push(part));
+        ending.xids.abort(range, |part| parts.push(part));
         let mut state = self.state.lock();
-        let floor = self.ring.floor();
+        let floor = self.recent.floor();
         for part in parts {
-            (part.start.max(floor)..part.end).for_each(|xid| self.ring.set(xid, ABORTED));
+            (part.start.max(floor)..part.end).for_each(|xid| self.recent.set(xid, ABORTED));
         }
-        state.wake_for_aborted(ending.id, ending.own);
+        state.wake_for_aborted(ending.id, ending.xids);
     }
 }
 
-/// How a transaction ends.
+/// How a transaction has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum TxnOutcome {
     Committed,
-    /// It wrote nothing that is left: no number is spent.
+    /// It committed, but no write of it is left: no commit number is spent.
     Nothing,
     Aborted,
 }

@@ -1,27 +1,27 @@
-//! When may a scan mark index entries dead? One setting for the whole database, for measuring.
+//! Whether scans mark the index entries of dead rows: one setting for a database, for measuring.
 //!
-//! Does not do: the marking; the rules (R1, R3) hold whatever is set here.
+//! Does not do: the marking; the rules (R1, R3) hold with every setting.
 
 use rightlink_env::sync::{AtomicU8, Ordering};
 
-/// What becomes of the rows that scans find dead to everyone.
+/// What scans do about index entries of rows that are dead to everyone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeadHints {
-    /// Their index entries are not marked.
+    /// They do not mark them.
     Off,
-    /// Marked only if the leaf was not changed since it was read, by the scan's own statement or
-    /// by anyone: the page's LSN tells. Unlogged pages have none and are marked as with `Epoch`.
+    /// They mark them if the page's LSN says that the leaf has not changed since it was read.
+    /// Unlogged pages have no LSN and are marked as with `Epoch`.
     PageLsn,
-    /// Marked unless row ids of the block were given free since the leaf was read (R3).
+    /// They mark them unless row ids of the block were freed since the leaf was read (R3).
     #[default]
     Epoch,
 }
 
 /// The setting, changed at run time.
 #[derive(Default)]
-pub(in crate::txn) struct Setting(AtomicU8);
+pub(in crate::txn) struct DeadHintSetting(AtomicU8);
 
-impl Setting {
+impl DeadHintSetting {
     pub(in crate::txn) fn get(&self) -> DeadHints {
         match self.0.load(Ordering::Relaxed) {
             1 => DeadHints::PageLsn,

@@ -1,55 +1,55 @@
-//! Threads that may help statements: how many of them are not busy.
+//! A limit on the threads that help statements: how many more may run now.
 //!
-//! Invariants: nobody waits for a helper; who takes some gives them back when the loan is dropped.
+//! Invariants: acquiring never waits. A [`HelperGrant`] gives its threads back when it is dropped.
 //! Does not do: start threads.
 
 use rightlink_env::sync::{AtomicUsize, Ordering};
 
-/// Helpers of a database.
+/// The helper threads of a database.
 #[derive(Debug)]
-pub(crate) struct Helpers {
+pub(crate) struct HelperThreads {
     idle: AtomicUsize,
 }
 
-/// Some helpers that were taken.
+/// Permission to run some helper threads.
 #[derive(Debug)]
-pub(crate) struct Loan<'h> {
-    from: &'h Helpers,
+pub(crate) struct HelperGrant<'p> {
+    pool: &'p HelperThreads,
     count: usize,
 }
 
-impl Helpers {
+impl HelperThreads {
     pub(crate) fn new(count: usize) -> Self {
-        Helpers { idle: AtomicUsize::new(count) }
+        HelperThreads { idle: AtomicUsize::new(count) }
     }
 
-    /// Takes at most `most` of those that are idle, perhaps none.
-    pub(crate) fn take(&self, most: usize) -> Loan<'_> {
+    /// Acquires at most `most` of the idle threads, perhaps none.
+    pub(crate) fn acquire(&self, most: usize) -> HelperGrant<'_> {
         let mut idle = self.idle.load(Ordering::Relaxed);
         loop {
             let count = idle.min(most);
             if count == 0 {
-                return Loan { from: self, count };
+                return HelperGrant { pool: self, count };
             }
             let (left, order) = (idle - count, Ordering::Relaxed);
             match self.idle.compare_exchange(idle, left, order, order) {
-                Ok(_) => return Loan { from: self, count },
+                Ok(_) => return HelperGrant { pool: self, count },
                 Err(now) => idle = now,
             }
         }
     }
 }
 
-impl Loan<'_> {
-    /// How many were taken.
+impl HelperGrant<'_> {
+    /// How many threads it permits.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 }
 
-impl Drop for Loan<'_> {
+impl Drop for HelperGrant<'_> {
     fn drop(&mut self) {
-        self.from.idle.fetch_add(self.count, Ordering::Relaxed);
+        self.pool.idle.fetch_add(self.count, Ordering::Relaxed);
     }
 }
 
@@ -58,15 +58,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_are_lent_to_one_at_a_time() {
-        let helpers = Helpers::new(3);
-        let first = helpers.take(2);
-        let second = helpers.take(2);
+    fn a_helper_thread_serves_one_at_a_time() {
+        let helpers = HelperThreads::new(3);
+        let first = helpers.acquire(2);
+        let second = helpers.acquire(2);
         assert_eq!((first.count(), second.count()), (2, 1));
-        assert_eq!(helpers.take(1).count(), 0);
+        assert_eq!(helpers.acquire(1).count(), 0);
         drop(first);
-        assert_eq!(helpers.take(9).count(), 2);
+        assert_eq!(helpers.acquire(9).count(), 2);
         drop(second);
-        assert_eq!(helpers.take(9).count(), 3);
+        assert_eq!(helpers.acquire(9).count(), 3);
     }
 }

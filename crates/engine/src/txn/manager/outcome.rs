@@ -1,143 +1,52 @@
-//! What became of an xid, wherever the answer is kept.
+//! The outcome of an xid, wherever it is kept.
 //!
-//! Asked in this order: the ring (recent xids); if it is not there, is it still running; the late
-//! list; the status page. The order makes the answer right without a lock over all of it: a commit
-//! is on its page before it is published; who is not running has been published; a number leaves
-//! the late list only after it is on the page, or when no snapshot can need it.
-//!
-//! The late list holds commit numbers of xids that fell out of the ring too early: the ring's floor
-//! rose over them while a snapshot still needed the number, or their transaction ran longer than
-//! the ring reaches back. [`TxnManager::spill`] moves them to the pages.
+//! Looked for in this order: the recent outcomes; the running transactions; the spills; the status
+//! page. The order makes the answer right without a lock over all of them: a commit is on its page
+//! before it is published; a transaction that does not run has been published; a commit number
+//! leaves the spills only after it is on its page, or when no snapshot can need it.
 //!
 //! Invariants: the number of a committed xid is exact while a live snapshot may have to compare it
 //! (its xid is not below the horizon); otherwise it may be [`CSN_OLD`]. (R1) A number reaches a
 //! page only when the commit is durable.
-//! Does not do: deciding outcomes (`manager`), bytes on disk (`status`).
+//! Does not do: decide outcomes (`commit`), bytes on disk (`status::file`).
 
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, Xid};
-use crate::txn::lock::state::State;
+use crate::txn::lock::state::SharedState;
 use crate::txn::manager::TxnManager;
 use crate::txn::status::file::{CHILD, COMMITTED, NOT_COMMITTED};
-use crate::txn::status::recent::{ABORTED, IN_PROGRESS};
-use crate::txn::status::segment::{by_page, page_id};
-use crate::txn::xid::set::OwnSet;
+use crate::txn::status::recent::ABORTED;
+use crate::txn::status::segment::page_id;
+use crate::txn::status::spill::CsnSpill;
+use crate::txn::status::{CSN_OLD, Status};
 
-/// Commit number of everything that every snapshot sees: committed before this process started, or
-/// so long ago that its own number was dropped. Numbers given out are larger.
-pub const CSN_OLD: Csn = Csn(COMMITTED);
-
-/// State of an xid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// Still running (in this process).
-    InProgress,
-    /// Committed and visible with this commit number.
-    Committed(Csn),
-    /// Rolled back, never finished before a crash, or never used.
-    Aborted,
-}
-
-impl Status {
-    fn from_slot(value: u64) -> Status {
-        match value {
-            IN_PROGRESS => Status::InProgress,
-            ABORTED => Status::Aborted,
-            csn => Status::Committed(Csn(csn)),
-        }
-    }
-}
-
-/// Commit numbers on their way from memory to the pages.
-pub(in crate::txn) enum Late {
-    /// What the ring held from `first` on.
-    Slots {
-        /// Xid of the first value.
-        first: u64,
-        /// Slots as in the ring; only commit numbers count.
-        values: Vec<u64>,
-    },
-    /// A transaction that outlived the ring.
-    Txn {
-        /// Its xids.
-        own: Arc<OwnSet>,
-        /// Those at or above were not used.
-        used: u64,
-        /// Its commit number.
-        csn: u64,
-    },
-}
-
-impl Late {
-    /// Commit number of `xid`, if it is one of these.
-    fn csn_of(&self, xid: u64) -> Option<Csn> {
-        match self {
-            Late::Slots { first, values } => {
-                let value = *values.get(usize::try_from(xid.checked_sub(*first)?).ok()?)?;
-                (value > ABORTED).then_some(Csn(value))
-            }
-            Late::Txn { own, used, csn } => {
-                let run = own.find(xid).filter(|_| xid < *used)?;
-                (!run.is_aborted(xid)).then_some(Csn(*csn))
-            }
-        }
-    }
-
-    /// The xid after the last.
-    fn end(&self) -> u64 {
-        match self {
-            Late::Slots { first, values } => first + values.len() as u64,
-            Late::Txn { used, .. } => *used,
-        }
-    }
-
-    /// Calls `each` with numbers that lie on one page, until all were handed over.
-    fn for_each_page(&self, mut each: impl FnMut(u64, &[u64]) -> Result<()>) -> Result<()> {
-        match self {
-            Late::Slots { first, values } => by_page(*first..self.end()).try_for_each(|part| {
-                let at = (part.start - first) as usize..(part.end - first) as usize;
-                let numbers: Vec<u64> =
-                    values[at].iter().map(|v| if *v > ABORTED { *v } else { 0 }).collect();
-                if numbers.iter().all(|number| *number == 0) {
-                    return Ok(());
-                }
-                each(part.start, &numbers)
-            }),
-            Late::Txn { own, used, csn } => own.for_each_live(*used, |range| {
-                by_page(range).try_for_each(|part| {
-                    each(part.start, &vec![*csn; (part.end - part.start) as usize])
-                })
-            }),
-        }
-    }
-}
-
-/// An entry of a page, if it could be had.
+/// An entry of a status page; `None` if that needs I/O and none was allowed.
 type Entry = Result<Option<u64>>;
 
 impl TxnManager {
     /// State of `xid`; may read a status page for an old one.
     pub fn status(&self, xid: Xid) -> Result<Status> {
         let found = self.resolve(xid, &|xid| self.file.read(xid).map(Some))?;
-        Ok(found.expect("a page that is waited for is there"))
+        Ok(found.expect("a page that may be read is there"))
     }
 
-    /// State of `xid` if it can be told without I/O (usable under a latch).
+    /// State of `xid`, if that needs no I/O (usable under a latch).
     pub fn try_status(&self, xid: Xid) -> Option<Status> {
         self.resolve(xid, &|xid| Ok(self.file.try_read(xid))).ok().flatten()
     }
 
+    /// State of `xid`; `read` gives the entry of an xid on its page.
     fn resolve(&self, xid: Xid, read: &dyn Fn(u64) -> Entry) -> Result<Option<Status>> {
         if xid == Xid::FROZEN {
             return Ok(Some(Status::Committed(CSN_OLD)));
         }
-        if let Some(status) = self.in_memory(xid)? {
+        if let Some(status) = self.status_in_memory(xid)? {
             return Ok(Some(status));
         }
-        let Some(entry) = self.kept(xid, read)? else { return Ok(None) };
+        let Some(entry) = self.entry_of(xid, read)? else { return Ok(None) };
         if entry & CHILD == 0 {
             return self.decode(xid, entry).map(Some);
         }
@@ -145,23 +54,22 @@ impl TxnManager {
         if parent <= xid || parent >= self.next_xid() {
             return Err(damaged(xid, "points to an impossible parent"));
         }
-        if let Some(status) = self.in_memory(parent)? {
+        if let Some(status) = self.status_in_memory(parent)? {
             return Ok(Some(status));
         }
-        let Some(entry) = self.kept(parent, read)? else { return Ok(None) };
+        let Some(entry) = self.entry_of(parent, read)? else { return Ok(None) };
         self.decode(parent, entry).map(Some)
     }
 
-    /// The entry of `xid`, whose page may be removed at the time: what is read then counts for
-    /// nothing.
-    fn kept(&self, xid: Xid, read: &dyn Fn(u64) -> Entry) -> Entry {
+    /// The entry of `xid`. Its page may be removed meanwhile, so the check comes after the read.
+    fn entry_of(&self, xid: Xid, read: &dyn Fn(u64) -> Entry) -> Entry {
         let entry = read(xid.0);
-        self.check_known(xid)?;
+        self.check_kept(xid)?;
         entry
     }
 
-    /// Error unless the outcome of `xid` is kept.
-    fn check_known(&self, xid: Xid) -> Result<()> {
+    /// Fails unless the outcome of `xid` is kept.
+    fn check_kept(&self, xid: Xid) -> Result<()> {
         let (oldest, next) = (self.oldest.load(Ordering::Acquire), self.next_xid());
         if (oldest..next.0).contains(&xid.0) {
             return Ok(());
@@ -170,20 +78,21 @@ impl TxnManager {
         Err(Error::corrupt_file("data pages", what))
     }
 
-    /// The answer that memory has; `None` if the page must be asked, whose answer is final then.
-    fn in_memory(&self, xid: Xid) -> Result<Option<Status>> {
-        self.check_known(xid)?;
-        if let Some(value) = self.ring.get(xid.0) {
+    /// The answer from memory; `None` if the page has it, whose answer is final then.
+    fn status_in_memory(&self, xid: Xid) -> Result<Option<Status>> {
+        self.check_kept(xid)?;
+        if let Some(value) = self.recent.get(xid.0) {
             return Ok(Some(Status::from_slot(value)));
         }
-        // The late list is looked at second: a transaction enters it before it counts as finished.
+        // In this order: a transaction enters the list of spills before it counts as finished.
         let finished = xid.0 < self.finished_below.load(Ordering::Acquire);
-        if finished && self.late_count.load(Ordering::Acquire) == 0 {
+        if finished && self.spill_count.load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
-        Ok(self.state.lock().recent(xid.0))
+        Ok(self.state.lock().status_without_slot(xid.0))
     }
 
+    /// The outcome that an entry which is not a pointer says.
     fn decode(&self, xid: Xid, entry: u64) -> Result<Status> {
         match entry {
             NOT_COMMITTED => Ok(Status::Aborted),
@@ -196,59 +105,59 @@ impl TxnManager {
         }
     }
 
-    /// Gives up the ring's slots below `floor`; keeps the commit numbers that a snapshot may still
-    /// need.
-    pub(in crate::txn) fn give_up_slots(&self, state: &mut State, floor: u64) {
-        let first = self.ring.floor();
-        assert!(first <= floor && floor <= state.next, "slots of xids that were handed out");
+    /// Gives up the slots of xids below `floor`; lists the commit numbers that a snapshot may still
+    /// need as a spill.
+    pub(in crate::txn) fn give_up_slots(&self, state: &mut SharedState, floor: u64) {
+        let first = self.recent.floor();
+        assert!(first <= floor && floor <= state.xids.next(), "slots of assigned xids");
         if state.horizon() < floor {
-            let values = (first..floor).filter_map(|xid| self.ring.get(xid)).collect();
-            state.late.push(Arc::new(Late::Slots { first, values }));
-            self.late_count.store(state.late.len() as u64, Ordering::Release);
+            let values = (first..floor).filter_map(|xid| self.recent.get(xid)).collect();
+            state.spills.push(Arc::new(CsnSpill::Slots { first, values }));
+            self.spill_count.store(state.spills.len() as u64, Ordering::Release);
         }
-        self.ring.advance(floor);
+        self.recent.advance(floor);
     }
 
-    /// Moves late commit numbers to their pages. One thread at a time; an error leaves them where
-    /// they are.
+    /// Moves spilled commit numbers to their pages. One thread at a time; an error leaves them in
+    /// memory.
     pub(in crate::txn) fn spill(&self) -> Result<()> {
         let _one = self.spilling.lock();
         loop {
             let state = self.state.lock();
-            let (first, horizon) = (state.late.first().cloned(), state.horizon());
+            let (first, horizon) = (state.spills.first().cloned(), state.horizon());
             drop(state);
-            let Some(late) = first else { return Ok(()) };
-            // Below the horizon, "committed" on the page says everything that can be asked.
-            if late.end() > horizon {
-                self.spill_one(&late)?;
+            let Some(spill) = first else { return Ok(()) };
+            // Below the horizon, no snapshot asks for more than "committed", which the page says.
+            if spill.end() > horizon {
+                self.write_spill(&spill)?;
             }
             let mut state = self.state.lock();
-            state.late.remove(0);
-            self.late_count.store(state.late.len() as u64, Ordering::Release);
+            state.spills.remove(0);
+            self.spill_count.store(state.spills.len() as u64, Ordering::Release);
         }
     }
 
-    fn spill_one(&self, late: &Late) -> Result<()> {
+    fn write_spill(&self, spill: &CsnSpill) -> Result<()> {
         if !broken("r1-spill") {
-            // R1: a child's page could else reach the disk before the commit it tells of.
+            // R1: else the page of a child could reach the disk before the commit record.
             self.file.flush(self.durable_commits.latest())?;
         }
-        late.for_each_page(|first, numbers| self.file.hint(first, numbers))
+        spill.for_each_page(|first, numbers| self.file.hint(first, numbers))
     }
 }
 
-impl State {
-    /// What the running list and the late list know of `xid`.
-    fn recent(&self, xid: u64) -> Option<Status> {
-        if let Some((_, run)) = self.owner(xid) {
+impl SharedState {
+    /// State of `xid`, which has no slot, as the running transactions and the spills know it.
+    fn status_without_slot(&self, xid: u64) -> Option<Status> {
+        if let Some((_, run)) = self.xids.owner(xid) {
             let aborted = run.is_aborted(xid);
             return Some(if aborted { Status::Aborted } else { Status::InProgress });
         }
-        self.late.iter().find_map(|late| late.csn_of(xid)).map(Status::Committed)
+        self.spills.iter().find_map(|spill| spill.csn_of(xid)).map(Status::Committed)
     }
 }
 
-/// A status entry that cannot be.
+/// The error for a status entry that no commit writes.
 fn damaged(xid: Xid, what: &str) -> Error {
     Error::corrupt(page_id(xid.0), format!("status of transaction {xid} {what}"))
 }

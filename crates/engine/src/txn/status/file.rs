@@ -1,42 +1,26 @@
-//! Outcomes on disk: the status file and its segments.
+//! The status file: outcomes on disk.
 //!
-//! The status file is the meta page (after the header: magic, limit, oldest kept xid, each u64).
-//! Segments hold one u64 per xid. A new one is made when xids reach it and one is removed when its
-//! outcomes are not kept any more, so what there is to copy and to check grows with the xids that
-//! rows still name, not with those that were ever used:
+//! The file proper is one meta page (after the header: magic, limit, oldest kept xid, each u64).
+//! Its segments hold one u64 per xid:
 //!
 //! | value | meaning |
 //! |---|---|
 //! | 0 | not committed |
 //! | 2 | committed; its commit number was never needed on disk |
 //! | 3 .. | committed with this number, a hint that only the process that wrote it may read |
-//! | [`CHILD`] + x | shares the outcome of xid x, which is larger (large transactions, see below) |
+//! | [`CHILD`] + x | has the outcome of the larger xid x, the last one of its transaction |
 //!
-//! A commit is one log record that stores 2 for every xid of the transaction. A record may change
-//! [`MAX_PAGES`] pages; a transaction with xids on more pages first points all of them, page by
-//! page, to its last xid, and then one record commits that one (and its neighbours on the page). A
-//! crash in between leaves pointers to an xid that never commits: aborted, as they should be.
+//! A commit is one log record that stores 2 for all xids of the transaction. If they lie on more
+//! than [`MAX_PAGES`] pages, records point them to the last xid first, page by page, and one record
+//! then commits that one. A crash in between leaves pointers to an xid that never commits.
 //!
-//! Invariants:
-//! - An xid below `limit` may have been handed out; the record that raised `limit` precedes, in the
-//!   log, every record of such an xid. Nothing reaches the disk before its log does, so no sync is
-//!   needed.
-//! - Every segment with an xid of `oldest .. limit` exists, durably, before the record that makes
-//!   it needed, and so do its blocks for xids below `limit`: a commit finds its space. A block may
-//!   still be zero: not committed.
-//! - Commit numbers are written without a record, only into entries that are committed or children,
-//!   and (R1) only when the commit record is durable: a child's page does not carry that record's
-//!   LSN.
-//! - The space of whole pages below `oldest` is given back to the system once the record that
-//!   raised `oldest` is durable.
-//! - A segment whose xids are all below `oldest` is removed only after the control file says so,
-//!   which it does only when that record is durable. So redo, which begins at the position in the
-//!   control file, never lacks a segment that is needed, and whoever opens the database knows from
-//!   the control file which segments must be there. Redo may make a removed segment anew, from
-//!   records of xids that nobody asks for any more; it is removed like any file without an owner,
-//!   but only once the control file does not name it.
-//!
-//! Does not do: cache, order commits, say where an xid's entry lies (`segments`).
+//! Invariants: the record that raised `limit` precedes every record of an xid below it. The segments
+//! and blocks of all xids in `oldest .. limit` exist durably before that record, so a commit finds
+//! its space. Commit numbers are written without a record, only into entries that are not 0, and
+//! (R1) only when the commit is durable. The space below `oldest` is given back after the record
+//! that raised it is durable; a segment below is removed only after the control file says so, so
+//! redo never lacks one that it needs.
+//! Does not do: cache, order commits, say where an entry lies (`segment`).
 
 use std::ops::Range;
 
@@ -51,8 +35,8 @@ use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId, Xid};
 use crate::page::header::{self, HEADER_SIZE, PageKind, u64_at};
 use crate::txn::status::segment::{
-    MAX_XID, PER_PAGE, SEGMENT_PAGES, by_page, is_segment, offset_of, page_id, page_of,
-    place_of_page, segment_of, segments_of, xids_of,
+    MAX_XID, PER_PAGE, SEGMENT_PAGES, is_segment, offset_of, page_id, page_id_of, page_of,
+    segment_of, segments_of, split_by_page, xids_of,
 };
 use crate::wal::RecordKind;
 
@@ -68,24 +52,27 @@ pub(in crate::txn) const COMMITTED: u64 = 2;
 /// Entry: this bit, and below it the xid that decides.
 pub(in crate::txn) const CHILD: u64 = 1 << 63;
 
-/// What the meta page says.
+/// The content of the meta page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::txn) struct Meta {
-    /// Xids below may have been handed out.
+pub(in crate::txn) struct StatusMeta {
+    /// Xids below may have been assigned.
     pub(in crate::txn) limit: u64,
     /// Outcomes below are not kept.
     pub(in crate::txn) oldest: u64,
 }
 
-/// Xids that get the same entry.
-pub(in crate::txn) type Entries = (Range<u64>, u64);
+/// Consecutive xids that get the same entry.
+pub(in crate::txn) struct StatusEntries {
+    pub(in crate::txn) xids: Range<u64>,
+    pub(in crate::txn) value: u64,
+}
 
-/// The status file as the manager uses it. The tests have one in memory that can crash.
+/// The status file as the manager uses it. Tests have one in memory that can crash.
 pub(in crate::txn) trait StatusFile: Send + Sync {
     /// Reads the meta page.
-    fn meta(&self) -> Result<Meta>;
+    fn meta(&self) -> Result<StatusMeta>;
     /// Replaces the meta page; one record.
-    fn set_meta(&self, meta: Meta) -> Result<Lsn>;
+    fn set_meta(&self, meta: StatusMeta) -> Result<Lsn>;
     /// Makes room for the outcomes of `xids`, the first of which is the limit.
     fn reserve(&self, xids: Range<u64>) -> Result<()>;
     /// Gives the space of the outcomes below `oldest` back, as far as that can be done; the meta
@@ -100,7 +87,7 @@ pub(in crate::txn) trait StatusFile: Send + Sync {
     fn try_read(&self, xid: u64) -> Option<u64>;
     /// Stores ascending `entries` on at most [`MAX_PAGES`] pages; one record. Nothing was changed
     /// if it fails, unless the error is [`Error::Poisoned`].
-    fn write(&self, kind: RecordKind, xid: Xid, entries: &[Entries]) -> Result<Lsn>;
+    fn write(&self, kind: RecordKind, xid: Xid, entries: &[StatusEntries]) -> Result<Lsn>;
     /// Stores commit numbers into the entries of `first ..` that are not [`NOT_COMMITTED`] and
     /// whose number is not 0; no record. All are on one page.
     fn hint(&self, first: u64, numbers: &[u64]) -> Result<()>;
@@ -115,8 +102,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"RLTXNST\x02");
 const MAGIC_AT: usize = HEADER_SIZE;
 const LIMIT_AT: usize = HEADER_SIZE + 8;
 const OLDEST_AT: usize = HEADER_SIZE + 16;
-/// Pages of outcomes that a stamp is about: 65,280 xids.
-const STAMPED: u64 = 64;
+/// Pages of outcomes that a stamp covers: 65,280 xids.
+const STAMPED_PAGES: u64 = 64;
 const META: PageId = PageId::new(STATUS_FILE, 0);
 /// A segment doubles until it grows by so many blocks: 65,280 xids.
 const GROW_BLOCKS: u32 = 64;
@@ -133,7 +120,7 @@ fn entry_on(page: PageId, bytes: &[u8; PAGE_SIZE], xid: u64) -> Result<u64> {
 /// The status file in a buffer pool.
 pub(in crate::txn) struct PooledStatus {
     pool: Arc<BufferPool>,
-    /// Held by whoever gives space back: a segment that is punched is not removed meanwhile.
+    /// Held while space is given back, so that no segment is removed while holes are punched in it.
     space: Mutex<()>,
 }
 
@@ -144,7 +131,7 @@ impl PooledStatus {
         pool.create_file(STATUS_FILE, true)?;
         pool.extend(STATUS_FILE, 1)?;
         let file = PooledStatus { pool: Arc::clone(pool), space: Mutex::default() };
-        file.set_meta(Meta { limit: first, oldest: first })?;
+        file.set_meta(StatusMeta { limit: first, oldest: first })?;
         Ok(file)
     }
 
@@ -152,20 +139,20 @@ impl PooledStatus {
     pub(in crate::txn) fn open(pool: Arc<BufferPool>) -> Result<PooledStatus> {
         pool.open_file(STATUS_FILE, true)?;
         let file = PooledStatus { pool, space: Mutex::default() };
-        let Meta { limit, oldest } = file.meta()?;
+        let StatusMeta { limit, oldest } = file.meta()?;
         segments_of(Xid(oldest)..Xid(limit))
             .try_for_each(|segment| file.pool.open_file(segment, true))?;
         Ok(file)
     }
 
-    /// Is the page there? Not if its segment was removed or ends before it.
-    fn is_there(&self, page: PageId) -> bool {
+    /// Does the page exist? Not if its segment was removed or ends before it.
+    fn page_exists(&self, page: PageId) -> bool {
         self.pool.open_blocks(page.file).is_some_and(|blocks| page.block.0 < blocks)
     }
 
-    /// Runs `work` on the page, which is not removed meanwhile, unless it is not there.
-    fn if_there<T>(&self, page: PageId, work: impl FnOnce(Pin) -> Result<T>) -> Result<Option<T>> {
-        let look = || match self.is_there(page) {
+    /// Runs `work` on the page if it exists. It is not removed meanwhile.
+    fn with_page<T>(&self, page: PageId, work: impl FnOnce(Pin) -> Result<T>) -> Result<Option<T>> {
+        let look = || match self.page_exists(page) {
             true => self.pool.pin(page).and_then(work).map(Some),
             false => Ok(None),
         };
@@ -181,10 +168,14 @@ impl PooledStatus {
     }
 
     /// Latches the pages of `entries`, each once, and checks that they can be stored into.
-    fn latch_all<'p>(&self, mtr: &mut Mtr<'p>, entries: &[Entries]) -> Result<Vec<(u64, Held)>> {
+    fn latch_all<'p>(
+        &self,
+        mtr: &mut Mtr<'p>,
+        entries: &[StatusEntries],
+    ) -> Result<Vec<(u64, Held)>> {
         let mut pins: Vec<(u64, Pin)> = Vec::new();
-        for (range, _) in entries {
-            for part in by_page(range.clone()) {
+        for entry in entries {
+            for part in split_by_page(entry.xids.clone()) {
                 let page = page_of(part.start);
                 if pins.last().is_none_or(|(last, _)| *last < page) {
                     pins.push((page, self.pool.pin(page_id(part.start))?));
@@ -213,8 +204,8 @@ fn store(mtr: &mut Mtr<'_>, held: Held, range: Range<u64>, value: u64) {
     mtr.page(held).write(offset_of(range.start), &bytes);
 }
 
-/// Meta page image.
-fn meta_image(meta: Meta) -> [u8; PAGE_SIZE] {
+/// StatusMeta page image.
+fn meta_image(meta: StatusMeta) -> [u8; PAGE_SIZE] {
     let mut image = header::format(PageKind::Status, 0);
     for (at, value) in [(MAGIC_AT, MAGIC), (LIMIT_AT, meta.limit), (OLDEST_AT, meta.oldest)] {
         image[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -222,18 +213,18 @@ fn meta_image(meta: Meta) -> [u8; PAGE_SIZE] {
     image
 }
 
-/// Tells the newest pages of outcomes from older copies of them, while nobody writes: those that
-/// xids below `next` were handed out on last. 0 if one has a change that the log up to `durable`
-/// does not have, and might lose it; else never 0.
+/// A hash of the LSNs of the newest status pages, which tells them from older copies of them. Those
+/// are the pages of the last xids below `next`; no thread may write them meanwhile. 0 if a page has
+/// a change that is not in the durable log and may be lost; else never 0.
 pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid, durable: Lsn) -> Result<u64> {
     let file = PooledStatus::open(Arc::clone(pool))?;
     let newest = page_of(next.0.min(MAX_XID - 1));
     // The space of older ones may have been given back, or not.
-    let first = newest.saturating_sub(STAMPED - 1).max(page_of(file.meta()?.oldest));
+    let first = newest.saturating_sub(STAMPED_PAGES - 1).max(page_of(file.meta()?.oldest));
     let mut lsns = Vec::new();
-    for page in std::iter::once(META).chain((first..=newest).map(place_of_page)) {
-        // Blocks that nobody has written may be gone when the file is opened again.
-        let lsn = match file.is_there(page) {
+    for page in std::iter::once(META).chain((first..=newest).map(page_id_of)) {
+        // Blocks that were never written may be gone when the file is opened again.
+        let lsn = match file.page_exists(page) {
             true => header::lsn(pool.pin(page)?.shared().bytes()).0,
             false => 0,
         };
@@ -246,21 +237,21 @@ pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid, durable: Lsn) -> Result
 }
 
 impl StatusFile for PooledStatus {
-    fn meta(&self) -> Result<Meta> {
+    fn meta(&self) -> Result<StatusMeta> {
         let pin = self.pool.pin(META)?;
         let page = pin.shared();
         let bytes = page.bytes();
         if header::kind(bytes) != Some(PageKind::Status) || u64_at(bytes, MAGIC_AT) != MAGIC {
             return Err(Error::corrupt(META, "not the first page of a transaction status file"));
         }
-        let meta = Meta { limit: u64_at(bytes, LIMIT_AT), oldest: u64_at(bytes, OLDEST_AT) };
+        let meta = StatusMeta { limit: u64_at(bytes, LIMIT_AT), oldest: u64_at(bytes, OLDEST_AT) };
         if meta.oldest < Xid::FIRST.0 || meta.oldest > meta.limit || meta.limit > MAX_XID {
             return Err(Error::corrupt(META, "bounds of transaction ids are out of order"));
         }
         Ok(meta)
     }
 
-    fn set_meta(&self, meta: Meta) -> Result<Lsn> {
+    fn set_meta(&self, meta: StatusMeta) -> Result<Lsn> {
         assert!(meta.oldest <= meta.limit && meta.limit <= MAX_XID, "bounds are in order");
         let mut mtr = Mtr::new(&self.pool);
         let held = mtr.latch(self.pool.pin(META)?);
@@ -326,13 +317,13 @@ impl StatusFile for PooledStatus {
     fn read(&self, xid: u64) -> Result<u64> {
         let page = page_id(xid);
         points::hit("txn.status.read");
-        let entry = self.if_there(page, |pin| entry_on(page, pin.shared().bytes(), xid))?;
+        let entry = self.with_page(page, |pin| entry_on(page, pin.shared().bytes(), xid))?;
         Ok(entry.unwrap_or(NOT_COMMITTED))
     }
 
     fn try_read(&self, xid: u64) -> Option<u64> {
         let page = page_id(xid);
-        if !self.is_there(page) {
+        if !self.page_exists(page) {
             return Some(NOT_COMMITTED);
         }
         let pin = self.pool.try_pin(page)?;
@@ -340,14 +331,14 @@ impl StatusFile for PooledStatus {
         entry_on(page, shared.bytes(), xid).ok()
     }
 
-    fn write(&self, kind: RecordKind, xid: Xid, entries: &[Entries]) -> Result<Lsn> {
+    fn write(&self, kind: RecordKind, xid: Xid, entries: &[StatusEntries]) -> Result<Lsn> {
         let mut mtr = Mtr::new(&self.pool);
         let pages = self.latch_all(&mut mtr, entries)?;
         for (_, held) in &pages {
             format_if_new(&mut mtr, *held);
         }
-        for (range, value) in entries {
-            for part in by_page(range.clone()) {
+        for StatusEntries { xids, value } in entries {
+            for part in split_by_page(xids.clone()) {
                 let at = pages.partition_point(|(page, _)| *page < page_of(part.start));
                 store(&mut mtr, pages[at].1, part, *value);
             }
@@ -364,9 +355,9 @@ impl StatusFile for PooledStatus {
                 }
             }
         };
-        let hinted = self.if_there(page_id(first), |pin| {
-            // A snapshot depends on these numbers, so they are not given up like other hints. Who
-            // holds the latch appends a record and lets go.
+        let hinted = self.with_page(page_id(first), |pin| {
+            // A snapshot depends on these numbers, so they are not given up like other hints. The
+            // holder of the latch appends a record and releases it.
             while !pin.hint(None, set) {
                 thread::yield_now();
             }

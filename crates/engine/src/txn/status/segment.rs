@@ -1,14 +1,14 @@
 //! Where the outcome of an xid lies: in which file, on which page of it, at which byte.
 //!
-//! Outcomes are kept in segments, one file for each [`SEGMENT_XIDS`] xids, as in PostgreSQL's
-//! `pg_xact`. The file's number is [`FIRST_SEGMENT`] plus the number of the segment, so the two
-//! name each other, and no number is used twice.
+//! Outcomes lie in segments, one file for each [`SEGMENT_XIDS`] xids, as in PostgreSQL's `pg_xact`.
+//! The number of the file is [`FIRST_SEGMENT`] plus the number of the segment, so each follows from
+//! the other, and no file number is used twice.
 //!
 //! Invariants:
-//! - Nothing here depends on what is kept at present: an xid has the same place for ever.
-//! - No xid at or above [`MAX_XID`] has a place, and none is handed out.
+//! - The place of an xid never changes: nothing here depends on which outcomes are kept.
+//! - No xid at or above [`MAX_XID`] has a place, and none is assigned.
 //!
-//! Does not do: I/O, deciding which segments there are (`status`).
+//! Does not do: I/O, deciding which segments exist (`file`).
 
 use std::ops::Range;
 
@@ -58,11 +58,11 @@ pub(in crate::txn) fn page_of(xid: u64) -> u64 {
 
 /// Page of `xid`.
 pub(in crate::txn) fn page_id(xid: u64) -> PageId {
-    place_of_page(page_of(xid))
+    page_id_of(page_of(xid))
 }
 
 /// The page with this number.
-pub(in crate::txn) fn place_of_page(page: u64) -> PageId {
+pub(in crate::txn) fn page_id_of(page: u64) -> PageId {
     assert!(page < page_of(MAX_XID), "pages end with the xids");
     let (segment, block) = (page / u64::from(SEGMENT_PAGES), page % u64::from(SEGMENT_PAGES));
     PageId::new(FileId(FIRST_SEGMENT + segment as u32), block as u32)
@@ -73,8 +73,8 @@ pub(in crate::txn) fn offset_of(xid: u64) -> usize {
     HEADER_SIZE + (xid % PER_PAGE) as usize * 8
 }
 
-/// Cuts `range` at page boundaries.
-pub(in crate::txn) fn by_page(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+/// The parts of `range` that lie on one page each.
+pub(in crate::txn) fn split_by_page(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut next = range.start;
     std::iter::from_fn(move || {
         let end = range.end.min((page_of(next) + 1) * PER_PAGE);
@@ -90,12 +90,12 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_at_pages() {
-        let parts: Vec<_> = by_page(PER_PAGE - 2..2 * PER_PAGE + 1).collect();
+        let parts: Vec<_> = split_by_page(PER_PAGE - 2..2 * PER_PAGE + 1).collect();
         assert_eq!(
             parts,
             [PER_PAGE - 2..PER_PAGE, PER_PAGE..2 * PER_PAGE, 2 * PER_PAGE..2 * PER_PAGE + 1]
         );
-        assert_eq!(by_page(7..7).count(), 0);
+        assert_eq!(split_by_page(7..7).count(), 0);
         assert_eq!(offset_of(PER_PAGE - 1) + 8, PAGE_SIZE);
         assert_eq!(offset_of(PER_PAGE), HEADER_SIZE);
     }

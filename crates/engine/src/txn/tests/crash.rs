@@ -6,7 +6,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Rng, points, thread};
 
 use super::waiting::until_waiting;
-use super::{SMALL_RING, begin, burn, commit_one, open, sees, small};
+use super::{FEW_RECENT, begin, burn, commit_one, open, sees, small};
 use crate::error::Error;
 use crate::ids::{Csn, Xid};
 use crate::txn::model::ModelFile;
@@ -184,7 +184,7 @@ fn a_spilled_number_does_not_outlive_its_commit() {
     let _reader = begin(&manager).begin_statement().unwrap();
     let (txn, some) = big_transaction(&manager, 6 * PER_PAGE);
     txn.commit(true).unwrap();
-    burn(&manager, manager.next_xid().0 + 2 * SMALL_RING as u64);
+    burn(&manager, manager.next_xid().0 + 2 * FEW_RECENT as u64);
     assert!(matches!(manager.status(some[0]).unwrap(), Status::Committed(csn) if csn > CSN_OLD));
     file.write_back(some[0].0);
     let again = file.crash(&mut Rng::from_seed(1), 0).open(small());
@@ -288,8 +288,8 @@ fn cut_off_forgets_for_good() {
     let (file, manager) = open();
     let old = commit_one(&manager, false);
     let new = commit_one(&manager, false);
-    manager.cut_off(new).unwrap();
-    manager.cut_off(old).unwrap();
+    manager.forget_outcomes(new).unwrap();
+    manager.forget_outcomes(old).unwrap();
     assert_eq!(manager.oldest_xid(), new);
     commit_one(&manager, false);
     let again = file.crash(&mut Rng::from_seed(1), 0).open(small());

@@ -127,7 +127,7 @@ fn old_outcomes_are_read_from_pages() {
     let reader = begin(&manager).begin_statement().unwrap();
     let (txn, some) = crash::big_transaction(&manager, 30 * PER_PAGE);
     txn.commit(false).unwrap();
-    burn(&manager, manager.next_xid().0 + 2 * SMALL_RING as u64);
+    burn(&manager, manager.next_xid().0 + 2 * FEW_RECENT as u64);
     test.pool.evict_all().unwrap();
     assert_eq!(reader.try_sees(kept), None, "its page is on disk");
     assert!(sees(&reader, kept) && some.iter().all(|xid| !sees(&reader, *xid)));
@@ -140,7 +140,7 @@ fn old_outcomes_are_read_from_pages() {
 fn a_damaged_status_page_is_an_error() {
     let (test, manager) = create(MIN_POOL_PAGES, 2);
     let xid = commit_one(&manager, false);
-    burn(&manager, manager.next_xid().0 + 2 * SMALL_RING as u64);
+    burn(&manager, manager.next_xid().0 + 2 * FEW_RECENT as u64);
     test.pool.evict_all().unwrap();
     let mut files = test.disk.files().into_iter();
     let (name, _) = files.find(|(name, _)| name.ends_with("/80000000")).unwrap();
@@ -170,7 +170,7 @@ fn a_segment_is_made_when_xids_reach_it() {
     txn.commit(false).unwrap();
     let after = commit_one(&manager, false);
     assert_eq!(segments(&test), [0, 1]);
-    burn(&manager, manager.next_xid().0 + 2 * SMALL_RING as u64);
+    burn(&manager, manager.next_xid().0 + 2 * FEW_RECENT as u64);
     test.pool.evict_all().unwrap();
     assert!(some.iter().all(|xid| !sees(&reader, *xid)), "numbers are on the pages");
     assert!(sees(&reader, before) && !sees(&reader, after));
@@ -187,7 +187,7 @@ fn segments_go_with_their_outcomes() {
     burn(&manager, SEGMENT_XIDS + 5 * PER_PAGE);
     let reader = begin(&manager).begin_statement().unwrap();
     let kept = commit_one(&manager, false);
-    manager.cut_off(kept).unwrap();
+    manager.forget_outcomes(kept).unwrap();
     assert_eq!(segments(&test), [0, 1], "the control file does not say so yet");
     assert!(manager.status(old).is_err());
     manager.drop_segments(kept).unwrap();
@@ -197,7 +197,7 @@ fn segments_go_with_their_outcomes() {
     assert!(matches!(manager.status(old), Err(Error::Corruption { .. })));
     assert_eq!(manager.try_status(old), None);
     // Numbers that are still in memory, of xids that no segment has any more.
-    burn(&manager, manager.next_xid().0 + 3 * SMALL_RING as u64);
+    burn(&manager, manager.next_xid().0 + 3 * FEW_RECENT as u64);
     assert!(!sees(&reader, kept));
     test.pool.flush_all().unwrap();
     let again = recover(&test.disk.crash_image(&CrashChoice::AllLost), MIN_POOL_PAGES, 4).unwrap();
@@ -212,13 +212,13 @@ fn segments_go_with_their_outcomes() {
 fn an_outcome_that_goes_while_it_is_read_is_no_rollback() {
     let (test, manager) = create_at(MIN_POOL_PAGES, 5, Xid(SEGMENT_XIDS - 2000));
     let old = commit_one(&manager, false);
-    burn(&manager, SEGMENT_XIDS + 3 * SMALL_RING as u64);
+    burn(&manager, SEGMENT_XIDS + 3 * FEW_RECENT as u64);
     test.pool.evict_all().unwrap();
     let remover = Arc::clone(&manager);
     let hook = points::install_local(move |name| {
         if name == "txn.status.read" {
             let below = remover.horizon();
-            remover.cut_off(below).unwrap();
+            remover.forget_outcomes(below).unwrap();
             remover.drop_segments(remover.oldest_xid()).unwrap();
         }
     });
@@ -264,7 +264,7 @@ fn the_last_xid_is_told_of_and_refused() {
     assert_eq!((manager.next_xid(), manager.xids_left()), (Xid(MAX_XID), 0));
     let snapshot = begin(&manager).begin_statement().unwrap();
     assert!(sees(&snapshot, Xid(MAX_XID - 1)), "reads go on");
-    manager.cut_off(manager.horizon()).unwrap();
+    manager.forget_outcomes(manager.horizon()).unwrap();
     near.pool.flush_all().unwrap();
     near.pool.wal().flush(near.pool.wal().end()).unwrap();
     let image = near.disk.crash_image(&CrashChoice::AllLost);

@@ -7,7 +7,7 @@ use rightlink_env::{Clock, Rng, thread};
 
 use super::{OTHER, TABLE, begin, open, small};
 use crate::error::{ConflictKind, Error};
-use crate::ids::{ObjectId, RowId, Xid};
+use crate::ids::{RowId, Xid};
 use crate::txn::model::ModelFile;
 use crate::txn::*;
 
@@ -43,9 +43,9 @@ fn two_transactions_that_wait_for_each_other() {
     assert_eq!(manager.counters().deadlocks, 1);
 }
 
-/// A ring of three over rows and a table lock: both kinds of edges are in one graph.
+/// A cycle of three over rows and a table lock: both kinds of edges are in one graph.
 #[test]
-fn a_ring_of_three_over_rows_and_tables() {
+fn a_cycle_of_three_over_rows_and_tables() {
     let (_, manager) = open();
     let (mut one, mut two, mut three) = (begin(&manager), begin(&manager), begin(&manager));
     let (x, z) = (one.xid().unwrap(), three.xid().unwrap());
@@ -238,7 +238,7 @@ fn many_threads_of_conflicting_waits_end() {
     assert_eq!(manager.horizon(), manager.next_xid());
 }
 
-/// Locks a row as the heap would: by its xid in it, after whoever is in it has ended.
+/// Locks a row as the heap does: puts its xid into it after the holder's transaction has ended.
 fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>) -> crate::Result<()> {
     loop {
         let xid = txn.xid()?;
@@ -253,11 +253,12 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>) -> crate::Result<()> {
     }
 }
 
-/// Of three who wait to write a row one is woken, and the others follow it: to the next one when it
-/// does not want the row, and to its statement when it has it.
+/// Of three transactions that wait to write a row one is woken. The others wait for it, then for the
+/// next one if it declines the row, or for its statement if it writes the row.
 #[test]
-fn of_those_who_wait_for_a_row_one_goes_on() {
-    const ROW: (ObjectId, RowId) = (TABLE, RowId { block: crate::ids::BlockNo(1), slot: 1 });
+fn one_of_several_waiting_writers_is_granted_the_row() {
+    const ROW: RowVersion =
+        RowVersion { table: TABLE, row: RowId { block: crate::ids::BlockNo(1), slot: 1 } };
     let (_, manager) = open();
     let waits_for = |id: u64| {
         let running = manager.running();
@@ -274,12 +275,13 @@ fn of_those_who_wait_for_a_row_one_goes_on() {
         let (id, may, order) = (txn.id(), Arc::clone(&may), Arc::clone(&order));
         let thread = thread::spawn("waits", move || {
             let own = txn.xid().unwrap();
-            txn.wait_to_write(xid, (ROW, true), Reads::default()).unwrap();
+            let wait = RowWait { xid, version: ROW, ends_version: true };
+            txn.wait_to_write(wait, ReleasableReads::default()).unwrap();
             order.lock().push(id);
-            while !may.lock().contains(&(id, "settle")) {
+            while !may.lock().contains(&(id, "decide")) {
                 thread::sleep(Duration::from_millis(1));
             }
-            txn.settle(wants.then_some((ROW, None)));
+            txn.finish_row_wait(wants.then_some(WrittenRow { version: ROW, successor: None }));
             while !may.lock().contains(&(id, "commit")) {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -300,17 +302,17 @@ fn of_those_who_wait_for_a_row_one_goes_on() {
     holder.commit(true).unwrap();
     until(&|| *order.lock() == [first]);
     assert_eq!((waits_for(second), waits_for(third)), ((Xid::NONE, first), (Xid::NONE, first)));
-    may.lock().push((first, "settle"));
+    may.lock().push((first, "decide"));
     until(&|| *order.lock() == [first, second]);
     assert_eq!(waits_for(third), (Xid::NONE, second));
-    may.lock().push((second, "settle"));
+    may.lock().push((second, "decide"));
     until(&|| waits_for(third).0 != Xid::NONE);
     assert_eq!(waits_for(third).1, second);
     may.lock().push((second, "commit"));
     takes.join().unwrap();
     until(&|| *order.lock() == [first, second, third]);
     for (id, thread) in [(third, last), (first, leaves)] {
-        may.lock().extend([(id, "settle"), (id, "commit")]);
+        may.lock().extend([(id, "decide"), (id, "commit")]);
         thread.join().unwrap();
     }
     assert!(manager.running().is_empty());

@@ -1,10 +1,11 @@
-//! The xids of one transaction: runs of neighbouring xids, and in each run which are aborted.
+//! The xids of one transaction: runs of neighbouring xids, and which xids of a run are aborted.
+//!
+//! A set costs one bit per xid and a few words per run, so a transaction of a million statements
+//! stays small. Clones share the runs: a snapshot keeps a clone while the transaction goes on.
 //!
 //! Invariants: runs ascend and do not overlap; a run has at most [`MAX_RUN`] xids; an aborted xid
-//! stays aborted. A set costs one bit per xid and a few words per run, so that a transaction of a
-//! million statements stays small. Clones share the runs: an xid aborted later is aborted in every
-//! clone, and a snapshot may keep a clone while the transaction goes on.
-//! Does not do: say which xids of a run were used; callers keep the bound.
+//! stays aborted, and every clone sees that it is.
+//! Does not do: tell which xids of a run were used; callers keep that bound.
 
 use std::ops::Range;
 
@@ -12,27 +13,28 @@ use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 
 use crate::error::Result;
 
-/// Most xids of a run; under the model checker few, so that the ring wraps within a short schedule.
+/// Most xids of a run. Few under the model checker, so that the recent outcomes wrap around within
+/// a short schedule.
 pub(in crate::txn) const MAX_RUN: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
 
-/// Neighbouring xids that one transaction was given together.
+/// Neighbouring xids that one transaction was assigned together.
 #[derive(Debug)]
-pub(in crate::txn) struct Run {
+pub(in crate::txn) struct XidRun {
     start: u64,
     end: u64,
-    /// A bit for each of the first xids, which are all of most runs.
-    first: AtomicU64,
-    /// The same for those behind them.
-    more: Box<[AtomicU64]>,
+    /// One bit for each of the first 64 xids; set: aborted. Most runs are no longer.
+    first_word: AtomicU64,
+    /// The same for the xids after those.
+    more_words: Box<[AtomicU64]>,
 }
 
-impl Run {
-    /// The run `range`, nothing aborted.
-    pub(in crate::txn) fn new(range: Range<u64>) -> Run {
+impl XidRun {
+    /// The run of the xids in `range`; none of them is aborted.
+    pub(in crate::txn) fn new(range: Range<u64>) -> XidRun {
         let len = range.end - range.start;
         assert!((1..=MAX_RUN).contains(&len), "a run has 1 to {MAX_RUN} xids");
-        let more = (1..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Run { start: range.start, end: range.end, first: AtomicU64::new(0), more }
+        let more_words = (1..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        XidRun { start: range.start, end: range.end, first_word: AtomicU64::new(0), more_words }
     }
 
     /// Its first xid.
@@ -50,13 +52,14 @@ impl Run {
         (self.start..self.end).contains(&xid)
     }
 
-    /// Was `xid`, one of the run, aborted?
+    /// Is `xid`, which must be in the run, aborted?
     pub(in crate::txn) fn is_aborted(&self, xid: u64) -> bool {
-        let (word, bit) = self.place(xid);
+        let (word, bit) = self.bit_of(xid);
         self.word(word).load(Ordering::Acquire) & bit != 0
     }
 
-    /// The last xid below `bound` that is not aborted. A word at a time: all may be aborted.
+    /// The last xid below `bound` that is not aborted. Looks at a word at a time, because all of them
+    /// may be aborted.
     fn last_live(&self, bound: u64) -> Option<u64> {
         let len = bound.min(self.end).saturating_sub(self.start);
         (0..len.div_ceil(64)).rev().find_map(|word| {
@@ -67,16 +70,16 @@ impl Run {
     }
 
     fn abort(&self, xid: u64) {
-        let (word, bit) = self.place(xid);
+        let (word, bit) = self.bit_of(xid);
         self.word(word).fetch_or(bit, Ordering::AcqRel);
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        at.checked_sub(1).map_or(&self.first, |at| &self.more[at])
+        at.checked_sub(1).map_or(&self.first_word, |at| &self.more_words[at])
     }
 
-    fn place(&self, xid: u64) -> (usize, u64) {
-        assert!(self.contains(xid), "the xid is one of the run");
+    fn bit_of(&self, xid: u64) -> (usize, u64) {
+        assert!(self.contains(xid), "the xid is in the run");
         let at = xid - self.start;
         ((at / 64) as usize, 1 << (at % 64))
     }
@@ -84,18 +87,18 @@ impl Run {
 
 /// All xids of a transaction.
 #[derive(Clone, Debug, Default)]
-pub(in crate::txn) struct OwnSet {
-    runs: Vec<Arc<Run>>,
+pub(in crate::txn) struct XidSet {
+    runs: Vec<Arc<XidRun>>,
 }
 
-impl OwnSet {
+impl XidSet {
     /// The runs, ascending.
-    pub(in crate::txn) fn runs(&self) -> &[Arc<Run>] {
+    pub(in crate::txn) fn runs(&self) -> &[Arc<XidRun>] {
         &self.runs
     }
 
     /// Adds a run above all others.
-    pub(in crate::txn) fn push(&mut self, run: Arc<Run>) {
+    pub(in crate::txn) fn push(&mut self, run: Arc<XidRun>) {
         assert!(self.end() <= run.start, "runs ascend");
         self.runs.push(run);
     }
@@ -116,7 +119,7 @@ impl OwnSet {
     }
 
     /// The run that holds `xid`.
-    pub(in crate::txn) fn find(&self, xid: u64) -> Option<&Run> {
+    pub(in crate::txn) fn find(&self, xid: u64) -> Option<&XidRun> {
         if xid >= self.end() {
             return None;
         }
@@ -125,8 +128,8 @@ impl OwnSet {
         run.contains(xid).then_some(&**run)
     }
 
-    /// Marks every xid of `range` that is in the set as aborted, and calls `each` for the part of
-    /// every run that was touched.
+    /// Marks every xid of `range` that is in the set as aborted. Calls `each` with the touched part
+    /// of each run.
     pub(in crate::txn) fn abort(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
         for run in self.runs.iter().rev().take_while(|run| run.end > range.start) {
             let part = run.start.max(range.start)..run.end.min(range.end);
@@ -137,7 +140,8 @@ impl OwnSet {
         }
     }
 
-    /// Calls `each` for every longest range of xids below `used` that are not aborted, ascending.
+    /// Calls `each` with the ranges of xids below `used` that are not aborted, ascending and as long
+    /// as possible.
     pub(in crate::txn) fn for_each_live(
         &self,
         used: u64,
@@ -168,9 +172,9 @@ impl OwnSet {
 mod tests {
     use super::*;
 
-    fn live(own: &OwnSet, used: u64) -> Vec<Range<u64>> {
+    fn live(xids: &XidSet, used: u64) -> Vec<Range<u64>> {
         let mut out = Vec::new();
-        own.for_each_live(used, |range| {
+        xids.for_each_live(used, |range| {
             out.push(range);
             Ok(())
         })
@@ -180,38 +184,38 @@ mod tests {
 
     #[test]
     fn ranges_join_over_runs_and_leave_the_aborted_out() {
-        let mut own = OwnSet::default();
-        assert!(own.find(5).is_none() && live(&own, 100).is_empty());
+        let mut xids = XidSet::default();
+        assert!(xids.find(5).is_none() && live(&xids, 100).is_empty());
         for range in [5..6, 6..8, 20..24] {
-            own.push(Arc::new(Run::new(range)));
+            xids.push(Arc::new(XidRun::new(range)));
         }
-        assert_eq!(live(&own, 23), [5..8, 20..23]);
+        assert_eq!(live(&xids, 23), [5..8, 20..23]);
         let mut touched = Vec::new();
-        own.abort(7..22, |part| touched.push(part));
+        xids.abort(7..22, |part| touched.push(part));
         assert_eq!(touched, [20..22, 7..8]);
-        assert_eq!(live(&own, 24), [5..7, 22..24]);
-        let last = [24, 23, 22, 6, 5].map(|bound| own.last_live(bound));
+        assert_eq!(live(&xids, 24), [5..7, 22..24]);
+        let last = [24, 23, 22, 6, 5].map(|bound| xids.last_live(bound));
         assert_eq!(last, [Some(23), Some(22), Some(6), Some(5), None]);
-        own.push(Arc::new(Run::new(100..300)));
+        xids.push(Arc::new(XidRun::new(100..300)));
         for first in [299, 230, 164, 163, 101, 100] {
-            own.abort(first..300, |_| {});
+            xids.abort(first..300, |_| {});
             for bound in [100, 101, 164, 165, 228, 229, 300, 999] {
                 let live = (0..bound)
                     .rev()
-                    .find(|xid| own.find(*xid).is_some_and(|run| !run.is_aborted(*xid)));
-                assert_eq!(own.last_live(bound), live, "below {bound} of what {first} leaves");
+                    .find(|xid| xids.find(*xid).is_some_and(|run| !run.is_aborted(*xid)));
+                assert_eq!(xids.last_live(bound), live, "below {bound} of what {first} leaves");
             }
         }
-        assert!(own.find(21).is_some_and(|run| run.is_aborted(21)));
-        assert!(own.find(8).is_none() && own.find(24).is_none() && own.find(4).is_none());
+        assert!(xids.find(21).is_some_and(|run| run.is_aborted(21)));
+        assert!(xids.find(8).is_none() && xids.find(24).is_none() && xids.find(4).is_none());
     }
 
     #[test]
     fn a_clone_sees_later_aborts() {
-        let mut own = OwnSet::default();
-        own.push(Arc::new(Run::new(64..64 + MAX_RUN)));
-        let copy = own.clone();
-        own.abort(1000..1001, |_| ());
+        let mut xids = XidSet::default();
+        xids.push(Arc::new(XidRun::new(64..64 + MAX_RUN)));
+        let copy = xids.clone();
+        xids.abort(1000..1001, |_| ());
         assert_eq!(live(&copy, 2000), [64..1000, 1001..64 + MAX_RUN]);
     }
 }
