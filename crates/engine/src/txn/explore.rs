@@ -1,8 +1,8 @@
 //! Schedules of transactions, explored by a model checker:
 //! `cargo test -p rightlink --features shuttle txn::explore`.
 //!
-//! Eight xids have recent outcomes here, so that outcomes are spilled to the pages while readers look
-//! for them. The checker itself reports a waiter that is never woken.
+//! Eight xids have recent outcomes here, so that outcomes are spilled to the pages while readers
+//! look for them. The checker itself reports a waiter that is never woken.
 
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
@@ -163,8 +163,8 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>, number: usize) -> crate::Re
     locked
 }
 
-/// Several transactions wait for one row, and some decline it: all of them end, and all that want it
-/// get it.
+/// Several transactions wait for one row, and some decline it: all of them end, and all that want
+/// it get it.
 fn row_queues_end() {
     let manager = open();
     let row = Arc::new(Mutex::new(Xid::FROZEN));

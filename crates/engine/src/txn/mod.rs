@@ -10,7 +10,8 @@
 //! | `transaction` | one transaction: statements, savepoints, waits, its end |
 //!
 //! Invariants:
-//! - A commit is durable, then visible, then acknowledged (relaxed: visible, acknowledged, durable).
+//! - A commit is durable, then visible, then acknowledged (relaxed: visible, acknowledged,
+//!   durable).
 //! - Outcomes become visible, snapshots are registered, and waiters are queued under one lock,
 //!   `TxnManager::state`. No thread waits for a latch or does I/O while it holds that lock, so a
 //!   thread that holds a page latch may take it.

@@ -1,11 +1,12 @@
 //! Row locks with several holders: multixacts, in memory.
 //!
 //! One xid in the row's xmax cannot tell that several transactions share the row, or that a lock is
-//! older than a change of the row. The xmax then names a *multixact*: an xid under which the holders
-//! and their locks are noted here. A lock never outlives the process, so a row whose multixact is
-//! unknown is not locked. A multixact of sharers has an xid of its own, from the transaction of the
-//! newest member. One that keeps older locks has the xid of the statement that changed the row:
-//! those locks hold on the new version at once, on the old one when the statement is aborted.
+//! older than a change of the row. The xmax then names a *multixact*: an xid under which the
+//! holders and their locks are noted here. A lock never outlives the process, so a row whose
+//! multixact is unknown is not locked. A multixact of sharers has an xid of its own, from the
+//! transaction of the newest member. One that keeps older locks has the xid of the statement that
+//! changed the row: those locks hold on the new version at once, on the old one when the statement
+//! is aborted.
 //!
 //! Multixacts of sharers count the rows that name them, so that long and short sharers of one row
 //! do not pile them up. Versions that a statement has replaced are not counted: `keeps_old_locks`.

@@ -8,8 +8,8 @@
 //! a grantee need not walk the chain of versions that were made while it waited.
 //!
 //! Each member has an edge to the queue's blocker in the graph of waits. An edge to a grantee comes
-//! about only while the grantee runs, so it closes no cycle. If one closes when the grantee is about
-//! to wait, its queue is disbanded first: each member may find the row free without a cycle.
+//! about only while the grantee runs, so it closes no cycle. If one closes when the grantee is
+//! about to wait, its queue is disbanded first: each member may find the row free without a cycle.
 //!
 //! Invariants: only transactions under read committed queue, because the others get a conflict as
 //! soon as the row has changed. A queue is never empty, and its blocker names it. A grantee writes

@@ -132,7 +132,8 @@ impl TableLock {
             || !request.upgrade && self.is_queued_against(at, request.mode)
     }
 
-    /// Grants the queued requests that need not wait any more, in order; returns their transactions.
+    /// Grants the queued requests that need not wait any more, in order; returns their
+    /// transactions.
     fn grant_queued(&mut self) -> Vec<TxnId> {
         let (mut granted, mut at) = (Vec::new(), 0);
         while at < self.queue.len() {
@@ -192,7 +193,8 @@ impl TableLocks {
         RequestOutcome::Granted
     }
 
-    /// The transactions that hold `mode` of `table`, or a mode that makes a request for it needless.
+    /// The transactions that hold `mode` of `table`, or a mode that makes a request for it
+    /// needless.
     pub(in crate::txn) fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<TxnId> {
         let holders = self.tables.get(&table).into_iter().flat_map(|lock| &lock.holders);
         holders.filter(|(_, modes)| modes.covers(mode)).map(|(txn, _)| *txn).collect()

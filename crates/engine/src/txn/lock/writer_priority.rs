@@ -69,22 +69,22 @@ impl SharedState {
     }
 
     /// Ends all waits behind writers that `id` waits for, directly or through others, its own wait
-    /// included. Were there any?
-    pub(in crate::txn) fn waive_priority(&mut self, id: TxnId) -> bool {
+    /// included. Returns how many there were.
+    pub(in crate::txn) fn waive_priority(&mut self, id: TxnId) -> usize {
         let (mut seen, mut open) = (BTreeSet::new(), vec![id]);
         while let Some(node) = open.pop() {
             if seen.insert(node) {
                 open.extend(self.blockers(node));
             }
         }
-        let mut any = false;
+        let mut waived = 0;
         for node in seen {
             if let Some(WaitTarget::PriorityWriter(writer)) = self.txn(node).wait {
                 self.stop_waiting_behind(node, writer);
                 self.wake(node);
-                any = true;
+                waived += 1;
             }
         }
-        any
+        waived
     }
 }

@@ -82,8 +82,8 @@ struct RecordBatch {
 }
 
 impl RecordBatch {
-    /// Adds `part`, which lies on one page. Passes the batch to `each` and empties it first if it has
-    /// `limit` pages already.
+    /// Adds `part`, which lies on one page. Passes the batch to `each` and empties it first if it
+    /// has `limit` pages already.
     fn add(
         &mut self,
         part: Range<u64>,
@@ -140,7 +140,8 @@ impl TxnManager {
         self.publish(ending, TxnOutcome::Aborted);
     }
 
-    /// Appends the commit record and what must precede it; `None` if there is nothing to commit.
+    /// Appends the commit record and the records that must precede it; `None` if there is nothing
+    /// to commit.
     fn append_commit(&self, ending: &EndingTxn<'_>) -> Result<Option<Lsn>> {
         let Some(CommitExtent { pages, last_xid: last }) = ending.extent()? else {
             return Ok(None);
@@ -219,7 +220,8 @@ impl TxnManager {
         }
     }
 
-    /// Lists the commit number as a spill if the transaction has outlived the slot of its first xid.
+    /// Lists the commit number as a spill if the transaction has outlived the slot of its first
+    /// xid.
     fn spill_if_outlived(&self, state: &mut SharedState, ending: &EndingTxn<'_>, csn: u64) {
         if ending.xids.first().is_some_and(|first| first < self.recent.floor()) {
             let xids = Arc::clone(ending.xids);

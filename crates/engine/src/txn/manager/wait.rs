@@ -84,7 +84,7 @@ impl TxnManager {
             state.disband_queue(id);
             cycle = state.find_cycle(id);
         }
-        if cycle.is_some() && state.waive_priority(id) {
+        if cycle.is_some() && state.waive_priority(id) > 0 {
             cycle = state.find_cycle(id);
         }
         if let Some(cycle) = cycle {

@@ -126,10 +126,10 @@ impl Snapshot {
 
     /// Can it see two rows under one unique key? Uniqueness holds at each moment, but a snapshot
     /// shows two: the past that its registered snapshot sees, and the present, in which its own
-    /// transaction has written since. So it can if the transaction keeps one registered snapshot and
-    /// has written. Of the two rows, another transaction deleted one or changed its key, and the
-    /// own transaction then wrote the other. There is never a third, because two rows of others, or
-    /// two own ones, would have been there at one moment.
+    /// transaction has written since. So it can if the transaction keeps one registered snapshot
+    /// and has written. Of the two rows, another transaction deleted one or changed its key, and
+    /// the own transaction then wrote the other. There is never a third, because two rows of
+    /// others, or two own ones, would have been there at one moment.
     pub fn may_see_key_twice(&self) -> bool {
         self.repeatable && self.newest_own().is_some() && !broken("key-twice")
     }

@@ -37,10 +37,9 @@ impl TxnManager {
         let state = self.state.lock();
         let mut csns: Vec<Csn> = state.snapshots.csns().map(|csn| Csn(*csn)).collect();
         let mut xmins: Vec<Xid> = state.snapshots.points().map(|live| Xid(live.xmin)).collect();
-        let now = state.now();
-        if csns.last() != Some(&Csn(now.csn)) {
-            csns.push(Csn(now.csn));
-            xmins.push(Xid(now.xmin));
+        if csns.last() != Some(&Csn(state.csn)) {
+            csns.push(Csn(state.csn));
+            xmins.push(Xid(state.xids.finished_below()));
         }
         SnapshotSet { csns, xmins, horizon: Xid(state.horizon()) }
     }

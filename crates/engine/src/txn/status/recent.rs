@@ -1,5 +1,5 @@
-//! Outcomes of recent xids in memory. They are read without a lock, because nearly every row that is
-//! read asks for one.
+//! Outcomes of recent xids in memory. They are read without a lock, because nearly every row that
+//! is read asks for one.
 //!
 //! A ring of atomic slots, one per xid. The floor is the lowest xid that still has its slot.
 //!
@@ -45,7 +45,7 @@ impl RecentOutcomes {
         &self.slots[(xid & (self.capacity() - 1)) as usize]
     }
 
-    /// Slot of `xid`, which was handed out; `None` below the floor.
+    /// Slot of `xid`, which must be assigned; `None` below the floor.
     pub(in crate::txn) fn get(&self, xid: u64) -> Option<u64> {
         let value = self.slot(xid).load(Ordering::Acquire);
         // Pairs with the fence in `advance`: a reader that loaded the next use of a slot also sees

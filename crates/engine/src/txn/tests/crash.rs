@@ -284,7 +284,7 @@ fn damage_is_an_error_and_never_a_panic() {
 }
 
 #[test]
-fn cut_off_forgets_for_good() {
+fn outcomes_are_forgotten_for_good() {
     let (file, manager) = open();
     let old = commit_one(&manager, false);
     let new = commit_one(&manager, false);

@@ -253,8 +253,8 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>) -> crate::Result<()> {
     }
 }
 
-/// Of three transactions that wait to write a row one is woken. The others wait for it, then for the
-/// next one if it declines the row, or for its statement if it writes the row.
+/// Of three transactions that wait to write a row one is woken. The others wait for it, then for
+/// the next one if it declines the row, or for its statement if it writes the row.
 #[test]
 fn one_of_several_waiting_writers_is_granted_the_row() {
     const ROW: RowVersion =

@@ -63,7 +63,7 @@ pub struct Transaction {
     /// The last statement that changed rows which an earlier one had locked; 0: none.
     kept_locks_of: AtomicU64,
     last_multixact: Option<LastMultiXact>,
-    /// Under snapshot isolation, what all statements read by.
+    /// Under snapshot isolation, the snapshot that all statements read by.
     registered: Option<Arc<RegisteredSnapshot>>,
     /// The snapshot of the last statement, while the next one's would be the same.
     last_snapshot: Option<Arc<Snapshot>>,
@@ -79,7 +79,7 @@ pub struct Transaction {
     table_locks: Vec<(ObjectId, ModeSet)>,
     lock_timeout: Option<Duration>,
     cancelled: Arc<AtomicBool>,
-    /// A queue may wait for what it does about a row: [`Transaction::finish_row_wait`].
+    /// A queue may wait for it to write or decline a row: [`Transaction::finish_row_wait`].
     may_have_grant: bool,
     /// It has claimed a row.
     has_claim: bool,
@@ -317,7 +317,7 @@ impl Transaction {
         self.manager.commit(&self.ending(), relaxed)
     }
 
-    /// Rolls back; also what dropping does.
+    /// Rolls back, as dropping does.
     pub fn rollback(self) {}
 }
 

@@ -72,7 +72,7 @@ enum WaitFor {
 /// The end of a wait.
 struct WaitEnd {
     outcome: Result<()>,
-    /// A queue waits for what the transaction does about the row.
+    /// A queue waits for the transaction to write or decline the row.
     has_grant: bool,
     /// The version that the queue knew last.
     newest: Option<VersionLink>,
@@ -222,8 +222,8 @@ impl Transaction {
         }
     }
 
-    /// Ends what a wait to write a row and a claim have begun. The statement has `written` the row
-    /// that it waited for, or does not write it.
+    /// Ends a claim and a turn in a queue, if there are any. The statement has `written` the row
+    /// that it waited for, or declines it.
     pub fn finish_row_wait(&mut self, written: Option<WrittenRow>) {
         if std::mem::take(&mut self.has_claim) {
             self.manager.state.lock().release_claim(self.id);

@@ -58,8 +58,8 @@ impl XidRun {
         self.word(word).load(Ordering::Acquire) & bit != 0
     }
 
-    /// The last xid below `bound` that is not aborted. Looks at a word at a time, because all of them
-    /// may be aborted.
+    /// The last xid below `bound` that is not aborted. Looks at a word at a time, because all of
+    /// them may be aborted.
     fn last_live(&self, bound: u64) -> Option<u64> {
         let len = bound.min(self.end).saturating_sub(self.start);
         (0..len.div_ceil(64)).rev().find_map(|word| {
@@ -140,8 +140,8 @@ impl XidSet {
         }
     }
 
-    /// Calls `each` with the ranges of xids below `used` that are not aborted, ascending and as long
-    /// as possible.
+    /// Calls `each` with the ranges of xids below `used` that are not aborted, ascending and as
+    /// long as possible.
     pub(in crate::txn) fn for_each_live(
         &self,
         used: u64,
