@@ -258,6 +258,6 @@ fn dead_rows(sorted: &[u64]) -> DeadRows {
         rows.extend(&piece);
     }
     // As a vacuum does before it cleans indexes.
-    rows.settle();
+    rows.list_places();
     rows
 }

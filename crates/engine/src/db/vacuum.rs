@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ObjectId, Xid};
 use crate::table::Table;
 use crate::txn::{Isolation, LockMode, RunningTxn, Transaction, WaitsFor};
-use crate::vacuum::{self, Limits, Parked, Progress, Vacuum, Workers};
+use crate::vacuum::{self, Limits, Progress, ResumableRun, RunMemory, RunOptions, Vacuum, Workers};
 
 /// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
 const TAIL_PATIENCE: Duration = Duration::ZERO;
@@ -56,7 +56,7 @@ const READ_SHARE: usize = 32;
 pub(crate) struct Vacuums {
     running: Mutex<Vec<Arc<Running>>>,
     /// What interrupted runs left, by table.
-    parked: Mutex<BTreeMap<ObjectId, Parked>>,
+    resumable: Mutex<BTreeMap<ObjectId, ResumableRun>>,
     /// Tables whose last run left rows to the next one.
     skipped: Mutex<BTreeSet<ObjectId>>,
     /// First xid not handed out when all tables were looked at for old xids.
@@ -113,7 +113,7 @@ impl Vacuums {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             running: Mutex::new(Vec::new()),
-            parked: Mutex::new(BTreeMap::new()),
+            resumable: Mutex::new(BTreeMap::new()),
             skipped: Mutex::new(BTreeSet::new()),
             looked_at: AtomicU64::new(0),
             looked_for_unused: AtomicBool::new(false),
@@ -144,7 +144,7 @@ impl Vacuums {
 
     /// Forgets what is kept of tables that are not `open`.
     pub(crate) fn forget_all_but(&self, open: &BTreeSet<ObjectId>) {
-        self.parked.lock().retain(|table, _| open.contains(table));
+        self.resumable.lock().retain(|table, _| open.contains(table));
         self.skipped.lock().retain(|table| open.contains(table));
     }
 }
@@ -153,7 +153,7 @@ impl Vacuums {
 struct Threads(usize);
 
 impl Workers for Threads {
-    fn most(&self) -> usize {
+    fn max_threads(&self) -> usize {
         self.0
     }
 
@@ -527,14 +527,16 @@ impl Engine {
         let admit = || self.admit_more(true);
         let limits = Limits { workers: &threads, pace: &pace, admit: &admit, progress };
         let memory = self.env.budget.limit() / MEMORY_SHARE;
-        let memory = (&self.env.budget, memory - memory / READ_SHARE);
+        let bytes = memory - memory / READ_SHARE;
+        let memory = RunMemory { budget: &self.env.budget, bytes };
         // No row may be left to a later run twice.
         let may_skip = how == How::Automatic && !vacuums.skipped.lock().contains(&id);
-        let run = Vacuum::new(table, memory, (self.txns.horizon(), may_skip), limits)?;
-        let left = vacuums.parked.lock().remove(&id);
+        let options = RunOptions { horizon: self.txns.horizon(), may_skip };
+        let run = Vacuum::new(table, memory, options, limits)?;
+        let left = vacuums.resumable.lock().remove(&id);
         let ended = run.run(turn, left);
-        if let Some(parked) = ended.parked {
-            vacuums.parked.lock().insert(id, parked);
+        if let Some(resumable) = ended.resumable {
+            vacuums.resumable.lock().insert(id, resumable);
         }
         let report = ended.report;
         add(total, &report);
@@ -556,7 +558,7 @@ impl Engine {
     }
 }
 
-fn add(total: &mut VacuumReport, report: &vacuum::Report) {
+fn add(total: &mut VacuumReport, report: &vacuum::RunReport) {
     total.pages_scanned += report.pages;
     total.rows_removed += report.rows;
     total.rows_left += report.rows_left;

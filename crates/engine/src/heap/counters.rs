@@ -1,7 +1,7 @@
-//! What was done to a heap since it was opened, for statistics.
+//! Counts of what was done to a heap since it was opened, for statistics.
 //!
-//! Invariants: figures only grow, and nothing depends on them. Does not do: transactions; what a
-//! rolled-back one did is counted, too.
+//! Invariants: figures only grow, and nothing depends on them.
+//! Does not do: transactions; the work of a rolled-back one is counted, too.
 
 use rightlink_env::sync::{AtomicI64, AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ pub(super) struct Counters {
     updated: AtomicU64,
     heap_only: AtomicU64,
     deleted: AtomicU64,
-    /// Those asked for, those that nobody asked for.
+    /// Manual vacuums, automatic ones.
     vacuums: [AtomicU64; 2],
     /// When the last one of each kind ended, in microseconds since 1970; 0 for never.
     vacuumed: [AtomicI64; 2],
@@ -33,17 +33,17 @@ pub struct HeapFigures {
     pub inserted: u64,
     /// Rows updated.
     pub updated: u64,
-    /// Those of them whose indexes needed no entry.
+    /// Heap-only updates: the indexes needed no entry.
     pub heap_only: u64,
     /// Rows deleted.
     pub deleted: u64,
-    /// Vacuums that somebody asked for and that came to their end.
+    /// Manual vacuums that came to their end.
     pub vacuums: u64,
-    /// Those that nobody asked for.
+    /// Automatic vacuums that came to their end.
     pub auto_vacuums: u64,
-    /// When the last one ended that was asked for, in microseconds since 1970-01-01 00:00 UTC.
+    /// End of the last manual vacuum, in microseconds since 1970-01-01 00:00 UTC.
     pub last_vacuum: Option<i64>,
-    /// When the last one ended that nobody asked for.
+    /// End of the last automatic vacuum.
     pub last_auto_vacuum: Option<i64>,
     /// Rows inserted since the last vacuum ended, or since opening.
     pub inserted_since_vacuum: u64,

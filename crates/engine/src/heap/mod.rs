@@ -1,91 +1,71 @@
-//! The heap: versions of rows in slotted pages, and how they begin, end, are seen and leave.
+//! Tables of row versions in slotted pages: a version is written, seen, ended and removed here.
 //!
-//! | file | hides |
+//! How it works, page layout, and the differences from PostgreSQL: `README.md` beside this file.
+//!
+//! | module, lowest layer first | concern |
 //! |---|---|
-//! | `tuple` | the header of a version |
-//! | `page`, `page_edit` | the slotted page: checked reads, recorded stores |
-//! | `page_set` | the latched pages of one change, map pages included |
-//! | `visibility` | xids against their status; hints |
-//! | `insert`, `update`, `delete`, `lock` | the writes |
-//! | `hole` | a new version in the place of a dead one |
-//! | `fetch`, `fetch_group`, `scan` | the reads |
-//! | `prune`, `between`, `vacuum`, `rebase`, `tail` | how versions, xids and pages leave |
-//! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
-//! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
-//! | `recycle_clock` | the clock of R3 |
-//! | `counters` | what was done, for statistics |
-//! | `overflow` | values that do not fit a row |
-//! | `inspect`, `verify` | page descriptions; checks H1 to H10 |
+//! | `page` | the slotted page and the header of a version |
+//! | `visibility` | xmin and xmax against outcomes; commit hints |
+//! | `space`, `overflow` | growth, both maps, the search for room; long values |
+//! | `latch` | the latched pages of one change, map pages included |
+//! | `prune` | removal of versions, freezing, freeing of row ids, cutting of the tail |
+//! | `read`, `write` | fetches and scans; insert, update, delete, lock |
+//! | `verify` | checks H0 to H10, page descriptions |
+//! | `garbage`, `counters` | figures for vacuum and statistics |
 //!
 //! Invariants:
-//! - A row is named by the row id of its root: the version that index entries name. Later versions
-//!   of the same HOT chain lie on the same page and have no entry.
-//! - Every change of a page is one log record of a mini-transaction; hints and the free-space map
-//!   are the only unlogged stores (R1).
-//! - Latch order (R12): at most two heap pages, the lower block first (block 0, the meta page, is
-//!   the lowest; fresh pages of an extension are known to nobody); heap pages before visibility-map
-//!   pages, the lower block first; free-space-map pages one at a time, with no other latch held.
-//! - No I/O under a latch (R7): status pages through [`visibility::Judge`] and
-//!   [`visibility::Seer`], map pages pinned before; no waiting for a transaction in this room at
-//!   all: writes return [`WriteOutcome::Wait`] or [`WriteOutcome::Locked`].
+//! - A row id names a root, the version that index entries name. Later versions of a HOT chain lie
+//!   on the same page and have no entry.
+//! - Every change of a page is one log record. Hints and the free-space map are unlogged (R1).
+//! - Latches are taken in this order (R12): at most two heap pages, lower block first; their map
+//!   pages, lower block first. Block 0, the meta page, is the lowest.
+//! - Nothing is read and no transaction is waited for under a latch (R7). A write that has to wait
+//!   returns [`WriteOutcome`].
 //!
 //! Does not do: columns, indexes, waiting, retries of a statement.
 
-mod between;
 mod counters;
-mod dead;
-mod delete;
-mod extent;
-mod fetch;
-mod fetch_group;
-mod free_space;
-mod hole;
-mod insert;
-mod inspect;
-mod lock;
+mod garbage;
+mod latch;
 pub mod overflow;
 mod page;
-mod page_edit;
-mod page_set;
 mod prune;
-mod rebase;
-mod recycle_clock;
-mod scan;
-mod tail;
-mod tuple;
-mod update;
-mod vacuum;
+mod read;
+mod space;
 mod verify;
 mod visibility;
-mod visibility_map;
 mod write;
 
-#[cfg(test)]
-mod page_tests;
 #[cfg(test)]
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
-use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering};
 
 use counters::Counters;
 pub use counters::HeapFigures;
-pub use fetch::{Fetched, Liveness};
-pub use fetch_group::Look;
-pub use inspect::HeapPageInfo;
+pub use page::tuple::{TUPLE_HEADER, TupleHeader};
 pub use page::{MAX_SLOTS, Slot};
-use prune::DeadQueue;
-pub use prune::DeadRoot;
-pub use recycle_clock::RecycleClock;
-pub use scan::{PageRows, Scan, VisitRoot};
-pub use tuple::{TUPLE_HEADER, TupleHeader};
-pub use vacuum::{Skip, VacuumOptions, VacuumPage, VacuumPass};
-pub use verify::{Finding, RootState, RootVersion, VerifyStats};
-pub use visibility_map::Bits;
-pub use write::{Target, WriteOutcome};
+pub use prune::dead_roots::DeadRoot;
+use prune::dead_roots::DeadRootQueue;
+pub use prune::free::FreedByKey;
+pub use prune::recycle_clock::RecycleClock;
+pub use prune::vacuum::{SkipPages, VacuumOptions, VacuumPage, VacuumPass};
+pub use read::batch::FetchResult;
+pub use read::fetch::{Fetched, FetchedVersion};
+pub use read::liveness::Liveness;
+pub use read::newest::TargetVersion;
+pub use read::scan::{HeapScan, PageRows, VisitRoot};
+pub use space::visibility_map::VisibilityBits;
+use space::{extent, free_space, visibility_map};
+pub use verify::inspect::HeapPageInfo;
+pub use verify::root::{RootState, RootVersion};
+pub use verify::{Finding, VerifyStats};
+pub use write::WriteOutcome;
 
-use crate::buffer::{BufferPool, Pin};
+use crate::buffer::{BufferPool, Pin, ReadStream, StreamOptions};
 use crate::config::MAX_ROW_BYTES;
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId, PageId, Xid};
@@ -93,7 +73,7 @@ use crate::txn::TxnManager;
 
 /// Inserters remember their block in one of this many places, so that they do not fight for one
 /// page.
-const TARGETS: usize = 16;
+const INSERT_GROUPS: usize = 16;
 /// Blocks that a table must have for each place in use.
 const BLOCKS_PER_GROUP: usize = 8;
 
@@ -145,14 +125,13 @@ struct Shared {
     /// Serialises growing and cutting of the file; taken without any latch.
     extension: Mutex<()>,
     /// Block of the last insert, per group of threads; 0 is none.
-    targets: [AtomicU32; TARGETS],
+    insert_blocks: [AtomicU32; INSERT_GROUPS],
     clock: RecycleClock,
     /// Roots pruned on access, waiting for [`Heap::take_dead_roots`].
-    dead_roots: Mutex<DeadQueue>,
+    dead_roots: Mutex<DeadRootQueue>,
     /// How many those are.
     dead_count: AtomicUsize,
-    /// Versions ended and not removed yet, roughly; as many as the last vacuum left, and the first
-    /// xid after it.
+    /// Versions ended and not removed yet, roughly.
     garbage: AtomicU64,
     left: AtomicU64,
     vacuumed_at: AtomicU64,
@@ -161,7 +140,7 @@ struct Shared {
     counters: Counters,
     /// The statement that filled it with rows of another one, 0 for none since opening.
     written_by: AtomicU64,
-    /// Held by whoever gives row ids free, a vacuum from its first look at a page on.
+    /// Held while row ids are freed; by a vacuum from its first look at a page on.
     freeing: Mutex<()>,
 }
 
@@ -176,8 +155,8 @@ impl Heap {
         for file in [files.heap, files.free_space, files.visibility] {
             pool.create_file(file, options.logged)?;
         }
-        // Whoever will write here runs already, or has no xid yet.
-        let meta = extent::Meta { extent: 1, garbage: 0, oldest_unfrozen: txns.horizon() };
+        // Every transaction that will write here runs already, or has no xid yet.
+        let meta = extent::HeapMeta { extent: 1, garbage: 0, oldest_unfrozen: txns.horizon() };
         extent::create_meta(pool, files.heap, meta.oldest_unfrozen)?;
         Self::with_meta(pool, txns, files, options, meta)
     }
@@ -201,7 +180,7 @@ impl Heap {
         txns: &Arc<TxnManager>,
         files: HeapFiles,
         options: HeapOptions,
-        meta: extent::Meta,
+        meta: extent::HeapMeta,
     ) -> Result<Heap> {
         if !(10..=100).contains(&options.fillfactor) {
             return Err(Error::Invalid("a fillfactor lies between 10 and 100".into()));
@@ -214,9 +193,9 @@ impl Heap {
             extent: AtomicU32::new(meta.extent),
             oldest: AtomicU64::new(meta.oldest_unfrozen.0),
             extension: Mutex::new(()),
-            targets: [const { AtomicU32::new(0) }; TARGETS],
+            insert_blocks: [const { AtomicU32::new(0) }; INSERT_GROUPS],
             clock: RecycleClock::default(),
-            dead_roots: Mutex::new(DeadQueue::default()),
+            dead_roots: Mutex::new(DeadRootQueue::default()),
             dead_count: AtomicUsize::new(0),
             garbage: AtomicU64::new(meta.garbage.into()),
             left: AtomicU64::new(0),
@@ -251,14 +230,14 @@ impl Heap {
         self.shared.extent.load(Ordering::Acquire)
     }
 
-    /// Who wrote all rows that there were into this new heap, since the database was opened:
-    /// whoever does not see that has an older snapshot, and nothing here is for it.
+    /// The statement that filled this new heap with all rows of another one, since the database was
+    /// opened. A snapshot that does not see it is older than the heap and must not read it.
     pub fn written_by(&self) -> Option<Xid> {
         let xid = Xid(self.shared.written_by.load(Ordering::Acquire));
         (xid != Xid::NONE).then_some(xid)
     }
 
-    /// Notes that `xid` has written all rows that there were into this new heap.
+    /// Notes that `xid` has filled this new heap with all rows of another one.
     pub fn note_written_by(&self, xid: Xid) {
         self.shared.written_by.store(xid.0, Ordering::Release);
     }
@@ -269,127 +248,28 @@ impl Heap {
     }
 
     /// The bits of `block` in the visibility map. R4: the caller checks the clock again afterwards.
-    pub fn all_visible(&self, block: BlockNo) -> Result<Bits> {
+    pub fn all_visible(&self, block: BlockNo) -> Result<VisibilityBits> {
         visibility_map::read(self.pool(), self.shared.files.visibility, block.0)
     }
 
-    /// Roots whose last version was pruned on access since the last call: their index entries can
-    /// go by key, their line pointers after that, by [`Heap::free_cleaned`].
-    pub fn take_dead_roots(&self) -> Vec<DeadRoot> {
-        let mut queue = self.shared.dead_roots.lock();
-        self.shared.dead_count.store(0, Ordering::Relaxed);
-        queue.take()
-    }
-
-    /// As [`Heap::take_dead_roots`], with those that cleanings could not give free. Vacuum finds
-    /// their line pointers anyway; this tells it their keys.
-    pub fn take_all_dead_roots(&self) -> Vec<DeadRoot> {
-        let mut roots = self.take_dead_roots();
-        roots.extend(self.shared.dead_roots.lock().take_left());
-        roots
-    }
-
-    /// How many [`Heap::take_dead_roots`] would give.
-    pub fn dead_roots(&self) -> usize {
-        self.shared.dead_count.load(Ordering::Relaxed)
-    }
-
-    /// What was done to it since it was opened.
+    /// Figures since the heap was opened.
     pub fn figures(&self) -> HeapFigures {
         self.shared.counters.figures()
     }
 
-    /// A scan of all of it begins.
+    /// Counts the start of a scan of the whole heap.
     pub fn count_scan(&self) {
         self.shared.counters.scan();
     }
 
-    /// Such a scan has handed out so many rows.
+    /// Counts the rows that such a scan returned.
     pub fn count_scanned(&self, rows: u64) {
         self.shared.counters.scanned(rows);
     }
 
-    /// A vacuum has come to its end, one that somebody asked for or one that nobody did.
+    /// Counts a completed vacuum, manual or automatic.
     pub fn count_vacuum(&self, automatic: bool, unix_micros: i64) {
         self.shared.counters.vacuum(automatic, unix_micros);
-    }
-
-    /// Versions that were ended and not removed since the last vacuum, roughly. What that had to
-    /// leave counts again as soon as every xid of its time is below the horizon, or the table is
-    /// opened again.
-    pub fn garbage_since_vacuum(&self) -> u64 {
-        let shared = &self.shared;
-        let garbage = shared.garbage.load(Ordering::Relaxed);
-        let passed = self.txns().horizon().0 >= shared.vacuumed_at.load(Ordering::Relaxed);
-        let left = if passed { 0 } else { shared.left.load(Ordering::Relaxed) };
-        garbage.saturating_sub(left)
-    }
-
-    /// Does the meta page tell how much garbage there is, but for `error` versions?
-    pub fn is_garbage_noted(&self, error: u64) -> bool {
-        let noted = self.shared.noted.load(Ordering::Relaxed);
-        u64::from(self.all_garbage().abs_diff(noted)) <= error
-    }
-
-    /// All that a vacuum would find, whatever the last one left: also the roots that wait for being
-    /// cleaned, as nobody knows of them when the table is opened again.
-    fn all_garbage(&self) -> u32 {
-        let garbage = self.shared.garbage.load(Ordering::Relaxed);
-        u32::try_from(garbage.saturating_add(self.dead_roots() as u64)).unwrap_or(u32::MAX)
-    }
-
-    /// A vacuum has ended; `next` is the first xid that it did not see.
-    pub fn vacuumed(&self, next: Xid) {
-        let shared = &self.shared;
-        let garbage = shared.garbage.load(Ordering::Relaxed);
-        rightlink_env::points::hit("heap.vacuumed");
-        if self.txns().horizon() >= next {
-            // All that is left was ended by now, or is none. Who prunes meanwhile counts it down,
-            // too: not below nothing.
-            self.take_garbage(garbage);
-            shared.left.store(0, Ordering::Relaxed);
-        } else {
-            shared.left.store(garbage, Ordering::Relaxed);
-        }
-        shared.vacuumed_at.store(next.0, Ordering::Relaxed);
-    }
-
-    /// Dead roots could not be given free by key, nor could `others`, whose keys are not known:
-    /// they count as garbage again, for vacuum.
-    pub fn leave_to_vacuum(&self, roots: Vec<DeadRoot>, others: u64) {
-        self.add_garbage(roots.len() as u64 + others);
-        self.keep_dead_roots(roots);
-    }
-
-    /// Keeps the keys of dead roots for the next vacuum, as far as there is room.
-    pub fn keep_dead_roots(&self, mut roots: Vec<DeadRoot>) {
-        // A row id that was given free since may name another row.
-        roots.retain(|root| !self.clock().newer_than(root.row_id.block, root.pruned_at));
-        self.shared.dead_roots.lock().leave(roots);
-    }
-
-    /// Versions were ended.
-    fn add_garbage(&self, versions: u64) {
-        self.shared.garbage.fetch_add(versions, Ordering::Relaxed);
-    }
-
-    /// Versions were removed.
-    fn take_garbage(&self, versions: u64) {
-        let less = |now: u64| Some(now.saturating_sub(versions));
-        let _ = self.shared.garbage.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-
-    /// Keeps everyone else from giving row ids of this table free. Who collects dead row ids first
-    /// and frees them later, as vacuum does, holds it in between: a row id that another freed
-    /// meanwhile may be a new row's. `None` if somebody else does.
-    pub fn try_freeing(&self) -> Option<MutexGuard<'_, ()>> {
-        self.shared.freeing.try_lock()
-    }
-
-    /// As [`Heap::try_freeing`], after a wait.
-    #[cfg(test)]
-    pub fn freeing(&self) -> MutexGuard<'_, ()> {
-        self.shared.freeing.lock()
     }
 
     pub(crate) fn pool(&self) -> &BufferPool {
@@ -415,14 +295,32 @@ impl Heap {
         self.pool().pin(self.page_id(block.0))
     }
 
+    /// A stream over the blocks of `range` that `wanted` wants and that are still in the table.
+    fn stream<'h>(
+        &'h self,
+        range: Range<u32>,
+        mut wanted: impl FnMut(u32) -> Result<bool> + Send + 'h,
+    ) -> ReadStream<'h, u32> {
+        assert!(range.start > 0, "block 0 is the meta page");
+        let mut blocks = range;
+        ReadStream::new(self.pool(), StreamOptions::ORDERED, move || {
+            for block in blocks.by_ref() {
+                if self.is_data_block(block) && wanted(block)? {
+                    return Ok(Some((PageId::new(self.files().heap, block), block)));
+                }
+            }
+            Ok(None)
+        })
+    }
+
     fn free_space(&self) -> free_space::FreeSpaceMap<'_> {
         free_space::FreeSpaceMap::new(self.pool(), self.shared.files.free_space)
     }
 
     /// Which place of `targets` this thread's inserts use: a small table has few, so that it stays
     /// small.
-    fn target_group(&self) -> usize {
-        let groups = (self.blocks() as usize / BLOCKS_PER_GROUP + 1).min(TARGETS);
+    fn insert_group(&self) -> usize {
+        let groups = (self.blocks() as usize / BLOCKS_PER_GROUP + 1).min(INSERT_GROUPS);
         let mut hasher = DefaultHasher::new();
         rightlink_env::thread::current_id().hash(&mut hasher);
         (hasher.finish() % groups as u64) as usize

@@ -21,7 +21,7 @@ use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::heap::Look;
+use crate::heap::FetchResult;
 use crate::ids::RowId;
 use crate::index::am::Few;
 use crate::index::{Direction, KeyRange};
@@ -159,22 +159,22 @@ impl KeyRows {
         };
         if let [row] = run {
             let snapshot = &self.reader.snapshot;
-            let (found, all_dead) = heap.fetch_into(&pin, snapshot, *row, &mut self.bytes)?;
-            (self.at, self.dead) = (self.at + 1, self.dead + usize::from(all_dead));
-            return Ok(Some(found));
+            let found = heap.fetch_into(&pin, snapshot, *row, &mut self.bytes)?;
+            (self.at, self.dead) = (self.at + 1, self.dead + usize::from(found.all_dead));
+            return Ok(Some(found.at));
         }
         let (mut found, mut met, mut dead) = (None, 0, 0);
         let roots = (0..).zip(run.iter().map(|row| row.slot));
         let bytes = &mut self.bytes;
-        heap.fetch_group(&pin, &self.reader.snapshot, roots, |_, look| {
+        heap.fetch_batch(&pin, &self.reader.snapshot, roots, |_, look| {
             met += 1;
             match look {
-                Look::Row(at, row) => {
+                FetchResult::Visible(at, row) => {
                     bytes.clear();
                     bytes.extend_from_slice(row);
                     found = Some(at);
                 }
-                Look::Nothing { all_dead } => dead += usize::from(all_dead),
+                FetchResult::Invisible { all_dead } => dead += usize::from(all_dead),
             }
             found.is_none()
         })?;

@@ -120,11 +120,11 @@ impl Table {
         }
         let mut gone = gone.into_iter();
         let free = dead.extract_if(.., |_| gone.next() == Some(true)).collect::<Vec<_>>();
-        match self.heap.free_cleaned(&free) {
+        match self.heap.free_by_key(&free) {
             // What is not freed has no dead line pointer: a forwarding stub, which stays.
-            Ok(Some((freed, recycled))) => {
-                cleaned.freed = freed;
-                *others += recycled;
+            Ok(Some(by_key)) => {
+                cleaned.freed = by_key.freed;
+                *others += by_key.recycled;
             }
             Ok(None) => dead.extend(free),
             Err(error) => {
@@ -181,7 +181,7 @@ impl Table {
             *gone &= match found {
                 Trace::Unknown => false,
                 Trace::Removed => true,
-                Trace::Absent => index.knew(root.born) || broken("r10-by-key"),
+                Trace::Absent => index.knew(root.xmin) || broken("r10-by-key"),
             };
         }
         Ok(removed)

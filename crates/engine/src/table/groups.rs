@@ -17,7 +17,7 @@ use rightlink_env::sync::Arc;
 use rightlink_env::{Budget, Reservation};
 
 use crate::config::PAGE_SIZE;
-use crate::heap::Look;
+use crate::heap::FetchResult;
 use crate::ids::{BlockNo, RowId};
 
 use super::index_scan::{Leaf, Wanted};
@@ -349,8 +349,8 @@ impl Held {
     /// Holds what was found for entry `number`; false: there is no room for it, nor for more. For
     /// the entry whose turn it is there always is: others are given up for it.
     #[inline]
-    pub(super) fn put(&mut self, number: u32, look: Look<'_>) -> bool {
-        if let Look::Row(row_id, row) = look {
+    pub(super) fn put(&mut self, number: u32, look: FetchResult<'_>) -> bool {
+        if let FetchResult::Visible(row_id, row) = look {
             if self.bytes.len() + row.len() > self.room() {
                 if number != self.at {
                     return false;

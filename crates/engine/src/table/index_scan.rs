@@ -26,7 +26,7 @@ use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
 use crate::buffer::{Pin, Prefetch, ReadStream, Sourced, StreamOptions, StreamStats};
 use crate::error::{ConflictKind, Error, Result};
-use crate::heap::Look;
+use crate::heap::FetchResult;
 use crate::ids::{PageId, RowId};
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
@@ -433,8 +433,8 @@ impl IndexRows {
         let Self { reader, held, dead, .. } = self;
         held.make_room(reader.table.pool.scan_budget());
         let (heap, roots) = (&reader.table.heap, held.roots(left));
-        let looked = heap.fetch_group(pin, &reader.snapshot, roots, |number, look| {
-            if let Look::Nothing { all_dead: true } = look {
+        let looked = heap.fetch_batch(pin, &reader.snapshot, roots, |number, look| {
+            if let FetchResult::Invisible { all_dead: true } = look {
                 dead.add(&held.wanted(number));
             }
             held.put(number, look)

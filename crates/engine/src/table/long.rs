@@ -15,7 +15,9 @@ use rightlink_env::sync::Arc;
 use crate::config::MAX_VALUE_BYTES;
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
-use crate::heap::overflow::{Marks, Overflow, Reader, Stored, Swept, Writer};
+use crate::heap::overflow::{
+    Overflow, OverflowPointer, OverflowReader, OverflowWriter, SweepMarks, Swept,
+};
 use crate::ids::{RowId, Xid};
 use crate::keycode::Malformed;
 use crate::txn::{Isolation, LockMode, RowVersion, Snapshot, Transaction};
@@ -65,7 +67,7 @@ impl Table {
         wanted: &Projection,
         at: RowId,
         bytes: &[u8],
-        loads: &mut dyn FnMut(ColumnNo, Stored) -> bool,
+        loads: &mut dyn FnMut(ColumnNo, OverflowPointer) -> bool,
     ) -> Result<Vec<Value>> {
         let read = wanted.read_with(&self.def, bytes, &mut |no, stored| match loads(no, stored) {
             true => self.load_long(no, stored),
@@ -78,7 +80,11 @@ impl Table {
     }
 
     /// A long value as a whole.
-    fn load_long(&self, no: ColumnNo, stored: Stored) -> std::result::Result<Value, ReadError> {
+    fn load_long(
+        &self,
+        no: ColumnNo,
+        stored: OverflowPointer,
+    ) -> std::result::Result<Value, ReadError> {
         let column = &self.def.columns[usize::from(no)];
         let limit = self.whole_limit();
         if stored.len as usize > limit {
@@ -129,7 +135,7 @@ impl Table {
         &self,
         old: &OldRow<'_>,
         new: &[Value],
-    ) -> Result<Vec<(usize, Stored)>> {
+    ) -> Result<Vec<(usize, OverflowPointer)>> {
         let mut same = Vec::new();
         let read = row::long_values(&self.def, old.bytes, &mut |no, stored| {
             let place = self.def.place(no);
@@ -148,7 +154,7 @@ impl Table {
     pub(super) fn plan_row(
         &self,
         values: &[Value],
-        stored: &[(usize, Stored)],
+        stored: &[(usize, OverflowPointer)],
     ) -> Result<(Vec<usize>, Vec<u8>)> {
         let none = self.overflow.is_none();
         let stays = |no| none || self.is_used(no);
@@ -171,7 +177,7 @@ impl Table {
                 return Err(Error::Limit(format!("{what}: {why}")));
             }
         }
-        let name = Stored { first: 0, len: 0, creator: Xid::NONE };
+        let name = OverflowPointer { first: 0, len: 0, creator: Xid::NONE };
         let all: Vec<_> = stored.iter().copied().chain(out.iter().map(|at| (*at, name))).collect();
         row::encode_with(&self.def, values, &all).map(|bytes| (out, bytes))
     }
@@ -181,7 +187,7 @@ impl Table {
         &self,
         xid: Xid,
         values: &[Value],
-        stored: &[(usize, Stored)],
+        stored: &[(usize, OverflowPointer)],
     ) -> Result<Vec<u8>> {
         let (out, bytes) = self.plan_row(values, stored)?;
         if out.is_empty() {
@@ -213,7 +219,7 @@ impl Table {
         let horizon = self.txns.horizon();
         let mut from = 0;
         while from < store.blocks() {
-            let mut marks = Marks::new(budget, from, store.blocks());
+            let mut marks = SweepMarks::new(budget, from, store.blocks());
             let mut mark = |at: RowId, bytes: &[u8]| {
                 let marked = row::long_values(&self.def, bytes, &mut |_, value| marks.mark(value));
                 marked.map_err(|what| self.damaged_row(at, what))
@@ -268,7 +274,7 @@ pub struct LongReader {
 
 enum Source {
     Row(std::io::Cursor<Vec<u8>>),
-    Pages(Box<Reader>),
+    Pages(Box<OverflowReader>),
 }
 
 impl LongReader {
@@ -303,7 +309,7 @@ pub struct LongWriter {
     place: usize,
     ty: Type,
     start: Vec<u8>,
-    chain: Option<Writer>,
+    chain: Option<OverflowWriter>,
     /// Of text, the bytes at the end that are not a whole character yet.
     partial: Vec<u8>,
     limit: usize,
@@ -326,7 +332,7 @@ impl Table {
             Some(bytes) => Some(bytes),
             // Changed since: the newest version, as for a write.
             None if self.heap.fetch_handed_out(txn, row)?.is_some() => {
-                let newest = self.heap.newest(row, None, &|by| txn.owns(by))?;
+                let newest = self.heap.newest_version(row, None, &|by| txn.owns(by))?;
                 newest.map(|(_, bytes)| bytes)
             }
             None => None,
@@ -395,7 +401,7 @@ impl Table {
         if !partial.is_empty() {
             return Err(Error::Invalid("a text that ends inside a character".into()));
         }
-        let long = chain.map(Writer::finish).transpose()?.map(|stored| (place, stored));
+        let long = chain.map(OverflowWriter::finish).transpose()?.map(|stored| (place, stored));
         let value = match long {
             Some(_) => Value::Null,
             None => row::value_of(ty, &start)

@@ -132,7 +132,7 @@ impl Table {
     ) -> Result<u64> {
         let (mut keys, mut rows, mut missing) = (Keys::default(), Vec::new(), 0);
         let since = self.def.logged.then_some(since);
-        self.heap.visit_changed(since, (before, now), &mut |root, version, bytes| {
+        self.heap.visit_changed(since, before, now, &mut |root, version, bytes| {
             let values = self.read_for(&[index.def()], version, bytes)?;
             index.keys.push(&mut keys, &values)?;
             rows.push(root);

@@ -17,7 +17,7 @@ use crate::config::{MAX_COLUMNS, MAX_ROW_BYTES};
 use crate::datum::{Decimal, Interval, Type, Value};
 use crate::error::{Error, Result};
 use crate::heap::TUPLE_HEADER;
-use crate::heap::overflow::Stored;
+use crate::heap::overflow::OverflowPointer;
 pub use crate::keycode::Malformed;
 
 use super::schema::{Column, ColumnNo, TableDef};
@@ -34,13 +34,13 @@ const _: () = assert!(MAX_COLUMNS < HAS_STORED as usize, "the column count fits 
 /// A column on its way into a row.
 enum Cell<'v> {
     Here(&'v Value),
-    There(Stored),
+    There(OverflowPointer),
 }
 
 /// A column on its way out.
 enum Found {
     Value(Value),
-    Stored(Stored),
+    Stored(OverflowPointer),
 }
 
 /// Why a row could not be read.
@@ -60,7 +60,7 @@ impl From<Malformed> for ReadError {
 
 /// Gives a long value of a column.
 pub(crate) type Load<'l> =
-    &'l mut dyn FnMut(ColumnNo, Stored) -> std::result::Result<Value, ReadError>;
+    &'l mut dyn FnMut(ColumnNo, OverflowPointer) -> std::result::Result<Value, ReadError>;
 
 /// Encodes a row given by a caller: one value per live column, checked already.
 pub fn encode(def: &TableDef, values: &[Value]) -> Result<Vec<u8>> {
@@ -71,7 +71,7 @@ pub fn encode(def: &TableDef, values: &[Value]) -> Result<Vec<u8>> {
 pub(crate) fn encode_with(
     def: &TableDef,
     values: &[Value],
-    stored: &[(usize, Stored)],
+    stored: &[(usize, OverflowPointer)],
 ) -> Result<Vec<u8>> {
     let count = def.columns.len();
     let cells = || cells(def, values, stored);
@@ -107,7 +107,7 @@ pub(crate) fn encode_with(
 fn cells<'r>(
     def: &'r TableDef,
     values: &'r [Value],
-    stored: &'r [(usize, Stored)],
+    stored: &'r [(usize, OverflowPointer)],
 ) -> impl ExactSizeIterator<Item = Cell<'r>> {
     let mut given = values.iter().enumerate();
     def.columns.iter().map(move |column| {
@@ -133,10 +133,10 @@ fn push_bitmap(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
 pub(crate) fn outside(
     def: &TableDef,
     values: &[Value],
-    stored: &[(usize, Stored)],
+    stored: &[(usize, OverflowPointer)],
     stays: &dyn Fn(ColumnNo) -> bool,
 ) -> Vec<usize> {
-    let fixed = HEADER + 2 * def.columns.len().div_ceil(8) + stored.len() * Stored::BYTES;
+    let fixed = HEADER + 2 * def.columns.len().div_ceil(8) + stored.len() * OverflowPointer::BYTES;
     let (mut total, mut may_go, mut out) = (fixed, Vec::new(), Vec::new());
     for (place, ((no, _), value)) in def.live().zip(values).enumerate() {
         if stored.iter().any(|(known, _)| *known == place) {
@@ -147,10 +147,10 @@ pub(crate) fn outside(
             bytes.map_or(value.type_of().and_then(Type::fixed_len).unwrap_or(0), |len| len + 5);
         match bytes {
             Some(len) if len > LONG && !stays(no) => {
-                total -= len + 5 - Stored::BYTES;
+                total -= len + 5 - OverflowPointer::BYTES;
                 out.push(place);
             }
-            Some(len) if len > Stored::BYTES && !stays(no) => may_go.push((len, place)),
+            Some(len) if len > OverflowPointer::BYTES && !stays(no) => may_go.push((len, place)),
             _ => {}
         }
     }
@@ -158,7 +158,7 @@ pub(crate) fn outside(
     while total > MAX_ENCODED
         && let Some((len, place)) = may_go.pop()
     {
-        total -= len + 5 - Stored::BYTES;
+        total -= len + 5 - OverflowPointer::BYTES;
         out.push(place);
     }
     out
@@ -338,7 +338,7 @@ fn put(out: &mut Vec<Value>, place: usize, value: Value) {
 pub(crate) fn long_values(
     def: &TableDef,
     row: &[u8],
-    visit: &mut dyn FnMut(ColumnNo, Stored),
+    visit: &mut dyn FnMut(ColumnNo, OverflowPointer),
 ) -> std::result::Result<(), Malformed> {
     let mut cursor = Cursor::new(def, row)?;
     if cursor.stored.is_empty() {
@@ -435,11 +435,11 @@ impl<'a> Cursor<'a> {
         value_of(ty, bytes).map(Found::Value)
     }
 
-    fn take_stored(&mut self) -> std::result::Result<Stored, Malformed> {
-        let split = self.rest.split_first_chunk::<{ Stored::BYTES }>();
+    fn take_stored(&mut self) -> std::result::Result<OverflowPointer, Malformed> {
+        let split = self.rest.split_first_chunk::<{ OverflowPointer::BYTES }>();
         let (name, rest) = split.ok_or(Malformed("row ends inside the name of a long value"))?;
         self.rest = rest;
-        Ok(Stored::from_bytes(name))
+        Ok(OverflowPointer::from_bytes(name))
     }
 
     fn skip(&mut self) -> std::result::Result<(), Malformed> {
@@ -612,12 +612,13 @@ mod tests {
         let row = [Value::Int4(1), Value::Text("x".repeat(LONG + 1)), Value::Null, short];
         assert_eq!(outside(&def, &row, &[], &|_| false), [1]);
         assert!(outside(&def, &row, &[], &|no| no == 1).is_empty(), "it stays, and it fits");
-        let stored = Stored { first: 7, len: LONG as u32 + 1, creator: crate::ids::Xid(99) };
+        let stored =
+            OverflowPointer { first: 7, len: LONG as u32 + 1, creator: crate::ids::Xid(99) };
         let bytes = encode_with(&def, &row, &[(1, stored)]).unwrap();
         assert_eq!(bytes[..4], [4, 0xC0, 0b0100, 0b0010]);
         assert_eq!(bytes.len(), 2 + 1 + 1 + 4 + 16 + 41);
         assert!(Projection::all(&def).read(&def, &bytes).is_err());
-        let mut load = |no: ColumnNo, found: Stored| {
+        let mut load = |no: ColumnNo, found: OverflowPointer| {
             assert_eq!((no, found), (1, stored));
             Ok::<_, ReadError>(row[1].clone())
         };

@@ -9,8 +9,8 @@ use rightlink_env::points::broken;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::heap::overflow::Stored;
-use crate::heap::{Target, WriteOutcome};
+use crate::heap::overflow::OverflowPointer;
+use crate::heap::{TargetVersion, WriteOutcome};
 use crate::ids::{PageId, RowId};
 use crate::index::IndexEntry;
 use crate::txn::RowLock;
@@ -80,7 +80,7 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
         (only, change): (Option<&[usize]>, ChangeAt<'_>),
-        long: Option<(usize, Stored)>,
+        long: Option<(usize, OverflowPointer)>,
     ) -> Result<Written> {
         statement.write(|statement| {
             let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
@@ -103,7 +103,7 @@ impl Table {
         statement: &mut Statement<'_>,
         old: OldRow<'_>,
         new: Vec<Value>,
-        long: Option<(usize, Stored)>,
+        long: Option<(usize, OverflowPointer)>,
     ) -> Result<Update> {
         let mut stored = self.unchanged(&old, &new)?;
         let mut kept = old.unread.clone();
@@ -123,7 +123,7 @@ impl Table {
     pub(super) fn replace(
         &self,
         statement: &mut Statement<'_>,
-        old: Target,
+        old: TargetVersion,
         update: &Update,
     ) -> Result<WriteOutcome> {
         let outcome = self.replace_in_heap(statement, old, update)?;
@@ -159,7 +159,7 @@ impl Table {
     pub(super) fn replace_in_heap(
         &self,
         statement: &mut Statement<'_>,
-        old: Target,
+        old: TargetVersion,
         update: &Update,
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
@@ -168,7 +168,8 @@ impl Table {
         let mut unique = self.indexes.iter().zip(&update.keys).filter(|(it, _)| it.def().unique);
         let keys_stay = unique.all(|(_, keys)| keys.same(OLD, NEW));
         let wants = if keys_stay { RowLock::Update } else { RowLock::Exclusive };
-        let outcome = self.heap.update_as(statement.txn(), old, &update.bytes, (hot, wants))?;
+        let outcome =
+            self.heap.update_with_lock(statement.txn(), old, &update.bytes, hot, wants)?;
         let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
         assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
         Ok(outcome)

@@ -15,7 +15,7 @@
 use rightlink_env::points::broken;
 
 use crate::error::{Error, Result};
-use crate::heap::{Target, WriteOutcome};
+use crate::heap::{TargetVersion, WriteOutcome};
 use crate::ids::{RowId, Xid};
 use crate::txn::{AnchoredVersion, Isolation, LockMode, RowVersion, RowWait, WrittenRow};
 
@@ -44,7 +44,7 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
         prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
-        attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
+        attempt: impl FnMut(&mut Statement<'_>, TargetVersion, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
         statement.names(row);
@@ -60,9 +60,9 @@ impl Table {
         statement: &mut Statement<'_>,
         (start, bytes): (RowId, Vec<u8>),
         prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
-        attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
+        attempt: impl FnMut(&mut Statement<'_>, TargetVersion, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
-        let mut target = Target::from(start);
+        let mut target = TargetVersion::from(start);
         let written = self.try_from(statement, (&mut target, bytes), prepare, attempt);
         // Whoever waits for the row behind this statement learns what became of it.
         let written_row = match &written {
@@ -90,9 +90,9 @@ impl Table {
     fn try_from<P>(
         &self,
         statement: &mut Statement<'_>,
-        (target, mut bytes): (&mut Target, Vec<u8>),
+        (target, mut bytes): (&mut TargetVersion, Vec<u8>),
         mut prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
-        mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
+        mut attempt: impl FnMut(&mut Statement<'_>, TargetVersion, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         let mut start = target.at;
         // What was seen before is let go when it is replaced: the start stays where it is.
@@ -104,7 +104,7 @@ impl Table {
             let outcome = loop {
                 let outcome = attempt(statement, *target, &prepared)?;
                 let (xid, locked_against) = match outcome {
-                    WriteOutcome::Wait(xid) | WriteOutcome::Unborn(xid) => (xid, None),
+                    WriteOutcome::Wait(xid) | WriteOutcome::NotYetCommitted(xid) => (xid, None),
                     WriteOutcome::Locked { by, wants } => (by, Some(wants)),
                     outcome => break outcome,
                 };
@@ -132,7 +132,7 @@ impl Table {
                     if target.at == start && !broken("r9-frozen") {
                         // What the anchor sees is still there. Its creator may be frozen by now:
                         // what kept that away may be the snapshot that was let go.
-                        *target = Target::from(start);
+                        *target = TargetVersion::from(start);
                     }
                 }
                 if let Some((at, by)) = waited.newest {
@@ -148,7 +148,9 @@ impl Table {
                 // The version that was waited for left between two snapshots.
                 WriteOutcome::Gone => (None, None),
                 WriteOutcome::Changed { by, newest } => (Some(by), newest.map(|at| (at, by))),
-                WriteOutcome::Wait(_) | WriteOutcome::Unborn(_) | WriteOutcome::Locked { .. } => {
+                WriteOutcome::Wait(_)
+                | WriteOutcome::NotYetCommitted(_)
+                | WriteOutcome::Locked { .. } => {
                     unreachable!("the inner loop waits")
                 }
             };
@@ -160,7 +162,7 @@ impl Table {
             // R9: else from a version that a registered snapshot sees, which nobody removes.
             let xid = statement.txn().xid()?;
             let txn = statement.txn();
-            match self.heap.newest(start, ahead, &|by| by != xid && txn.owns(by))? {
+            match self.heap.newest_version(start, ahead, &|by| by != xid && txn.owns(by))? {
                 Some(newest) => (*target, bytes) = newest,
                 None => return Ok(Written::Gone),
             }

@@ -37,16 +37,18 @@ fn with_a_dead_row() -> (Arc<Store>, RowId) {
     (Arc::new(store), ids[2])
 }
 
-fn run(store: &Store, stop: bool, parked: Option<Parked>) -> Ended {
+fn run(store: &Store, stop: bool, resumable: Option<ResumableRun>) -> FinishedRun {
     let progress = Progress::default();
     let pace = |_| match stop && progress.phase() == Phase::Indexes && progress.indexes().0 > 2 {
         true => Err(Error::Cancelled("by the test".into())),
         false => Ok(()),
     };
-    let limits = Limits { workers: &Alone, pace: &pace, admit: &|| Ok(()), progress: &progress };
-    let memory = (&store.pool.env.budget, 1 << 16);
-    let vacuum = Vacuum::new(&store.table, memory, (store.txns.horizon(), false), limits);
-    vacuum.expect("memory").run(store.table.heap().freeing(), parked)
+    let limits =
+        Limits { workers: &SingleThread, pace: &pace, admit: &|| Ok(()), progress: &progress };
+    let memory = RunMemory { budget: &store.pool.env.budget, bytes: 1 << 16 };
+    let options = RunOptions { horizon: store.txns.horizon(), may_skip: false };
+    let vacuum = Vacuum::new(&store.table, memory, options, limits);
+    vacuum.expect("memory").run(store.table.heap().freeing(), resumable)
 }
 
 /// A run is interrupted between two indexes and taken up again, beside cleaning by key and a row
@@ -57,7 +59,7 @@ fn interrupted() {
         let store = Arc::clone(&store);
         thread::spawn("vacuums", move || {
             let first = run(&store, true, None);
-            run(&store, false, first.parked).result.expect("a whole run");
+            run(&store, false, first.resumable).result.expect("a whole run");
         })
     };
     let writer = {

@@ -1,10 +1,11 @@
-//! The entries of a set of dead rows leave every index: by key where the rows are few and known,
-//! else by a pass over the index. Several indexes at once, and large ones in parts.
+//! Removal of the index entries of dead rows: by key where the rows are few and known, else by a
+//! pass over the index. Several indexes are cleaned at once, and large ones in parts.
 //!
-//! Invariants: an index counts as clean only when all of its parts have been done, or every entry
-//! was found absent by key. The first error ends all tasks; what they removed by then is gone, and
-//! clean indexes stay clean.
-//! Does not do: free row ids, start threads (who calls lends them).
+//! Invariants: an index counts as clean only when all of its parts are done, or every entry was
+//! removed or found absent by key. The first error ends all tasks; clean indexes stay clean.
+//! Does not do: free row ids, or start threads (the caller lends them).
+//!
+//! PostgreSQL: `ambulkdelete`, `commands/vacuumparallel.c`.
 
 use rightlink_env::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
@@ -17,7 +18,7 @@ use crate::index::am::{BulkDelete, VacuumStats};
 use crate::table::{Table, TableIndex};
 
 /// Index blocks that are worth a task of their own: 16 MiB.
-const PART: u32 = if cfg!(test) { 4 } else { 2048 };
+const PART_BLOCKS: u32 = if cfg!(test) { 4 } else { 2048 };
 /// Blocks of a pass that cost as much as finding one entry by key: those are read one by one.
 const BLOCKS_PER_KEY: u64 = 4;
 /// Entries removed by key between two rests.
@@ -25,8 +26,8 @@ const BATCH: usize = 64;
 
 /// What became of the indexes.
 #[derive(Default)]
-pub(super) struct Cleaned {
-    /// Those that hold none of the rows any more.
+pub(super) struct CleanedIndexes {
+    /// Indexes that hold none of the rows any more.
     pub(super) clean: Vec<ObjectId>,
     /// Entries removed.
     pub(super) entries: u64,
@@ -37,7 +38,7 @@ pub(super) struct Cleaned {
 }
 
 /// The work on one index.
-struct Job<'a> {
+struct IndexJob<'a> {
     index: &'a TableIndex,
     /// `None`: by key.
     pass: Option<Box<dyn BulkDelete + 'a>>,
@@ -46,27 +47,28 @@ struct Job<'a> {
 }
 
 /// All of it.
-struct Work<'a> {
+struct IndexCleaning<'a> {
     table: &'a Table,
     dead: &'a DeadRows,
     roots: &'a [DeadRoot],
     limits: &'a Limits<'a>,
-    jobs: Vec<Job<'a>>,
+    jobs: Vec<IndexJob<'a>>,
     /// Index and part.
     tasks: Vec<(usize, usize)>,
     next: AtomicUsize,
     failed: AtomicBool,
-    cleaned: Mutex<(Cleaned, Result<()>)>,
+    cleaned: Mutex<(CleanedIndexes, Result<()>)>,
 }
 
-/// Removes the entries of `dead` from the indexes of `table` that are not in `clean`. `roots`: the
-/// same rows with their bytes, or nothing. The result says also after an error what was done.
+/// Removes the entries of `dead` from the indexes of `table` that are not in `clean`. `roots` are
+/// the same rows with their bytes, if they are known. The counts are valid also after an error.
 pub(super) fn clean(
     table: &Table,
-    (dead, roots): (&DeadRows, Option<&[DeadRoot]>),
+    dead: &DeadRows,
+    roots: Option<&[DeadRoot]>,
     clean: &[ObjectId],
     limits: &Limits<'_>,
-) -> (Cleaned, Result<()>) {
+) -> (CleanedIndexes, Result<()>) {
     let pool = table.heap().pool();
     let (mut jobs, mut tasks, mut blocks) = (Vec::new(), Vec::new(), 0);
     for index in table.indexes().iter().filter(|index| !clean.contains(&index.def().id)) {
@@ -74,14 +76,15 @@ pub(super) fn clean(
         let pass = (!by_key).then(|| {
             let size = pool.blocks(index.def().file);
             blocks += u64::from(size).saturating_sub(1);
-            index.method().begin_delete(limits.workers.most().min((size / PART) as usize))
+            let most = limits.workers.max_threads().min((size / PART_BLOCKS) as usize);
+            index.method().begin_delete(most)
         });
         let parts = pass.as_ref().map_or(1, |pass| pass.parts());
         tasks.extend((0..parts).map(|part| (jobs.len(), part)));
-        jobs.push(Job { index, pass, left: AtomicUsize::new(parts) });
+        jobs.push(IndexJob { index, pass, left: AtomicUsize::new(parts) });
     }
     limits.progress.begin_indexes(blocks);
-    let work = Work {
+    let work = IndexCleaning {
         table,
         dead,
         roots: roots.unwrap_or_default(),
@@ -90,7 +93,7 @@ pub(super) fn clean(
         tasks,
         next: AtomicUsize::new(0),
         failed: AtomicBool::new(false),
-        cleaned: Mutex::new((Cleaned::default(), Ok(()))),
+        cleaned: Mutex::new((CleanedIndexes::default(), Ok(()))),
     };
     limits.workers.run(work.tasks.len(), &|| work.run());
     work.cleaned.into_inner()
@@ -100,7 +103,7 @@ fn is_cheaper_by_key(pool: &BufferPool, index: &TableIndex, rows: usize) -> bool
     rows as u64 * BLOCKS_PER_KEY < u64::from(pool.blocks(index.def().file))
 }
 
-impl Work<'_> {
+impl IndexCleaning<'_> {
     /// What each thread does.
     fn run(&self) {
         while let Some((job, part)) = self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed)) {
@@ -116,7 +119,7 @@ impl Work<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // Those that end because of this one come later.
+                    // Only the first error counts; other tasks end because of it.
                     if !self.failed.swap(true, Ordering::AcqRel) {
                         cleaned.1 = Err(error);
                     }
@@ -127,7 +130,7 @@ impl Work<'_> {
     }
 
     /// Does a part; what the pass did if that was the last one.
-    fn run_part(&self, job: &Job<'_>, part: usize) -> Result<Option<VacuumStats>> {
+    fn run_part(&self, job: &IndexJob<'_>, part: usize) -> Result<Option<VacuumStats>> {
         let Some(pass) = &job.pass else {
             if let Some(removed) = self.remove_by_key(job.index)? {
                 return Ok(Some(VacuumStats { removed, ..VacuumStats::default() }));
@@ -135,19 +138,17 @@ impl Work<'_> {
             // Keys that were not where they belong, or a row that is none: the pass asks row ids.
             let pass = job.index.method().begin_delete(1);
             self.pass(&*pass, 0)?;
-            return pass.finish(&mut |blocks| self.between(blocks)).map(Some);
+            return pass.finish(&mut |blocks| self.pace(blocks)).map(Some);
         };
         self.pass(&**pass, part)?;
         if job.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(None);
         }
-        pass.finish(&mut |_| self.between(0)).map(Some)
+        pass.finish(&mut |_| self.pace(0)).map(Some)
     }
 
     fn pass(&self, pass: &dyn BulkDelete, part: usize) -> Result<()> {
-        pass.run(part, &mut |rows, out| self.dead.probe(rows, out), &mut |blocks| {
-            self.between(blocks)
-        })
+        pass.run(part, &mut |rows, out| self.dead.probe(rows, out), &mut |blocks| self.pace(blocks))
     }
 
     fn remove_by_key(&self, index: &TableIndex) -> Result<Option<u64>> {
@@ -162,7 +163,7 @@ impl Work<'_> {
         Ok(Some(removed))
     }
 
-    fn between(&self, blocks: u32) -> Result<()> {
+    fn pace(&self, blocks: u32) -> Result<()> {
         self.limits.progress.add_index_blocks(blocks);
         (self.limits.pace)(blocks)?;
         match self.failed.load(Ordering::Acquire) {
@@ -172,20 +173,20 @@ impl Work<'_> {
     }
 }
 
-/// Lends the threads of whoever called.
+/// Threads that the caller lends.
 pub trait Workers: Sync {
-    /// How many may be at work at once, at least one.
-    fn most(&self) -> usize;
+    /// Most threads at work at once, at least one.
+    fn max_threads(&self) -> usize;
 
     /// Runs `work` on up to `tasks` threads, the caller's among them, and waits for all.
     fn run(&self, tasks: usize, work: &(dyn Fn() + Sync));
 }
 
-/// Work is done by who asks for it.
-pub struct Alone;
+/// The calling thread alone.
+pub struct SingleThread;
 
-impl Workers for Alone {
-    fn most(&self) -> usize {
+impl Workers for SingleThread {
+    fn max_threads(&self) -> usize {
         1
     }
 
@@ -195,8 +196,8 @@ impl Workers for Alone {
 }
 
 impl<'a> Limits<'a> {
-    /// Nothing rests, nobody helps.
+    /// No pauses, no further threads.
     pub fn none(progress: &'a Progress) -> Limits<'a> {
-        Limits { workers: &Alone, pace: &|_| Ok(()), admit: &|| Ok(()), progress }
+        Limits { workers: &SingleThread, pace: &|_| Ok(()), admit: &|| Ok(()), progress }
     }
 }

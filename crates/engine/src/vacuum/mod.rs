@@ -1,32 +1,34 @@
-//! Vacuum: how garbage leaves a table and its indexes.
+//! Vacuum of one table: removes what pruning on access leaves behind.
 //!
-//! One run over a table: pages are pruned, frozen and marked one by one while their dead row ids
-//! are collected; when the set is full, or at the end, every index loses its entries for them
-//! (`indexes`); only then are the line pointers freed, behind the recycle clock (R3); then long
-//! values are given back that no version names any more (`table::long`); at last the empty tail is
-//! cut, if nobody uses the table.
+//! Pages are pruned, frozen and marked one by one, and their dead row ids are collected. When the
+//! set is full, and at the end, their entries are removed from every index (`indexes`). Only then
+//! are the line pointers freed, behind the recycle clock (R3). Then overflow chains that no version
+//! names are given back, and the caller cuts the empty tail. `README.md` beside this file lists the
+//! phases.
 //!
-//! | file | hides |
+//! | file | concern |
 //! |---|---|
-//! | `indexes` | how entries leave: by key or by a pass, several indexes at once, in parts |
-//! | `known` | the bytes of dead rows, from which their keys are made |
+//! | `indexes` | removal of index entries, by key or by a pass, on several threads |
+//! | `known_rows` | the bytes of dead rows, from which their keys are made |
 //! | `dead_rows` | the set of dead row ids |
-//! | `parked` | what an interrupted run leaves to the next |
+//! | `resume` | what an interrupted run leaves to the next |
 //! | `progress` | how far a run is |
 //!
-//! Invariants: one run per table at a time (it holds the turn to free row ids), and none beside an
+//! Invariants: one run per table at a time holds the turn to free row ids. None runs beside an
 //! index build: the caller holds the table's write lock, which a build excludes. No row id is freed
-//! before every index has been cleaned of it. A run that stops half-way leaves dead line pointers,
-//! which the next run collects again.
-//! Does not do: deciding when to run, how fast, starting threads.
+//! before every index was cleaned of it. A run that stops earlier leaves dead line pointers to the
+//! next.
+//! Does not do: decide when to run or how fast, or start threads.
+//!
+//! PostgreSQL: `access/heap/vacuumlazy.c`.
 
 mod dead_rows;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
 mod indexes;
-mod known;
-mod parked;
+mod known_rows;
 mod progress;
+mod resume;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
@@ -36,28 +38,28 @@ use rightlink_env::sync::MutexGuard;
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
-pub use indexes::{Alone, Workers};
-pub use parked::Parked;
+pub use indexes::{SingleThread, Workers};
 pub use progress::{Phase, Progress};
+pub use resume::ResumableRun;
 
 use crate::error::{Error, Result};
-use crate::heap::{DeadRoot, Heap, Skip, VacuumOptions, VacuumPage};
+use crate::heap::{DeadRoot, Heap, SkipPages, VacuumOptions, VacuumPage};
 use crate::ids::{BlockNo, ObjectId, RowId, Xid};
 use crate::table::Table;
-use known::Known;
+use known_rows::KnownRows;
 
 /// Blocks whose dead row ids are collected before the set is asked for room.
-const CHUNK: u32 = 32;
+const COLLECT_BLOCKS: u32 = 32;
 /// Blocks that are cut off a table's end between two looks at the log.
-const CUT: u32 = 64;
-/// One of so many heap blocks with dead rows is too few for a pass over the indexes.
-const FEW: u64 = 50;
-/// Of the memory of a run, the part for rows whose entries may go by key.
+const CUT_BLOCKS: u32 = 64;
+/// A pass over the indexes is skipped if fewer than one of so many heap pages have dead rows.
+const FEW_PAGES_SHARE: u64 = 50;
+/// One part of so many of a run's memory is for rows whose entries may be removed by key.
 const KNOWN_SHARE: usize = 8;
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RunReport {
     /// Heap pages looked at.
     pub pages: u64,
     /// Rows whose line pointers were freed.
@@ -78,7 +80,7 @@ pub struct Report {
     pub oldest_unfrozen: Xid,
 }
 
-/// What a run may use.
+/// Resources and callbacks of a run.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
     /// Threads for the indexes.
@@ -89,22 +91,40 @@ pub struct Limits<'a> {
     /// Called between pages that are changed, with nothing latched: may more be logged? An error of
     /// it ends the run.
     pub admit: &'a (dyn Fn() -> Result<()> + Sync),
-    /// Told how far it is.
+    /// Progress of the run, for other threads.
     pub progress: &'a Progress,
+}
+
+/// Memory for dead row ids, and for dead rows that are found by key.
+#[derive(Clone, Copy)]
+pub struct RunMemory<'a> {
+    /// Where it is reserved.
+    pub budget: &'a Budget,
+    /// Most bytes.
+    pub bytes: usize,
+}
+
+/// What a run may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunOptions {
+    /// No xid at or above it is frozen.
+    pub horizon: Xid,
+    /// Few dead rows may be left to a later run rather than pass over the indexes.
+    pub may_skip: bool,
 }
 
 /// A run over one table.
 pub struct Vacuum<'a> {
     table: &'a Table,
-    memory: (&'a Budget, usize),
+    memory: RunMemory<'a>,
     limits: Limits<'a>,
     dead: DeadRows,
-    known: Known,
-    /// Of rows of `dead`, whose entries are about to go by key.
+    known: KnownRows,
+    /// Rows of `dead` whose entries are about to be removed by key.
     roots: Option<Vec<DeadRoot>>,
-    /// Rows that readers pruned before the run, in order, of pages that it has not come to.
+    /// Rows pruned by readers before the run, in order, on pages that the run has not reached.
     queued: VecDeque<RowId>,
-    /// `dead` has forwarding stubs, which no later run takes for dead.
+    /// `dead` has forwarding stubs, which a later run would not take for dead.
     has_stubs: bool,
     /// May a pass over the indexes be left out?
     may_skip: bool,
@@ -115,64 +135,62 @@ pub struct Vacuum<'a> {
     freed_to: Option<RowId>,
     /// Heap pages with dead rows.
     dead_pages: u64,
-    report: Report,
+    report: RunReport,
 }
 
-/// How a run ended. What it did counts also after an error.
-pub struct Ended {
+/// How a run ended. Its report counts also after an error.
+pub struct FinishedRun {
     /// What it did.
-    pub report: Report,
+    pub report: RunReport,
     /// Why it stopped before the end, if it did.
     pub result: Result<()>,
-    /// What the next run should begin with.
-    pub parked: Option<Parked>,
+    /// What the next run resumes.
+    pub resumable: Option<ResumableRun>,
 }
 
 impl<'a> Vacuum<'a> {
-    /// Prepares a run whose dead row ids, and rows to be found by key, take at most `bytes` of
-    /// `budget`. `horizon`: no xid at or above it is frozen. With `may_skip`, few dead rows are
-    /// left to a later run rather than pass over the indexes.
+    /// Prepares a run over `table`.
     pub fn new(
         table: &'a Table,
-        (budget, bytes): (&'a Budget, usize),
-        (horizon, may_skip): (Xid, bool),
+        memory: RunMemory<'a>,
+        options: RunOptions,
         limits: Limits<'a>,
     ) -> Result<Self> {
-        let known = bytes / KNOWN_SHARE;
-        let dead = DeadRows::new(budget, bytes - known)?;
-        let known = Known::new(budget, known);
+        let known = memory.bytes / KNOWN_SHARE;
+        let dead = DeadRows::new(memory.budget, memory.bytes - known)?;
+        let known = KnownRows::new(memory.budget, known);
         let run = Self {
             table,
-            memory: (budget, bytes),
+            memory,
             limits,
             dead,
             known,
             roots: None,
             queued: VecDeque::new(),
             has_stubs: false,
-            may_skip,
-            horizon,
+            may_skip: options.may_skip,
+            horizon: options.horizon,
             clean: Vec::new(),
             freed_to: None,
             dead_pages: 0,
-            report: Report::default(),
+            report: RunReport::default(),
         };
         run.tell_memory(0);
         Ok(run)
     }
 
-    /// Tells what it keeps of the budget for dead rows, `beside` what is at hand.
+    /// Reports the memory reserved for dead rows, including `beside`.
     fn tell_memory(&self, beside: usize) {
-        self.limits.progress.keeps(self.dead.reserved() + self.known.reserved() + beside);
+        self.limits.progress.set_memory(self.dead.reserved() + self.known.reserved() + beside);
     }
 
-    /// Runs over the whole table, after what an earlier run left. The caller got the `turn` to free
+    /// Runs over the whole table, after resuming an earlier run. The caller took the `turn` to free
     /// row ids, which ends with the run.
-    pub fn run(mut self, turn: MutexGuard<'_, ()>, parked: Option<Parked>) -> Ended {
-        let result = self.run_alone(parked);
-        let mut parked = None;
+    pub fn run(mut self, turn: MutexGuard<'_, ()>, resumable: Option<ResumableRun>) -> FinishedRun {
+        let result = self.run_phases(resumable);
+        let mut resumable = None;
         if result.is_err() {
-            // By these the entries of stubs are found: nobody else knows of them.
+            // Only these tell the keys of entries of forwarding stubs.
             let roots = self.roots.take().into_iter().flatten().chain(self.known.drain());
             self.heap().keep_dead_roots(roots.collect());
         }
@@ -180,12 +198,12 @@ impl<'a> Vacuum<'a> {
         if matches!(result, Err(Error::Cancelled(_))) && !self.clean.is_empty() {
             let (clock, freed_to) = (self.heap().clock().now(), self.freed_to);
             let (mut dead, clean, heap) = (self.dead, self.clean, self.table.heap().clone());
-            // Nobody may come for it in a long time.
+            // The next run may come much later.
             dead.shrink();
-            parked = Some(Parked { dead, clean, freed_to, clock, heap });
+            resumable = Some(ResumableRun { dead, clean, freed_to, clock, heap });
         }
         drop(turn);
-        Ended { report: self.report, result, parked }
+        FinishedRun { report: self.report, result, resumable }
     }
 
     fn heap(&self) -> &'a Heap {
@@ -193,9 +211,9 @@ impl<'a> Vacuum<'a> {
     }
 
     /// Runs with the turn.
-    fn run_alone(&mut self, parked: Option<Parked>) -> Result<()> {
-        if let Some(parked) = parked
-            && let Some((dead, clean)) = parked.take_up(self.heap(), self.memory)?
+    fn run_phases(&mut self, resumable: Option<ResumableRun>) -> Result<()> {
+        if let Some(resumable) = resumable
+            && let Some((dead, clean)) = resumable.resume(self.heap(), self.memory)?
         {
             points::hit("vacuum.taken-up");
             self.clean = clean;
@@ -215,14 +233,15 @@ impl<'a> Vacuum<'a> {
             next = end;
         }
         self.remove(true)?;
-        let (budget, pace) = (self.memory.0, self.limits.pace);
+        let (budget, pace) = (self.memory.budget, self.limits.pace);
         self.report.overflow_pages = self.table.sweep_values(budget, pace)?.pages;
         self.heap().set_oldest_unfrozen(oldest)?;
         self.report.oldest_unfrozen = oldest;
         Ok(())
     }
 
-    /// Takes over what readers pruned: the turn keeps others from giving their row ids free.
+    /// Takes over the roots that readers pruned. The turn keeps other threads from freeing their
+    /// row ids.
     fn take_queued(&mut self) {
         let mut queued = self.heap().take_all_dead_roots();
         // Row ids of the others may name new rows.
@@ -234,10 +253,10 @@ impl<'a> Vacuum<'a> {
         self.known.add(queued);
     }
 
-    /// The row ids of a page whose entries are to go: those of dead line pointers, and of
-    /// forwarding stubs that were made now or are in the queue. A stub's line pointer is not dead
-    /// and is not given free; but its row, and with it the keys of its entries, is gone for good.
-    fn dead_on(&mut self, block: BlockNo, page: &VacuumPage) -> Vec<RowId> {
+    /// The row ids of a page whose entries are to be removed: dead line pointers, and forwarding
+    /// stubs that were made now or are queued. The line pointer of a stub is not dead and is not
+    /// freed; but its row, and with it the keys of its entries, is gone for good.
+    fn dead_rows_of_page(&mut self, block: BlockNo, page: &VacuumPage) -> Vec<RowId> {
         let mut rows: Vec<RowId> = page.died.iter().map(|root| root.row_id).collect();
         let come = self.queued.partition_point(|row| row.block <= block);
         // A page that was left out has neither stubs nor dead line pointers.
@@ -257,42 +276,42 @@ impl<'a> Vacuum<'a> {
         let options = VacuumOptions { freeze_below: self.horizon };
         let mut found: Vec<RowId> = Vec::new();
         let mut done = 0;
-        let pass = heap.scan_dead(blocks, options, Skip::AllFrozen, &mut |block, page| {
+        let pass = heap.scan_dead(blocks, options, SkipPages::AllFrozen, &mut |block, page| {
             done += 1;
             (limits.admit)()?;
-            if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
+            if found.first().is_some_and(|first| block.0 - first.block.0 >= COLLECT_BLOCKS) {
                 self.collect(&mut found)?;
             }
-            let dead = self.dead_on(block, &page);
+            let dead = self.dead_rows_of_page(block, &page);
             self.dead_pages += u64::from(!dead.is_empty());
             found.extend_from_slice(&dead);
             self.known.add(page.died);
-            if done == CHUNK {
-                limits.progress.heap_at(block.0, end);
+            if done == COLLECT_BLOCKS {
+                limits.progress.set_heap_block(block.0, end);
                 (limits.pace)(std::mem::take(&mut done))?;
             }
             Ok(())
         })?;
         self.collect(&mut found)?;
-        limits.progress.heap_at(end, end);
+        limits.progress.set_heap_block(end, end);
         self.report.pages += u64::from(pass.pages);
         Ok(pass.oldest_unfrozen)
     }
 
-    /// Adds the row ids of up to [`CHUNK`] blocks to the set, which is emptied first if it is full.
+    /// Adds the row ids of up to [`COLLECT_BLOCKS`] blocks to the set. A full set is emptied first.
     fn collect(&mut self, found: &mut Vec<RowId>) -> Result<()> {
         if !self.dead.has_room() {
             self.remove(false)?;
             self.limits.progress.enter(Phase::Heap);
         }
         self.dead.extend(found);
-        self.limits.progress.collected(self.dead.len());
+        self.limits.progress.set_dead(self.dead.len());
         found.clear();
         Ok(())
     }
 
-    /// Removes the collected row ids from every index, then frees them. `last`: these are the last
-    /// of the run.
+    /// Removes the collected row ids from every index, then frees them. `last`: no more are
+    /// collected in this run.
     fn remove(&mut self, last: bool) -> Result<()> {
         if self.dead.is_empty() {
             return Ok(());
@@ -300,11 +319,16 @@ impl<'a> Vacuum<'a> {
         points::hit("vacuum.before-indexes");
         self.limits.progress.enter(Phase::Indexes);
         self.roots = self.known.take(&self.dead);
-        if last && self.may_skip && self.roots.is_none() && self.are_few() && !self.has_stubs {
+        if last
+            && self.may_skip
+            && self.roots.is_none()
+            && self.has_few_dead_rows()
+            && !self.has_stubs
+        {
             points::hit("vacuum.skipped");
             self.report.rows_left += self.dead.len() as u64;
         } else {
-            self.dead.settle();
+            self.dead.list_places();
             self.clean_indexes()?;
             self.free()?;
         }
@@ -313,19 +337,20 @@ impl<'a> Vacuum<'a> {
         self.known.clear();
         self.clean.clear();
         self.freed_to = None;
-        self.limits.progress.collected(0);
+        self.limits.progress.set_dead(0);
         Ok(())
     }
 
-    /// Are the dead rows of this run too few for a pass over the indexes?
-    fn are_few(&self) -> bool {
+    /// Does this run have too few dead rows for a pass over the indexes?
+    fn has_few_dead_rows(&self) -> bool {
         let blocks = u64::from(self.heap().blocks());
-        self.report.index_passes == 0 && self.dead_pages * FEW < blocks
+        self.report.index_passes == 0 && self.dead_pages * FEW_PAGES_SHARE < blocks
     }
 
     fn clean_indexes(&mut self) -> Result<()> {
-        let rows = (&self.dead, self.roots.as_deref());
-        let (cleaned, result) = indexes::clean(self.table, rows, &self.clean, &self.limits);
+        let roots = self.roots.as_deref();
+        let (cleaned, result) =
+            indexes::clean(self.table, &self.dead, roots, &self.clean, &self.limits);
         self.clean.extend(cleaned.clean);
         self.report.entries += cleaned.entries;
         self.report.index_pages_freed += cleaned.pages_freed;
@@ -359,9 +384,9 @@ pub fn cut_tail(heap: &Heap, admit: &dyn Fn() -> Result<()>) -> Result<u32> {
     let mut cut = 0;
     loop {
         admit()?;
-        let more = heap.cut_tail(CUT)?;
+        let more = heap.cut_tail(CUT_BLOCKS)?;
         cut += more;
-        if more < CUT {
+        if more < CUT_BLOCKS {
             return Ok(cut);
         }
     }

@@ -1,12 +1,14 @@
 //! How far a run over one table is, and whether it is to stop.
 //!
-//! Invariants: written by the run, read by anybody at any time; figures of one moment need not fit
-//! together.
+//! Invariants: the run writes the figures, and any thread reads them at any time. Figures of one
+//! moment need not agree.
 //! Does not do: names, clocks.
+//!
+//! PostgreSQL: `pg_stat_progress_vacuum`.
 
 use rightlink_env::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// What a run is at.
+/// Phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Phase {
     /// Waiting for another run over the table.
@@ -55,7 +57,7 @@ impl Meter {
 }
 
 impl Progress {
-    /// What it is at.
+    /// The present phase.
     pub fn phase(&self) -> Phase {
         Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed))]
     }
@@ -76,7 +78,7 @@ impl Progress {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it keeps of the memory budget for dead rows.
+    /// Bytes of the memory budget that the run has reserved for dead rows.
     pub fn memory(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)
     }
@@ -101,7 +103,7 @@ impl Progress {
         self.phase.store(at.expect("a known phase") as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn heap_at(&self, block: u32, of: u32) {
+    pub(super) fn set_heap_block(&self, block: u32, of: u32) {
         self.heap.done.store(block.into(), Ordering::Relaxed);
         self.heap.of.store(of.into(), Ordering::Relaxed);
     }
@@ -118,11 +120,11 @@ impl Progress {
         self.passes.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn keeps(&self, bytes: usize) {
+    pub(super) fn set_memory(&self, bytes: usize) {
         self.memory.store(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn collected(&self, dead: usize) {
+    pub(super) fn set_dead(&self, dead: usize) {
         self.dead.store(dead as u64, Ordering::Relaxed);
     }
 }

@@ -5,6 +5,7 @@ use rightlink_env::{points, thread};
 
 use super::*;
 use crate::datum::Value;
+use crate::heap::FreedByKey;
 use crate::table::tests::{Store, item};
 use crate::table::{Statement, Written};
 use crate::txn::Isolation;
@@ -35,7 +36,7 @@ fn delete(store: &Store, ids: impl Iterator<Item = i64>) {
 struct Two;
 
 impl Workers for Two {
-    fn most(&self) -> usize {
+    fn max_threads(&self) -> usize {
         2
     }
 
@@ -44,15 +45,20 @@ impl Workers for Two {
     }
 }
 
-fn run(store: &Store, may_skip: bool, limits: Limits<'_>, parked: Option<Parked>) -> Ended {
-    let memory = (&store.pool.env.budget, 1 << 20);
-    let with = (store.txns.horizon(), may_skip);
-    Vacuum::new(&store.table, memory, with, limits)
+fn run(
+    store: &Store,
+    may_skip: bool,
+    limits: Limits<'_>,
+    resumable: Option<ResumableRun>,
+) -> FinishedRun {
+    let memory = RunMemory { budget: &store.pool.env.budget, bytes: 1 << 20 };
+    let options = RunOptions { horizon: store.txns.horizon(), may_skip };
+    Vacuum::new(&store.table, memory, options, limits)
         .unwrap()
-        .run(store.table.heap().freeing(), parked)
+        .run(store.table.heap().freeing(), resumable)
 }
 
-fn whole(store: &Store, may_skip: bool) -> Report {
+fn whole(store: &Store, may_skip: bool) -> RunReport {
     let progress = Progress::default();
     let ended = run(store, may_skip, Limits::none(&progress), None);
     ended.result.unwrap();
@@ -151,9 +157,9 @@ fn entries_of_stubs_leave(bytes: usize, queued: bool) {
     }
     let progress = Progress::default();
     for _ in 0..2 {
-        let memory = (&store.pool.env.budget, bytes);
-        let with = (store.txns.horizon(), true);
-        let vacuum = Vacuum::new(&store.table, memory, with, Limits::none(&progress)).unwrap();
+        let memory = RunMemory { budget: &store.pool.env.budget, bytes };
+        let options = RunOptions { horizon: store.txns.horizon(), may_skip: true };
+        let vacuum = Vacuum::new(&store.table, memory, options, Limits::none(&progress)).unwrap();
         vacuum.run(heap.freeing(), None).result.unwrap();
     }
     check(&store, 60);
@@ -180,9 +186,9 @@ fn a_full_set_is_emptied_on_the_way() {
     let store = filled(30_000);
     delete(&store, (0..30_000).step_by(2));
     let progress = Progress::default();
-    let memory = (&store.pool.env.budget, 1);
-    let with = (store.txns.horizon(), true);
-    let vacuum = Vacuum::new(&store.table, memory, with, Limits::none(&progress)).unwrap();
+    let memory = RunMemory { budget: &store.pool.env.budget, bytes: 1 };
+    let options = RunOptions { horizon: store.txns.horizon(), may_skip: true };
+    let vacuum = Vacuum::new(&store.table, memory, options, Limits::none(&progress)).unwrap();
     let ended = vacuum.run(store.table.heap().freeing(), None);
     ended.result.unwrap();
     assert_eq!((ended.report.rows, ended.report.entries), (15_000, 45_000));
@@ -213,7 +219,7 @@ fn parts_of_indexes_are_done_on_several_threads() {
 }
 
 /// Ends a run when an index has been cleaned, and `after` more pages of the next one.
-fn interrupted(store: &Store, after: u32) -> Ended {
+fn interrupted(store: &Store, after: u32) -> FinishedRun {
     let progress = Progress::default();
     let (dead, left) = (AtomicUsize::new(0), AtomicU64::new(u64::MAX));
     let indexes = store.table.indexes();
@@ -227,7 +233,8 @@ fn interrupted(store: &Store, after: u32) -> Ended {
         }
         Ok(())
     };
-    let limits = Limits { workers: &Alone, pace: &pace, admit: &|| Ok(()), progress: &progress };
+    let limits =
+        Limits { workers: &SingleThread, pace: &pace, admit: &|| Ok(()), progress: &progress };
     let ended = run(store, false, limits, None);
     assert!(matches!(ended.result, Err(Error::Cancelled(_))), "{:?}", ended.result);
     assert_eq!(left.into_inner(), 0);
@@ -247,7 +254,7 @@ fn an_interrupted_run_is_taken_up_where_it_was() {
         seen.fetch_add(usize::from(point == "vacuum.taken-up"), Ordering::Relaxed);
     });
     let progress = Progress::default();
-    let ended = run(&store, false, Limits::none(&progress), ended.parked);
+    let ended = run(&store, false, Limits::none(&progress), ended.resumable);
     ended.result.unwrap();
     drop(hook);
     assert_eq!(taken.load(Ordering::Relaxed), 1);
@@ -264,13 +271,13 @@ fn what_a_run_left_takes_no_more_memory_than_it_needs() {
     let budget = &store.pool.env.budget;
     let before = budget.used();
     let ended = interrupted(&store, 5);
-    assert!(ended.parked.is_some());
+    assert!(ended.resumable.is_some());
     let kept = budget.used() - before;
     assert!(kept < 200 << 10, "{kept} bytes for 5000 row ids");
     // More rows than there were: they do not all fit with what was left.
     delete(&store, 5000..15_000);
     let progress = Progress::default();
-    let ended = run(&store, false, Limits::none(&progress), ended.parked);
+    let ended = run(&store, false, Limits::none(&progress), ended.resumable);
     ended.result.unwrap();
     assert_eq!((ended.report.rows, ended.report.index_passes), (15_000, 2));
     assert_eq!(budget.used(), before);
@@ -285,13 +292,14 @@ fn what_a_run_left_is_not_taken_up_by_a_heap_with_another_clock() {
     let store = filled(6000);
     delete(&store, 0..3000);
     let ended = interrupted(&store, 1);
-    let parked = ended.parked.expect("one index is clean");
+    let resumable = ended.resumable.expect("one index is clean");
     let again = Table::open(&store.pool.pool, &store.txns, store.table.def().clone()).unwrap();
     assert!(!again.heap().is_same(store.table.heap()));
-    let memory = (&store.pool.env.budget, 1 << 20);
-    assert!(parked.take_up(again.heap(), memory).unwrap().is_none());
-    let (progress, with) = (Progress::default(), (store.txns.horizon(), false));
-    let vacuum = Vacuum::new(&again, memory, with, Limits::none(&progress)).unwrap();
+    let memory = RunMemory { budget: &store.pool.env.budget, bytes: 1 << 20 };
+    assert!(resumable.resume(again.heap(), memory).unwrap().is_none());
+    let progress = Progress::default();
+    let options = RunOptions { horizon: store.txns.horizon(), may_skip: false };
+    let vacuum = Vacuum::new(&again, memory, options, Limits::none(&progress)).unwrap();
     let ended = vacuum.run(again.heap().freeing(), None);
     ended.result.unwrap();
     assert_eq!(ended.report.rows, 3000, "they were collected again");
@@ -311,13 +319,16 @@ fn row_ids_used_again() {
     for index in store.table.indexes() {
         assert!(store.table.remove_by_key(index, &roots).unwrap().is_some());
     }
-    assert_eq!(store.table.heap().free_cleaned(&roots).unwrap(), Some((3000, 0)));
+    assert_eq!(
+        store.table.heap().free_by_key(&roots).unwrap(),
+        Some(FreedByKey { freed: 3000, recycled: 0 })
+    );
     let new: Vec<_> = (0..3000).map(|id| item(id, "again")).collect();
     let ids = store.run(|statement| store.table.insert_many(statement, &new)).unwrap();
     let again = ids.iter().filter(|id| roots.iter().any(|root| root.row_id == **id)).count();
     assert!(again > 1000, "the test is about row ids that are used again: {again}");
     let progress = Progress::default();
-    let ended = run(&store, false, Limits::none(&progress), ended.parked);
+    let ended = run(&store, false, Limits::none(&progress), ended.resumable);
     ended.result.unwrap();
     check(&store, 6000);
 }

@@ -326,7 +326,7 @@ impl Merge<'_> {
         }
         // It may be that of a version that the index was built from and that left between two
         // snapshots, before those that it had replaced (R9). Nothing but a pass finds it then.
-        if versions.iter().all(|version| version.ended && !self.index.knew(version.born)) {
+        if versions.iter().all(|version| version.ended && !self.index.knew(version.xmin)) {
             return Ok(None);
         }
         if !held {

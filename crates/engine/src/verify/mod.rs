@@ -7,7 +7,7 @@
 //! | `tables` | X5 a file has one owner; X6 catalog, files and sizes; X7 counters; X8 sequences |
 //! | `cross` | H2 H12 rows decode; H11 long values; X1 to X4 entries, X9 data; B13 unique |
 //! | `log` | W1 to W5 log and control file (offline); P2 of files that cannot be recovered |
-//! | `heap/verify.rs`, `index/btree/verify/` | H0 to H10, B1 to B16, P3, P4 |
+//! | `heap/verify/`, `index/btree/verify/` | H0 to H10, B1 to B16, P3, P4 |
 //!
 //! Invariants: damage becomes a finding, never an error or a panic, and the check goes on; work
 //! that others do meanwhile is never reported: an index is judged only while it is the one that

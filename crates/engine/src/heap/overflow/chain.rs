@@ -1,8 +1,8 @@
 //! Writing a value into a new chain, and reading one, from front to back.
 //!
-//! Invariants: neither holds a latch or a pin between two calls, nor more than two pages of memory;
-//! a page is written once its successor is known.
-//! Does not do: say when a value is visible, keep it from being given back (its row does).
+//! Invariants: neither holds a latch or a pin between two calls, nor more than two pages of memory.
+//! A page is written once its successor is known.
+//! Does not do: tell when a value is visible, or keep it from being given back (its row does).
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,23 @@ use crate::buffer::{Mtr, ReadStream, StreamOptions};
 use crate::config::MAX_VALUE_BYTES;
 use crate::error::{Error, Result};
 use crate::heap::overflow::page::{self, CAPACITY, Link};
-use crate::heap::overflow::{Overflow, Stored};
+use crate::heap::overflow::{Overflow, OverflowPointer};
 use crate::ids::Xid;
 use crate::wal::{Admission, RecordKind};
 
 /// Most blocks that are put aside at a time.
-const MAX_ASIDE: usize = 64;
-/// A value's memory is not taken on the word of its length beyond this.
+const MAX_RESERVED: usize = 64;
+/// Most memory that is allocated because of a value's stated length alone.
 const TRUSTED: usize = 1 << 20;
 
-/// A value on its way into a chain. Dropped before its end, it leaves pages that nobody names.
-pub struct Writer {
+/// A value that is being written into a chain. If it is dropped before its end, the pages written
+/// are unreferenced, and the next sweep gives them back.
+pub struct OverflowWriter {
     store: Overflow,
     creator: Xid,
     max: u32,
     /// Put aside and not written; the first of them is the page that `buffer` goes to.
-    aside: VecDeque<u32>,
+    reserved: VecDeque<u32>,
     first: u32,
     /// Pages written.
     written: u32,
@@ -35,15 +36,15 @@ pub struct Writer {
 
 impl Overflow {
     /// Begins a value that `creator` writes, of about `hint` bytes.
-    pub fn write(&self, creator: Xid, hint: usize) -> Result<Writer> {
-        let pages = hint.div_ceil(CAPACITY).clamp(1, MAX_ASIDE);
-        let aside: VecDeque<u32> = self.put_aside(pages)?.into();
-        Ok(Writer {
+    pub fn write(&self, creator: Xid, hint: usize) -> Result<OverflowWriter> {
+        let pages = hint.div_ceil(CAPACITY).clamp(1, MAX_RESERVED);
+        let reserved: VecDeque<u32> = self.reserve(pages)?.into();
+        Ok(OverflowWriter {
             store: self.clone(),
             creator,
             max: MAX_VALUE_BYTES,
-            first: aside[0],
-            aside,
+            first: reserved[0],
+            reserved,
             written: 0,
             len: 0,
             buffer: Vec::with_capacity(CAPACITY),
@@ -51,20 +52,28 @@ impl Overflow {
     }
 
     /// Stores a whole value.
-    pub fn store(&self, creator: Xid, value: &[u8]) -> Result<Stored> {
+    pub fn store(&self, creator: Xid, value: &[u8]) -> Result<OverflowPointer> {
         let mut writer = self.write(creator, value.len())?;
         writer.push(value)?;
         writer.finish()
     }
 
     /// Begins to read a value.
-    pub fn read(&self, value: Stored) -> Reader {
+    pub fn read(&self, value: OverflowPointer) -> OverflowReader {
         let (store, stream) = (self.clone(), None);
-        Reader { store, value, next: value.first, number: 0, page: Vec::new(), used: 0, stream }
+        OverflowReader {
+            store,
+            value,
+            next: value.first,
+            number: 0,
+            page: Vec::new(),
+            used: 0,
+            stream,
+        }
     }
 
     /// The whole value.
-    pub fn load(&self, value: Stored) -> Result<Vec<u8>> {
+    pub fn load(&self, value: OverflowPointer) -> Result<Vec<u8>> {
         let mut reader = self.read(value);
         let mut out = Vec::with_capacity((value.len as usize).min(TRUSTED));
         while reader.fill()? {
@@ -75,7 +84,7 @@ impl Overflow {
     }
 }
 
-impl Writer {
+impl OverflowWriter {
     /// As [`Overflow::write`], with another limit (for tests).
     #[cfg(test)]
     pub(super) fn up_to(mut self, max: u32) -> Self {
@@ -102,11 +111,11 @@ impl Writer {
         self.len = len;
         while !bytes.is_empty() {
             if self.buffer.len() == CAPACITY {
-                if self.aside.len() < 2 {
-                    let more = (self.written as usize + 1).clamp(1, MAX_ASIDE);
-                    self.aside.extend(self.store.put_aside(more)?);
+                if self.reserved.len() < 2 {
+                    let more = (self.written as usize + 1).clamp(1, MAX_RESERVED);
+                    self.reserved.extend(self.store.reserve(more)?);
                 }
-                self.flush(self.aside[1])?;
+                self.flush(self.reserved[1])?;
             }
             let part = bytes.len().min(CAPACITY - self.buffer.len());
             let (now, later) = bytes.split_at(part);
@@ -117,15 +126,15 @@ impl Writer {
     }
 
     /// Writes the last page; the value is named by what comes back.
-    pub fn finish(mut self) -> Result<Stored> {
+    pub fn finish(mut self) -> Result<OverflowPointer> {
         self.flush(0)?;
-        Ok(Stored { first: self.first, len: self.len as u32, creator: self.creator })
+        Ok(OverflowPointer { first: self.first, len: self.len as u32, creator: self.creator })
     }
 
     /// Writes the buffer as a page that leads to `next`, and marks its block, in one record.
     fn flush(&mut self, next: u32) -> Result<()> {
         self.store.pool().wal().admit(Admission::Step)?;
-        let block = self.aside[0];
+        let block = self.reserved[0];
         let link = Link { first: self.first, next, number: self.written, creator: self.creator };
         let image = page::image(link, &self.buffer);
         let store = &self.store;
@@ -139,24 +148,24 @@ impl Writer {
         mtr.page(held_map).write(page::place_of(block), &[state]);
         mtr.commit(RecordKind::Overflow, self.creator)?;
         rightlink_env::points::hit("heap.overflow.page-written");
-        self.aside.pop_front();
-        self.store.settle([block], true);
+        self.reserved.pop_front();
+        self.store.release([block], true);
         self.written += 1;
         self.buffer.clear();
         Ok(())
     }
 }
 
-impl Drop for Writer {
+impl Drop for OverflowWriter {
     fn drop(&mut self) {
-        self.store.settle(self.aside.drain(..), false);
+        self.store.release(self.reserved.drain(..), false);
     }
 }
 
 /// A value on its way out. Its row must be kept from leaving meanwhile, by a snapshot that sees it.
-pub struct Reader {
+pub struct OverflowReader {
     store: Overflow,
-    value: Stored,
+    value: OverflowPointer,
     /// Block of the next page; 0: there is none.
     next: u32,
     /// Its number.
@@ -168,19 +177,19 @@ pub struct Reader {
     stream: Option<ReadStream<'static, u32>>,
 }
 
-impl Reader {
+impl OverflowReader {
     /// The value's length.
     pub fn total(&self) -> u32 {
         self.value.len
     }
 
-    /// Bytes that were read and not handed over yet; after [`Reader::fill`] some, unless the value
-    /// has ended.
+    /// Bytes that were read and not handed over yet; after [`OverflowReader::fill`] some, unless
+    /// the value has ended.
     pub fn rest(&self) -> &[u8] {
         &self.page[self.used..]
     }
 
-    /// So many of [`Reader::rest`] were used.
+    /// So many of [`OverflowReader::rest`] were used.
     pub fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.rest().len(), "bytes that are there");
         self.used += bytes;
@@ -200,7 +209,7 @@ impl Reader {
         }
         let pin = self.pin()?;
         let latch = pin.shared();
-        let (bytes, next) = page::part(id, latch.bytes(), (self.value, self.number))?;
+        let (bytes, next) = page::data_of(id, latch.bytes(), self.value, self.number)?;
         self.page.clear();
         self.page.extend_from_slice(bytes);
         drop(latch);

@@ -1,23 +1,22 @@
-//! Values that do not fit a row: chains of pages in a file of their own.
+//! Overflow: values that do not fit a row, in chains of pages in a file of their own.
 //!
-//! | file | hides |
+//! | file | concern |
 //! |---|---|
 //! | `page` | the page of a chain, the map page |
-//! | `space` | which blocks are in use, and which a writer is going to use |
+//! | `space` | which blocks are in use, and which a writer has reserved |
 //! | `chain` | writing and reading a value from front to back |
-//! | `sweep` | giving back chains that no row names any more; checks H11 |
+//! | `sweep` | giving back chains that no row names any more; check H11 |
 //!
 //! A row names its value by the chain's first block, its length and the xid that wrote it
-//! ([`Stored`]). Several versions of a row may name one chain: an update that leaves the value
-//! alone copies the name. Nobody counts them; vacuum marks what the rows name and gives back the
-//! rest.
+//! ([`OverflowPointer`]). An update that leaves the value alone copies the name, so several
+//! versions may share a chain. Names are not counted; vacuum marks what rows name and gives back
+//! the rest.
 //!
-//! Invariants: a chain never changes once its row is written; a page of a chain and its mark in the
-//! map reach the log in one record, each page after the one that leads to it, so that a crash
-//! leaves chains that can be walked to their end. A chain is given back only if its writer is below
-//! every horizon and no version of any row names it; from the last page to the first, for the same
-//! reason. No latch is held while another file's page is latched.
-//! Does not do: rows, which values go here, cutting the file.
+//! Invariants: a chain never changes once its row is written. A page of a chain and its mark in the
+//! map reach the log in one record, each page after the one that leads to it, so a crash leaves
+//! chains that can be walked. A chain is given back, from its last page to its first, only if its
+//! writer is below every horizon and no version names it.
+//! Does not do: rows, the choice of values that go here, cutting of the file.
 
 mod chain;
 mod page;
@@ -29,27 +28,27 @@ mod tests;
 
 use rightlink_env::sync::{Arc, Mutex};
 
-pub use chain::{Reader, Writer};
+pub use chain::{OverflowReader, OverflowWriter};
 pub use page::GROUP;
-pub use sweep::{Marks, Swept};
+pub use sweep::{SweepMarks, Swept};
 
 use crate::buffer::BufferPool;
 use crate::error::Result;
 use crate::ids::{FileId, PageId, Xid};
-use space::Space;
+use space::FreeBlocks;
 
 /// Names a value in overflow pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stored {
+pub struct OverflowPointer {
     /// First block of its chain.
     pub first: u32,
     /// Its bytes.
     pub len: u32,
-    /// Who wrote it.
+    /// The xid that wrote it.
     pub creator: Xid,
 }
 
-impl Stored {
+impl OverflowPointer {
     /// Bytes of the name.
     pub const BYTES: usize = 16;
 
@@ -62,7 +61,7 @@ impl Stored {
         out
     }
 
-    /// What [`Stored::to_bytes`] gave.
+    /// What [`OverflowPointer::to_bytes`] gave.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let word =
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -81,7 +80,7 @@ struct Shared {
     pool: Arc<BufferPool>,
     file: FileId,
     /// Taken without any latch.
-    space: Mutex<Space>,
+    space: Mutex<FreeBlocks>,
 }
 
 impl Overflow {
@@ -100,7 +99,7 @@ impl Overflow {
     }
 
     fn new(pool: &Arc<BufferPool>, file: FileId) -> Self {
-        let (pool, space) = (Arc::clone(pool), Mutex::new(Space::default()));
+        let (pool, space) = (Arc::clone(pool), Mutex::new(FreeBlocks::default()));
         Self { shared: Arc::new(Shared { pool, file, space }) }
     }
 
@@ -109,7 +108,7 @@ impl Overflow {
         self.shared.file
     }
 
-    /// Its blocks, those of the maps and free ones included.
+    /// Blocks of the file, map pages and free blocks included.
     pub fn blocks(&self) -> u32 {
         self.pool().blocks(self.file())
     }

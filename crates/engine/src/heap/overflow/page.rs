@@ -2,7 +2,7 @@
 //!
 //! | offset | bytes | page of a chain (kind `Overflow`) |
 //! |---|---|---|
-//! | 24 | 8 | owner word: who wrote the chain |
+//! | 24 | 8 | owner word: xid that wrote the chain |
 //! | 32 | 4 | first block of the chain |
 //! | 36 | 4 | next block, 0: this is the last page |
 //! | 40 | 4 | number of the page in its chain, from 0 |
@@ -17,7 +17,7 @@
 
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::heap::overflow::Stored;
+use crate::heap::overflow::OverflowPointer;
 use crate::ids::{PageId, Xid};
 use crate::page::header::{self, HEADER_SIZE, OWNER, PageKind};
 
@@ -116,10 +116,11 @@ pub(super) fn pages_of(len: u32) -> u32 {
 
 /// Checks that the page is number `number` of the chain of `value`, and gives its bytes and the
 /// next block.
-pub(super) fn part(
+pub(super) fn data_of(
     id: PageId,
     page: &[u8; PAGE_SIZE],
-    (value, number): (Stored, u32),
+    value: OverflowPointer,
+    number: u32,
 ) -> Result<(&[u8], u32)> {
     let last = number + 1 == pages_of(value.len);
     let fits = link(page).filter(|link| {

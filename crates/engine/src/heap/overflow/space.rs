@@ -1,9 +1,9 @@
-//! Which blocks are free: the map pages, and what writers have put aside.
+//! Free blocks of the overflow file: the map pages, and the blocks that writers have reserved.
 //!
-//! Invariants: a block is put aside for one writer at a time, and no block that is in use is; below
-//! the hint no block is both free and not put aside. The map is changed by the record that writes a
-//! page or gives it back, so a crash loses no more than what was put aside.
-//! Does not do: give the file's end back to the system.
+//! Invariants: a block is reserved for one writer at a time, and no block in use is reserved. Below
+//! the hint no block is both free and unreserved. The map is changed by the record that writes a
+//! page or gives it back, so a crash loses only reservations.
+//! Does not do: shorten the file.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ const MAX_GROWTH: u32 = 64;
 
 /// Blocks as this process knows them.
 #[derive(Default)]
-pub(super) struct Space {
+pub(super) struct FreeBlocks {
     /// Put aside for writers.
-    aside: BTreeSet<u32>,
+    reserved: BTreeSet<u32>,
     /// Where a search begins.
     pub(super) hint: u32,
 }
@@ -44,7 +44,7 @@ impl Overflow {
     }
 
     /// Puts `count` free blocks aside, in ascending order; the file grows where it must.
-    pub(super) fn put_aside(&self, count: usize) -> Result<Vec<u32>> {
+    pub(super) fn reserve(&self, count: usize) -> Result<Vec<u32>> {
         let mut space = self.shared.space.lock();
         let (mut found, mut at) = (Vec::with_capacity(count), space.hint);
         while found.len() < count {
@@ -60,22 +60,22 @@ impl Overflow {
             let states = self.states_of(page::map_of(at))?;
             while at < end && found.len() < count {
                 let state = states[(at % GROUP) as usize - 1];
-                if state == FREE && !space.aside.contains(&at) {
+                if state == FREE && !space.reserved.contains(&at) {
                     found.push(at);
                 }
                 at += 1;
             }
         }
-        space.aside.extend(&found);
+        space.reserved.extend(&found);
         space.hint = at;
         Ok(found)
     }
 
     /// Blocks that were put aside were written or are not wanted.
-    pub(super) fn settle(&self, blocks: impl IntoIterator<Item = u32>, written: bool) {
+    pub(super) fn release(&self, blocks: impl IntoIterator<Item = u32>, written: bool) {
         let mut space = self.shared.space.lock();
         for block in blocks {
-            assert!(space.aside.remove(&block), "a block that was put aside");
+            assert!(space.reserved.remove(&block), "a block that was put reserved");
             if !written {
                 space.hint = space.hint.min(block);
             }

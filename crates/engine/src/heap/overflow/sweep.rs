@@ -1,12 +1,12 @@
-//! Giving back chains that no row names, and checking those that rows do name (H11).
+//! Giving back chains that no row names, and check H11 of those that rows name.
 //!
-//! Whoever sweeps takes the horizon and a registered snapshot first, marks what every version in
-//! the heap names, and then gives back chains that are not marked and whose writers are below that
-//! horizon. That is sound: a version that anybody may still read, or copy the name from, is kept in
-//! the heap by his snapshot, or is later than this one, and then its names are of writers above the
-//! horizon, or copied from a version that this snapshot keeps.
+//! A sweep takes the horizon and a registered snapshot, marks what every version in the heap names,
+//! and then gives back unmarked chains whose writers are below that horizon. A version that may
+//! still be read, or its names copied, is kept by a snapshot or is later than this one. A later
+//! version names chains of writers above the horizon, or copies names from a version that this
+//! snapshot keeps.
 //!
-//! Invariants: a chain is given back from its last page to its first, in records of their own; what
+//! Invariants: a chain is given back from its last page to its first, in records of their own. What
 //! a crash leaves can be walked and given back by the next sweep.
 //! Does not do: the marking (`table`), which knows rows.
 
@@ -17,7 +17,7 @@ use crate::buffer::Mtr;
 use crate::error::{Error, Result};
 use crate::heap::overflow::chain::link_at;
 use crate::heap::overflow::page::{self, GROUP, HEAD};
-use crate::heap::overflow::{Overflow, Stored};
+use crate::heap::overflow::{Overflow, OverflowPointer};
 use crate::ids::Xid;
 use crate::wal::RecordKind;
 
@@ -27,7 +27,7 @@ const LOOKS: u32 = 3;
 const BATCH: usize = 256;
 
 /// The first blocks of a range of blocks that rows name.
-pub struct Marks {
+pub struct SweepMarks {
     range: std::ops::Range<u32>,
     bits: Vec<u64>,
     _memory: Option<Reservation>,
@@ -42,7 +42,7 @@ pub struct Swept {
     pub pages: u64,
 }
 
-impl Marks {
+impl SweepMarks {
     /// Marks for blocks from `from` on, up to `end` or as many as the budget has memory for.
     pub fn new(budget: &Budget, from: u32, end: u32) -> Self {
         let words = (end.saturating_sub(from)).div_ceil(64).max(1) as usize;
@@ -60,7 +60,7 @@ impl Marks {
     }
 
     /// A row names `value`.
-    pub fn mark(&mut self, value: Stored) {
+    pub fn mark(&mut self, value: OverflowPointer) {
         if self.range.contains(&value.first) {
             let at = value.first - self.range.start;
             self.bits[at as usize / 64] |= 1 << (at % 64);
@@ -78,7 +78,7 @@ impl Overflow {
     /// below `horizon`. `go_on` is told of pages and may end it.
     pub fn sweep(
         &self,
-        marks: &Marks,
+        marks: &SweepMarks,
         horizon: Xid,
         go_on: &dyn Fn(u32) -> Result<()>,
     ) -> Result<Swept> {
@@ -150,7 +150,7 @@ impl Overflow {
     }
 
     /// H11: is the chain of a value that a visible row names whole, in use, and marked as one?
-    pub fn check(&self, value: Stored) -> Result<()> {
+    pub fn check(&self, value: OverflowPointer) -> Result<()> {
         let mut reader = self.read(value);
         let state_of = |block: u32| -> Result<u8> {
             Ok(self.states_of(page::map_of(block))?[(block % GROUP) as usize - 1])

@@ -25,8 +25,8 @@ fn clean(store: &Overflow) {
 }
 
 /// Gives back all chains but those of `kept`.
-fn sweep(pool: &TestPool, store: &Overflow, kept: &[Stored], horizon: Xid) -> Swept {
-    let mut marks = Marks::new(&pool.env.budget, 0, store.blocks());
+fn sweep(pool: &TestPool, store: &Overflow, kept: &[OverflowPointer], horizon: Xid) -> Swept {
+    let mut marks = SweepMarks::new(&pool.env.budget, 0, store.blocks());
     kept.iter().for_each(|value| marks.mark(*value));
     store.sweep(&marks, horizon, ALL).unwrap()
 }
@@ -56,7 +56,7 @@ fn values_of_all_lengths_come_back() {
             assert_eq!(value.len as usize, *len);
             assert!(store.load(*value).unwrap() == bytes(*n as u64, *len), "{len} bytes");
             store.check(*value).unwrap();
-            assert_eq!(Stored::from_bytes(&value.to_bytes()), *value);
+            assert_eq!(OverflowPointer::from_bytes(&value.to_bytes()), *value);
         }
         clean(&store);
         if round == 0 {
@@ -142,7 +142,7 @@ fn little_memory_means_several_rounds() {
     let _all = pool.env.budget.try_reserve(pool.env.budget.available()).unwrap();
     let (mut from, mut chains) = (0, 0);
     while from < store.blocks() {
-        let mut marks = Marks::new(&pool.env.budget, from, store.blocks());
+        let mut marks = SweepMarks::new(&pool.env.budget, from, store.blocks());
         values.iter().step_by(2).for_each(|value| marks.mark(*value));
         chains += store.sweep(&marks, Xid(1000), ALL).unwrap().chains;
         from = marks.range().end;

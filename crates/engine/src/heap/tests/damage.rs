@@ -1,12 +1,12 @@
 //! Damage: what `verify` finds, and that nothing panics.
 
 use super::*;
-use crate::heap::page::{ALL_FROZEN, ALL_VISIBLE, PRUNE_XID};
-use crate::heap::page_edit::{put_flags, put_header};
-use crate::heap::tuple::{
+use crate::heap::page::store::{put_flags, put_header};
+use crate::heap::page::tuple::{
     GROUP, HEAP_ONLY, HOT_UPDATED, SHARED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
     from_offset,
 };
+use crate::heap::page::{ALL_FROZEN, ALL_VISIBLE, PRUNE_XID};
 use crate::page::header::{self, HEADER_SIZE};
 use rightlink_env::Rng;
 
@@ -224,7 +224,7 @@ fn poke(fixture: &Fixture, slots: u16) {
         let at = RowId::new(1, slot);
         let _ = heap.fetch(&snapshot, at);
         let _ = heap.liveness(at, &|_| false);
-        let _ = heap.newest(at, None, &|_| false);
+        let _ = heap.newest_version(at, None, &|_| false);
         let _ = heap.lock(&mut txn, at, RowLock::Exclusive);
         let _ = heap.update(&mut txn, at, b"poked", true);
         let _ = heap.delete(&mut txn, at);

@@ -5,7 +5,7 @@
 use rightlink_env::thread;
 
 use super::*;
-use crate::heap::tuple::XMIN_COMMITTED;
+use crate::heap::page::tuple::XMIN_COMMITTED;
 use crate::schedules::{Case, catches, survives};
 
 fn world() -> Arc<Fixture> {

@@ -3,7 +3,7 @@
 use rightlink_env::points;
 
 use super::*;
-use crate::heap::tuple::XMIN_COMMITTED;
+use crate::heap::page::tuple::XMIN_COMMITTED;
 use crate::page::header;
 
 #[test]
@@ -33,7 +33,7 @@ fn a_new_version_takes_the_place_of_a_dead_one_of_its_length() {
     let roots: Vec<RowId> = (0..64u8).map(|n| fixture.insert(&[n; 100])).collect();
     let mut newest = roots.clone();
     let mut filled = 0;
-    while fixture.page(1, |page| page.gap()) >= 120 {
+    while fixture.page(1, |page| page.free_bytes()) >= 120 {
         newest[filled] = fixture.update(newest[filled], &[200; 100], true);
         filled += 1;
     }
@@ -84,7 +84,7 @@ fn no_version_takes_the_place_of_one_that_is_seen() {
         let seen = scan(&fixture.heap, &old);
         let broken = rule.map(points::break_rule);
         let mut at = roots[0];
-        while fixture.page(1, |page| page.gap()) >= 120 {
+        while fixture.page(1, |page| page.free_bytes()) >= 120 {
             at = fixture.update(at, &[200; 100], true);
         }
         fixture.update(at, &[201; 100], true);
@@ -106,9 +106,9 @@ fn a_dead_root_is_reported_and_its_slot_waits_for_the_indexes() {
     drop(old);
     old_txn.rollback();
     let dead = fixture.heap.prune(root.block).expect("pruned");
-    let born = dead[0].born;
-    assert!(born > Xid::FIRST, "the second version's creator");
-    assert_eq!(dead, [DeadRoot { row_id: root, row: b"two".to_vec(), born, pruned_at: 0 }]);
+    let xmin = dead[0].xmin;
+    assert!(xmin > Xid::FIRST, "the second version's creator");
+    assert_eq!(dead, [DeadRoot { row_id: root, row: b"two".to_vec(), xmin, pruned_at: 0 }]);
     assert_eq!((fixture.slot(root), fixture.slot(newest)), (Slot::Dead, Slot::Unused));
     fixture.assert_sound();
     let reused = fixture.insert(b"three");
@@ -142,8 +142,8 @@ fn roots_pruned_on_access_are_queued() {
     fixture.delete(ids[3]);
     assert_eq!(fixture.scan().len(), 6);
     let dead = fixture.heap.take_dead_roots();
-    let born = dead[0].born;
-    assert_eq!(dead, [DeadRoot { row_id: ids[3], row: vec![3; 1100], born, pruned_at: 0 }]);
+    let xmin = dead[0].xmin;
+    assert_eq!(dead, [DeadRoot { row_id: ids[3], row: vec![3; 1100], xmin, pruned_at: 0 }]);
     assert_eq!(fixture.heap.take_dead_roots(), []);
 }
 
@@ -156,7 +156,7 @@ fn vacuum_freezes_and_marks_and_writers_unmark() {
     let (dead, pass) = fixture.vacuum_all();
     assert_eq!((dead.len(), pass.versions, pass.oldest_unfrozen), (0, 300, None));
     let bits = |block| fixture.heap.all_visible(BlockNo(block)).expect("read");
-    let all = Bits { all_visible: true, all_frozen: true };
+    let all = VisibilityBits { all_visible: true, all_frozen: true };
     for block in 1..fixture.heap.blocks() {
         assert_eq!(bits(block), all, "block {block}");
     }
@@ -170,15 +170,15 @@ fn vacuum_freezes_and_marks_and_writers_unmark() {
 
     let last = ids[299];
     fixture.commit(|txn| done(fixture.heap.lock(txn, last, RowLock::Exclusive).expect("locked")));
-    let visible = Bits { all_visible: true, all_frozen: false };
+    let visible = VisibilityBits { all_visible: true, all_frozen: false };
     assert_eq!(bits(last.block.0), visible, "a lock hides nothing");
     assert_eq!(fixture.insert(&[7; 100]).block, last.block);
-    assert_eq!(bits(last.block.0), Bits::default());
+    assert_eq!(bits(last.block.0), VisibilityBits::default());
     fixture.assert_sound();
     fixture.vacuum_all();
     assert_eq!(bits(last.block.0), all, "the lock is gone, too");
     assert_eq!(fixture.update(last, &[9; 100], true).block, last.block);
-    assert_eq!(bits(last.block.0), Bits::default());
+    assert_eq!(bits(last.block.0), VisibilityBits::default());
     fixture.assert_sound();
     let (_, pass) = fixture.vacuum_all();
     assert_eq!(pass.oldest_unfrozen, None);
@@ -197,7 +197,7 @@ fn vacuum_leaves_what_an_old_snapshot_needs() {
     let (dead, _) = fixture.vacuum_all();
     assert_eq!(dead, []);
     let bits = fixture.heap.all_visible(root.block).expect("read");
-    assert_eq!(bits, Bits::default(), "the new version is not visible to everyone");
+    assert_eq!(bits, VisibilityBits::default(), "the new version is not visible to everyone");
     let seen = |id| fixture.heap.fetch(&old, id).expect("fetched").row.map(|(_, row)| row);
     assert_eq!((seen(root), seen(new)), (Some(b"one".to_vec()), None));
     fixture.assert_sound();
@@ -248,7 +248,10 @@ fn empty_pages_at_the_end_are_cut_off() {
     assert_eq!(fixture.pool.blocks(FILES.heap), after);
     for block in after..before {
         assert!(fixture.heap.clock().newer_than(BlockNo(block), time - 1), "R3");
-        assert_eq!(fixture.heap.all_visible(BlockNo(block)).expect("read"), Bits::default());
+        assert_eq!(
+            fixture.heap.all_visible(BlockNo(block)).expect("read"),
+            VisibilityBits::default()
+        );
     }
     let (_txn, snapshot) = fixture.snapshot();
     let fetched = fixture.heap.fetch(&snapshot, ids[99]).expect("a stale row id is no error");
@@ -292,7 +295,7 @@ fn a_hint_is_no_change_of_what_vacuum_decides() {
     assert!(fixture.header(root).has(XMIN_COMMITTED));
     let options = VacuumOptions { freeze_below: Xid::NONE };
     let page = fixture.heap.vacuum_page(root.block, options).expect("vacuumed");
-    assert_eq!(page.bits, Bits { all_visible: true, all_frozen: false });
+    assert_eq!(page.bits, VisibilityBits { all_visible: true, all_frozen: false });
     assert_eq!(page.oldest_unfrozen, Some(fixture.header(root).xmin));
 }
 
@@ -358,12 +361,12 @@ fn pruning_notes_who_has_committed() {
 fn a_page_is_pruned_only_if_that_makes_room() {
     let fixture = Fixture::new();
     let mut rows = vec![fixture.insert(&[1; 100])];
-    while fixture.page(1, |page| page.gap()) >= 256 {
+    while fixture.page(1, |page| page.free_bytes()) >= 256 {
         rows.push(fixture.insert(&[1; 100]));
     }
-    let header = crate::heap::tuple::TUPLE_HEADER + crate::heap::page::SLOT_SIZE;
-    rows.push(fixture.insert(&vec![1; fixture.page(1, |page| page.gap()) - header]));
-    assert_eq!(fixture.page(1, |page| page.gap()), 0, "the page is full");
+    let header = crate::heap::page::tuple::TUPLE_HEADER + crate::heap::page::SLOT_SIZE;
+    rows.push(fixture.insert(&vec![1; fixture.page(1, |page| page.free_bytes()) - header]));
+    assert_eq!(fixture.page(1, |page| page.free_bytes()), 0, "the page is full");
     let prunes = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&prunes);
     let hook = rightlink_env::points::install_local(move |point| {

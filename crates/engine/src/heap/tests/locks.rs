@@ -1,8 +1,8 @@
 //! Row locks: shared ones, what a savepoint takes with it, and what it leaves.
 
 use super::*;
-use crate::heap::prune::Plan;
-use crate::heap::visibility::Judge;
+use crate::heap::prune::plan::PrunePlan;
+use crate::heap::visibility::HeapVisibility;
 use rightlink_env::points;
 
 fn lock(fixture: &Fixture, txn: &mut Transaction, at: RowId, lock: RowLock) -> WriteOutcome {
@@ -21,7 +21,9 @@ fn is_free(fixture: &Fixture, at: RowId) -> bool {
     other.rollback();
     match outcome {
         WriteOutcome::Done { .. } => true,
-        WriteOutcome::Locked { .. } | WriteOutcome::Wait(_) | WriteOutcome::Unborn(_) => false,
+        WriteOutcome::Locked { .. } | WriteOutcome::Wait(_) | WriteOutcome::NotYetCommitted(_) => {
+            false
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -131,7 +133,7 @@ fn keys_are_held_through_changes(rule: Option<&'static str>) -> bool {
     let mut writer = fixture.begin();
     let change = |txn: &mut Transaction, at: RowId, row: &[u8]| {
         txn.begin_statement().expect("a statement");
-        fixture.heap.update_as(txn, at, row, (true, RowLock::Update)).expect("judged")
+        fixture.heap.update_with_lock(txn, at, row, true, RowLock::Update).expect("judged")
     };
     done(change(&mut writer, root, b"never"));
     writer.rollback();
@@ -294,8 +296,8 @@ fn who_shares_keys_for_long_leaves_no_groups_behind() {
     done(lock(&fixture, &mut long, at, RowLock::KeyShared));
     let change = |txn: &mut Transaction, at: RowId| {
         txn.begin_statement().expect("a statement");
-        let how = (true, RowLock::Update);
-        done(fixture.heap.update_as(txn, at, b"new", how).expect("judged"))
+        let outcome = fixture.heap.update_with_lock(txn, at, b"new", true, RowLock::Update);
+        done(outcome.expect("judged"))
     };
     for turn in 0..300 {
         let mut short = fixture.txns.begin(Isolation::ReadCommitted);
@@ -361,7 +363,7 @@ fn rows_are_locked_as_a_list_of_locks_says() {
                 }
                 _ => {
                     let (row, how) = (rng.index(rows.len()), all[rng.index(40) / 12]);
-                    let in_the_way = txns.iter().enumerate().any(|(other, (_, held))| {
+                    let is_in_the_way = txns.iter().enumerate().any(|(other, (_, held))| {
                         let against = |one: &&(usize, RowLock)| one.0 == row;
                         let mut held = held.iter().filter(against);
                         other != at && held.any(|(_, lock)| !lock.is_compatible(how))
@@ -369,10 +371,10 @@ fn rows_are_locked_as_a_list_of_locks_says() {
                     let outcome = fixture.heap.lock(&mut txns[at].0, rows[row], how);
                     match outcome.expect("judged") {
                         WriteOutcome::Done { .. } => {
-                            assert!(!in_the_way, "seed {seed}");
+                            assert!(!is_in_the_way, "seed {seed}");
                             txns[at].1.push((row, how));
                         }
-                        WriteOutcome::Locked { .. } => assert!(in_the_way, "seed {seed}"),
+                        WriteOutcome::Locked { .. } => assert!(is_in_the_way, "seed {seed}"),
                         other => panic!("{other:?}"),
                     }
                 }
@@ -421,11 +423,11 @@ fn a_lock_of_unknown_status_is_no_garbage() {
     let pin = fixture.pool.pin(status).expect("pinned");
     let mut mtr = Mtr::new(&fixture.pool);
     mtr.latch(pin);
-    let mut judge = Judge::new(&later);
+    let mut visibility = HeapVisibility::new(&later);
     let header = fixture.header(root);
-    assert_eq!(judge.end(&header), None, "the case this is about");
+    assert_eq!(visibility.xmax_status(&header), None, "the case this is about");
     let plan = fixture.page(root.block.0, |page| {
-        Plan::new(page, &mut judge, &later.live_snapshots(), 0).expect("planned")
+        PrunePlan::new(page, &mut visibility, &later.live_snapshots(), 0).expect("planned")
     });
     assert!(!plan.changes(), "nothing on the page has ended");
     drop(mtr);

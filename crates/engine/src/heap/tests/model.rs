@@ -170,7 +170,9 @@ impl World {
         let outcome = outcome.expect("judged");
         let label = match outcome {
             WriteOutcome::Done { .. } => "done",
-            WriteOutcome::Wait(_) | WriteOutcome::Unborn(_) | WriteOutcome::Locked { .. } => "wait",
+            WriteOutcome::Wait(_)
+            | WriteOutcome::NotYetCommitted(_)
+            | WriteOutcome::Locked { .. } => "wait",
             WriteOutcome::Changed { .. } => "changed",
             WriteOutcome::Gone => "gone",
         };

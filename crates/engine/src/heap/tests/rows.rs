@@ -1,7 +1,7 @@
 //! Rows come in, are seen by whom they should be, and find room.
 
 use super::*;
-use crate::heap::tuple::{XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED};
+use crate::heap::page::tuple::{XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED};
 
 #[test]
 fn a_row_is_seen_after_its_commit_and_by_later_statements_of_its_own() {
@@ -73,7 +73,7 @@ fn the_fillfactor_keeps_room_for_updates() {
         fixture.heap.insert_many(xid, &rows).expect("inserted")
     });
     for block in 1..=ids.last().expect("rows").block.0 {
-        let room = fixture.page(block, |page| page.gap());
+        let room = fixture.page(block, |page| page.free_bytes());
         assert!(room >= 4096, "block {block} has {room} bytes left");
     }
     let at = fixture.update(ids[0], &[8; 200], true);

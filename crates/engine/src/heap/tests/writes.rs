@@ -8,7 +8,7 @@ use super::*;
 fn newest(fixture: &Fixture, start: RowId) -> Option<(RowId, Vec<u8>)> {
     fixture
         .heap
-        .newest(start, None, &|_| false)
+        .newest_version(start, None, &|_| false)
         .expect("read")
         .map(|(target, row)| (target.at, row))
 }
@@ -261,7 +261,8 @@ fn a_later_version_is_believed_if_it_came_to_be() {
         let undone = done(fixture.heap.update(&mut txn, root, b"undone", true).expect("updated"));
         txn.rollback();
         let newest = |at, by| {
-            let found = fixture.heap.newest(root, Some((at, by)), &|_| false).expect("read");
+            let found =
+                fixture.heap.newest_version(root, Some((at, by)), &|_| false).expect("read");
             found.map(|(_, row)| row)
         };
         assert_eq!(newest(undone, by) == Some(b"one".to_vec()), rule.is_none(), "{rule:?}");

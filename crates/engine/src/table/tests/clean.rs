@@ -6,6 +6,7 @@ use rightlink_env::points;
 use rightlink_env::sync::Mutex;
 
 use super::*;
+use crate::heap::FreedByKey;
 use crate::table::{IndexBounds, Written};
 
 /// Sets the columns of the row `id` to those of `new`; the row is found in the heap, so that no
@@ -232,8 +233,8 @@ fn the_first_death_of_a_row_id_frees_no_second_one() {
     let gone = store.run(|s| store.table.delete(s, dead, &mut |_| Ok(true))).unwrap();
     assert!(matches!(gone, Written::Done(_)));
     assert_eq!(store.table.heap().prune_and_queue(dead.block).unwrap(), 1);
-    let freed = store.table.heap().free_cleaned(&first).unwrap();
-    assert_eq!(freed, Some((0, 1)), "its entries are still there");
+    let freed = store.table.heap().free_by_key(&first).unwrap();
+    assert_eq!(freed, Some(FreedByKey { freed: 0, recycled: 1 }), "its entries are still there");
 }
 
 #[test]

@@ -36,9 +36,16 @@ const RANKED_LIST: u16 = 3;
 const PAIRS: u16 = 4;
 const WIDE_PAIRS: u16 = 5;
 
+/// A row id within a chunk: the block counts from the chunk's first. Ordered as row ids are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct ChunkRow {
+    pub(super) block: u8,
+    pub(super) slot: u16,
+}
+
 /// A chunk that is being filled: a bitmap of every slot.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenChunk {
     bits: Box<[[u64; WORDS]; BLOCKS]>,
     /// Blocks that have some: a sparse chunk is seen through in a few steps.
     blocks: [u64; BLOCKS / 64],
@@ -47,7 +54,7 @@ pub(super) struct Open {
 
 /// What decides the form.
 #[derive(Default)]
-struct Shape {
+struct ChunkShape {
     rows: usize,
     /// Blocks with dead slots, and the end of them.
     blocks: usize,
@@ -56,12 +63,12 @@ struct Shape {
     most: usize,
 }
 
-impl Open {
+impl OpenChunk {
     /// Bytes that an open chunk, a copy of a sealed one and an encoding take.
     pub(super) const BYTES: usize = BLOCKS * WORDS * 8 * 3;
 
-    pub(super) fn new() -> Open {
-        Open { bits: Box::new([[0; WORDS]; BLOCKS]), blocks: [0; BLOCKS / 64], rows: 0 }
+    pub(super) fn new() -> OpenChunk {
+        OpenChunk { bits: Box::new([[0; WORDS]; BLOCKS]), blocks: [0; BLOCKS / 64], rows: 0 }
     }
 
     /// Adds a slot. Returns whether it is new.
@@ -98,8 +105,8 @@ impl Open {
         }
     }
 
-    fn shape(&self) -> Shape {
-        let mut shape = Shape { rows: self.rows, ..Shape::default() };
+    fn shape(&self) -> ChunkShape {
+        let mut shape = ChunkShape { rows: self.rows, ..ChunkShape::default() };
         for block in bits_of(self.blocks) {
             let words = &self.bits[usize::from(block)];
             let count: u32 = words.iter().map(|word| word.count_ones()).sum();
@@ -152,7 +159,7 @@ impl Open {
         if form == PAIRS || form == WIDE_PAIRS {
             let size = pair_size(form);
             for at in (0..value.len()).step_by(size) {
-                let (block, slot) = pair(value, at, size);
+                let ChunkRow { block, slot } = pair(value, at, size);
                 self.insert(block, slot);
             }
             return;
@@ -172,7 +179,7 @@ impl Open {
     }
 }
 
-impl Shape {
+impl ChunkShape {
     fn bytes(&self, form: u16, cell: usize) -> usize {
         match form {
             BITS | LIST => self.end * cell,
@@ -251,11 +258,12 @@ fn pair_size(form: u16) -> usize {
     if form == PAIRS { 2 } else { 3 }
 }
 
-fn pair(value: Value<'_>, at: usize, size: usize) -> (u8, u16) {
+fn pair(value: Value<'_>, at: usize, size: usize) -> ChunkRow {
     if size == 2 {
-        (value.byte(at + 1), u16::from(value.byte(at)))
+        ChunkRow { block: value.byte(at + 1), slot: u16::from(value.byte(at)) }
     } else {
-        (value.byte(at), u16::from_le_bytes([value.byte(at + 1), value.byte(at + 2)]))
+        let slot = u16::from_le_bytes([value.byte(at + 1), value.byte(at + 2)]);
+        ChunkRow { block: value.byte(at), slot }
     }
 }
 
@@ -283,17 +291,17 @@ fn cell_start(value: Value<'_>, form: u16, cell: usize, block: u8) -> Option<usi
 
 /// Is a row id in a chunk?
 #[inline]
-pub(super) fn contains(value: Value<'_>, block: u8, slot: u16) -> bool {
+pub(super) fn contains(value: Value<'_>, row: ChunkRow) -> bool {
     let mut found = false;
-    contains_each(value, std::iter::once((block, slot)), |_, dead| found = dead);
+    contains_each(value, std::iter::once(row), |_, dead| found = dead);
     found
 }
 
-/// Which of the row ids, given as block and slot, are in a chunk: `out` is told index and answer.
+/// Which of the row ids, are in a chunk: `out` is told index and answer.
 #[inline(always)]
 pub(super) fn contains_each(
     value: Value<'_>,
-    rows: impl Iterator<Item = (u8, u16)>,
+    rows: impl Iterator<Item = ChunkRow>,
     mut out: impl FnMut(usize, bool),
 ) {
     let (form, cell) = form_of(value);
@@ -325,7 +333,8 @@ fn bit_of(slot: u16) -> usize {
 }
 
 #[inline(always)]
-fn in_bits(value: Value<'_>, cell: usize, (block, slot): (u8, u16)) -> bool {
+fn in_bits(value: Value<'_>, cell: usize, row: ChunkRow) -> bool {
+    let ChunkRow { block, slot } = row;
     // No branch depends on what is found: what lies outside is read and does not count.
     let (start, bit) = (usize::from(block) * cell, bit_of(slot));
     let inside = (start < value.len()) & (bit < cell * 8);
@@ -334,7 +343,8 @@ fn in_bits(value: Value<'_>, cell: usize, (block, slot): (u8, u16)) -> bool {
 }
 
 #[inline(always)]
-fn in_ranked_bits(value: Value<'_>, cell: usize, (block, slot): (u8, u16)) -> bool {
+fn in_ranked_bits(value: Value<'_>, cell: usize, row: ChunkRow) -> bool {
+    let ChunkRow { block, slot } = row;
     let bit = bit_of(slot);
     let Some(start) = cell_start(value, RANKED_BITS, cell, block) else { return false };
     let at = start * 8 + bit;
@@ -342,7 +352,8 @@ fn in_ranked_bits(value: Value<'_>, cell: usize, (block, slot): (u8, u16)) -> bo
 }
 
 #[inline(always)]
-fn in_list(value: Value<'_>, form: u16, cell: usize, (block, slot): (u8, u16)) -> bool {
+fn in_list(value: Value<'_>, form: u16, cell: usize, row: ChunkRow) -> bool {
+    let ChunkRow { block, slot } = row;
     let Some(start) = cell_start(value, form, cell, block) else { return false };
     let (at, shift) = (start / 8, start % 8 * 8);
     // Both words, whether the list reaches into the second or not: that is hard to foretell.
@@ -354,7 +365,8 @@ fn in_list(value: Value<'_>, form: u16, cell: usize, (block, slot): (u8, u16)) -
 
 /// [`in_list`] for lists of one.
 #[inline(always)]
-fn in_single(value: Value<'_>, form: u16, (block, slot): (u8, u16)) -> bool {
+fn in_single(value: Value<'_>, form: u16, row: ChunkRow) -> bool {
+    let ChunkRow { block, slot } = row;
     let start = cell_start(value, form, 1, block);
     slot != 0 && start.is_some_and(|start| u16::from(value.byte(start)) == slot)
 }
@@ -371,7 +383,7 @@ fn has_zero_byte(word: u64) -> bool {
 #[inline(always)]
 fn in_few_pairs<const WORDS: usize>(
     value: Value<'_>,
-    rows: impl Iterator<Item = (usize, (u8, u16))>,
+    rows: impl Iterator<Item = (usize, ChunkRow)>,
     mut out: impl FnMut(usize, bool),
 ) {
     let words = value.len().div_ceil(8);
@@ -381,7 +393,7 @@ fn in_few_pairs<const WORDS: usize>(
         let word = word(i);
         [word as u16, (word >> 16) as u16, (word >> 32) as u16, (word >> 48) as u16]
     });
-    rows.for_each(|(i, (block, slot))| {
+    rows.for_each(|(i, ChunkRow { block, slot })| {
         let wanted = u16::from(block) << 8 | (slot & 0xFF);
         let found =
             lanes.as_flattened().iter().fold(false, |found, pair| found | (*pair == wanted));
@@ -390,7 +402,8 @@ fn in_few_pairs<const WORDS: usize>(
 }
 
 #[inline(always)]
-fn in_pairs(value: Value<'_>, (block, slot): (u8, u16)) -> bool {
+fn in_pairs(value: Value<'_>, row: ChunkRow) -> bool {
+    let ChunkRow { block, slot } = row;
     let wanted = u64::from(block) << 8 | u64::from(slot);
     // The last word whose first pair is not beyond the wanted one.
     let (mut low, mut high) = (0, value.len().div_ceil(8));
@@ -409,7 +422,7 @@ fn zero_pairs(word: u64, wanted: u64) -> u64 {
     differing.wrapping_sub(0x0001_0001_0001_0001) & !differing & 0x8000_8000_8000_8000
 }
 
-fn in_wide_pairs(value: Value<'_>, row: (u8, u16)) -> bool {
+fn in_wide_pairs(value: Value<'_>, row: ChunkRow) -> bool {
     let (mut low, mut high) = (0, value.len() / 3);
     while low < high {
         let middle = usize::midpoint(low, high);

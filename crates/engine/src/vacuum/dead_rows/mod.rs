@@ -1,13 +1,15 @@
 //! The row ids that a vacuum pass is about to remove: a bounded, compressed set.
 //!
-//! A radix tree from chunks of 256 blocks to their dead slots, each chunk in the smallest of
+//! A radix tree maps chunks of 256 blocks to their dead slots, each chunk in the smallest of
 //! several forms (`chunk`). The chunk that is being filled is open: a plain bitmap beside the tree.
-//! When it has been filled, and before leaves are probed whose rows lie anywhere, the places of all
-//! chunks may be written down in one list, if there is room: then nobody searches the tree.
+//! Before index leaves are probed, the places of all chunks are written into one list, if there is
+//! room, so that no probe searches the tree.
 //!
 //! Invariants: the memory is reserved from the budget before it is used and never exceeds the
-//! reservation. Probing takes `&self`: several threads may clean indexes with one set.
-//! Does not do: being filled by several threads, removing single row ids.
+//! reservation. Probing takes `&self`, so several threads may clean indexes with one set.
+//! Does not do: filling by several threads, removal of single row ids.
+//!
+//! PostgreSQL: `access/common/tidstore.c`.
 
 mod chunk;
 #[cfg(test)]
@@ -19,44 +21,44 @@ use rightlink_radix::{BytesMap, GROUP, Place, Runs, Value};
 use crate::error::{Error, Result};
 use crate::heap::MAX_SLOTS;
 use crate::ids::RowId;
-use chunk::{BLOCKS, Open};
+use chunk::{BLOCKS, ChunkRow, OpenChunk};
 
 /// Row ids after which a piece ends with its block.
 const PIECE: usize = 4096;
 /// Bytes of an open chunk, and of what is handed out piece by piece.
 const BESIDE: usize =
-    Open::BYTES + (PIECE + MAX_SLOTS as usize).next_power_of_two() * size_of::<RowId>();
+    OpenChunk::BYTES + (PIECE + MAX_SLOTS as usize).next_power_of_two() * size_of::<RowId>();
 /// No chunk is open.
 const NONE: u64 = u64::MAX;
 
-/// Single questions to a set, best in order: neighbours share their way to their chunk.
+/// Single probes of a set, best in order: neighbours share the search for their chunk.
 #[derive(Clone, Copy, Debug)]
-pub struct Cursor<'a> {
+pub struct DeadRowCursor<'a> {
     set: &'a DeadRows,
     /// The chunk that was asked last, and what is in it.
     chunk: u64,
-    found: Found<'a>,
+    found: ChunkRef<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Found<'a> {
+enum ChunkRef<'a> {
     Nothing,
     Open,
     Sealed(Value<'a>),
 }
 
-impl Cursor<'_> {
+impl DeadRowCursor<'_> {
     /// Is this row id in the set?
     #[inline]
     pub fn contains(&mut self, row: RowId) -> bool {
-        let (chunk, (block, slot)) = (chunk_of(row), inside(row));
+        let (chunk, row) = (chunk_of(row), inside(row));
         if chunk != self.chunk {
             (self.chunk, self.found) = (chunk, self.set.find(chunk));
         }
         match self.found {
-            Found::Sealed(value) => chunk::contains(value, block, slot),
-            Found::Open => self.set.open.contains(block, slot),
-            Found::Nothing => false,
+            ChunkRef::Sealed(value) => chunk::contains(value, row),
+            ChunkRef::Open => self.set.open.contains(row.block, row.slot),
+            ChunkRef::Nothing => false,
         }
     }
 }
@@ -65,10 +67,10 @@ impl Cursor<'_> {
 #[derive(Debug)]
 pub struct DeadRows {
     chunks: BytesMap,
-    open: Open,
+    open: OpenChunk,
     /// The chunk that `open` stands for; the tree may hold an older form of it.
     open_chunk: u64,
-    /// Where each chunk is, by number: those of a set that is not filled any more, or nothing.
+    /// The place of each chunk, by number; empty while the set is being filled.
     places: Vec<Place>,
     len: usize,
     limit: usize,
@@ -79,8 +81,8 @@ fn chunk_of(row: RowId) -> u64 {
     u64::from(row.block.0) / BLOCKS as u64
 }
 
-fn inside(row: RowId) -> (u8, u16) {
-    (row.block.0 as u8, row.slot)
+fn inside(row: RowId) -> ChunkRow {
+    ChunkRow { block: row.block.0 as u8, slot: row.slot }
 }
 
 impl DeadRows {
@@ -92,7 +94,7 @@ impl DeadRows {
         let mut limit = bytes.max(least);
         loop {
             if let Some(memory) = budget.try_reserve(limit) {
-                let open = Open::new();
+                let open = OpenChunk::new();
                 let places = Vec::new();
                 return Ok(Self { chunks, open, open_chunk: NONE, places, len: 0, limit, memory });
             }
@@ -120,7 +122,7 @@ impl DeadRows {
             if chunk_of(row) != self.open_chunk {
                 self.open(chunk_of(row));
             }
-            let (block, slot) = inside(row);
+            let ChunkRow { block, slot } = inside(row);
             self.len += usize::from(self.open.insert(block, slot));
         }
         assert!(self.memory() <= self.limit, "the reservation is kept");
@@ -145,9 +147,9 @@ impl DeadRows {
         }
     }
 
-    /// Nothing is added for now, and much is going to be asked: writes down where the chunks are,
-    /// if there is room for that.
-    pub fn settle(&mut self) {
+    /// Writes the places of all chunks into one list, if there is room, before many probes. Nothing
+    /// is added until the set is cleared.
+    pub fn list_places(&mut self) {
         self.places = Vec::new();
         if self.chunks.memory_after(1) + BESIDE > self.limit {
             return;
@@ -174,12 +176,12 @@ impl DeadRows {
         self.len == 0
     }
 
-    /// Bytes in use, with those that handing out pieces takes.
+    /// Bytes in use, with those needed to hand out pieces.
     pub fn memory(&self) -> usize {
         self.chunks.memory() + self.places.capacity() * size_of::<Place>() + BESIDE
     }
 
-    /// Bytes that it may use, and that nobody else can have meanwhile.
+    /// Bytes reserved from the budget.
     pub fn reserved(&self) -> usize {
         self.limit
     }
@@ -189,20 +191,20 @@ impl DeadRows {
         self.cursor().contains(row)
     }
 
-    /// For questions that come one after the other, best in order.
-    pub fn cursor(&self) -> Cursor<'_> {
-        Cursor { set: self, chunk: NONE, found: Found::Nothing }
+    /// A cursor for single probes, best in order.
+    pub fn cursor(&self) -> DeadRowCursor<'_> {
+        DeadRowCursor { set: self, chunk: NONE, found: ChunkRef::Nothing }
     }
 
-    fn find(&self, chunk: u64) -> Found<'_> {
+    fn find(&self, chunk: u64) -> ChunkRef<'_> {
         if chunk == self.open_chunk {
-            return Found::Open;
+            return ChunkRef::Open;
         }
         let value = match self.places.is_empty() {
             true => self.chunks.get(chunk),
             false => self.chunks.at(self.place(chunk)),
         };
-        value.map_or(Found::Nothing, Found::Sealed)
+        value.map_or(ChunkRef::Nothing, ChunkRef::Sealed)
     }
 
     /// Where a chunk is, by the list of places.
@@ -269,7 +271,7 @@ impl DeadRows {
     #[cold]
     fn probe_open(&self, rows: &[RowId], dead: &mut [bool]) {
         for (row, dead) in rows.iter().zip(dead) {
-            let (block, slot) = inside(*row);
+            let ChunkRow { block, slot } = inside(*row);
             *dead = self.open.contains(block, slot);
         }
     }
@@ -281,7 +283,7 @@ impl DeadRows {
         if chunk == self.open_chunk {
             self.open.for_each(|block, slot| each(row(block, slot)));
         } else if let Some(value) = self.chunks.get(chunk) {
-            let mut copy = Open::new();
+            let mut copy = OpenChunk::new();
             copy.decode(value);
             copy.for_each(|block, slot| each(row(block, slot)));
         }
@@ -314,7 +316,7 @@ impl DeadRows {
         sealed.into_iter().chain(open).min()
     }
 
-    /// Gives the memory back that what is in the set does not need: nothing more is added to it.
+    /// Returns the memory that the set does not need; nothing more can be added to it.
     pub fn shrink(&mut self) {
         let spare = self.limit - self.memory().min(self.limit);
         self.memory.shrink(spare);

@@ -67,8 +67,8 @@ fn compare(set: &DeadRows, model: &BTreeSet<RowId>, blocks: u32, rng: &mut Rng) 
 }
 
 /// Settles a set that has room for that.
-fn settle(set: &mut DeadRows) {
-    set.settle();
+fn list_places(set: &mut DeadRows) {
+    set.list_places();
     assert_eq!(set.places.is_empty(), set.is_empty(), "the places are known");
 }
 
@@ -84,11 +84,11 @@ fn the_set_is_the_ordered_set_whatever_the_garbage() {
             model.extend(rows);
             if start % 800 == 1 {
                 compare(&set, &model, 3000, &mut rng);
-                settle(&mut set);
+                list_places(&mut set);
                 compare(&set, &model, 3000, &mut rng);
             }
         }
-        settle(&mut set);
+        list_places(&mut set);
         compare(&set, &model, 3000, &mut rng);
         set.clear();
         assert!(set.is_empty() && all(&set).is_empty());
@@ -107,7 +107,7 @@ fn chunks_may_come_in_any_order_and_again() {
         set.extend(&rows.iter().copied().collect::<Vec<_>>());
         model.extend(rows);
         if round % 20 == 0 {
-            settle(&mut set);
+            list_places(&mut set);
         }
         if round % 60 == 0 {
             compare(&set, &model, 2200, &mut rng);
@@ -122,7 +122,7 @@ fn the_last_blocks_of_the_largest_table_are_blocks() {
     let rows = [RowId::new(u32::MAX - 1, 5), RowId::new(u32::MAX, 1), RowId::new(u32::MAX, 290)];
     set.extend(&rows);
     assert_eq!(all(&set), rows);
-    set.settle();
+    set.list_places();
     assert!(set.places.is_empty(), "no list of sixteen million chunks");
     set.extend(&[RowId::new(0, 1)]);
     assert!(rows.iter().all(|row| set.contains(*row)));
@@ -146,11 +146,11 @@ fn the_set_stays_in_its_bound_and_gives_it_back() {
     // A bound that is kept by keeping little would be no feat.
     assert!(set.memory() > 3 << 19, "{} bytes in use", set.memory());
     let rows = all(&set);
-    set.settle();
+    set.list_places();
     assert!(set.memory() <= 2 << 20 && all(&set) == rows);
     set.shrink();
     assert_eq!(budget.used(), set.memory());
-    set.settle();
+    set.list_places();
     assert!(budget.used() == set.reserved() && set.memory() <= set.reserved());
     drop(set);
     assert_eq!(budget.used(), 0);

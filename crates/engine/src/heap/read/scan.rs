@@ -1,0 +1,250 @@
+//! The sequential scan: each page of a range comes through a read stream, and its visible rows are
+//! copied out at once.
+//!
+//! Invariants: the visibility of a page is decided under one shared latch, so no row is seen twice
+//! or missed because of an update on the page. A row that moved to another page has its old or its
+//! new version visible, never both. No latch and no pin is held between two calls.
+//! Does not do: filters, columns, parallel work (several scans of disjoint ranges do that).
+//!
+//! PostgreSQL: `heapgetpage` (page-at-a-time mode) in `access/heap/heapam.c`.
+
+use std::ops::Range;
+
+use crate::buffer::{Pin, ReadStream, StreamStats};
+use crate::error::Result;
+use crate::heap::Heap;
+use crate::heap::page::tuple::STUB;
+use crate::heap::page::{ALL_VISIBLE, HeapPage};
+use crate::heap::visibility::{CommitHints, SnapshotVisibility};
+use crate::ids::{Lsn, RowId};
+use crate::page::header;
+use crate::txn::Snapshot;
+
+/// A running scan.
+pub struct HeapScan<'h> {
+    heap: &'h Heap,
+    snapshot: &'h Snapshot,
+    stream: ReadStream<'h, u32>,
+    page: PageRows,
+    next: usize,
+}
+
+/// The visible rows of one page, copied out.
+#[derive(Default)]
+pub struct PageRows {
+    bytes: Vec<u8>,
+    rows: Vec<(RowId, Range<usize>)>,
+}
+
+impl PageRows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Is there no row?
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Row `i` and where it is.
+    pub fn get(&self, i: usize) -> (RowId, &[u8]) {
+        let (row_id, range) = &self.rows[i];
+        (*row_id, &self.bytes[range.clone()])
+    }
+
+    /// Bytes that the rows take in memory.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.rows.capacity() * size_of::<(RowId, Range<usize>)>()
+    }
+
+    /// Gives back memory that is not used.
+    pub fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.rows.shrink_to_fit();
+    }
+
+    /// Forgets all rows but `count` from position `from` on.
+    pub fn keep(&mut self, from: usize, count: usize) {
+        self.rows.truncate(from + count);
+        self.rows.drain(..from);
+        let (start, end) = match (self.rows.first(), self.rows.last()) {
+            (Some((_, first)), Some((_, last))) => (first.start, last.end),
+            _ => (0, 0),
+        };
+        self.bytes.truncate(end);
+        self.bytes.drain(..start);
+        for (_, range) in &mut self.rows {
+            *range = range.start - start..range.end - start;
+        }
+        self.shrink_to_fit();
+    }
+
+    fn push(&mut self, row_id: RowId, row: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(row);
+        self.rows.push((row_id, from..self.bytes.len()));
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.bytes.clear();
+    }
+}
+
+/// Takes a row's root, its visible version and that version's bytes.
+pub type VisitRoot<'a> = &'a mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>;
+
+impl Heap {
+    /// Scans the table as `snapshot` sees it, in block order.
+    pub fn scan<'h>(&'h self, snapshot: &'h Snapshot) -> HeapScan<'h> {
+        self.scan_blocks(snapshot, 1..self.blocks())
+    }
+
+    /// Scans the blocks of `range`, which begins at 1 or later and may end beyond the table.
+    pub fn scan_blocks<'h>(&'h self, snapshot: &'h Snapshot, range: Range<u32>) -> HeapScan<'h> {
+        HeapScan {
+            heap: self,
+            snapshot,
+            stream: self.stream(range, |_| Ok(true)),
+            page: PageRows::default(),
+            next: 0,
+        }
+    }
+
+    /// Calls `visit` with the root, the row id and the row of every version in the table that
+    /// `snapshot` sees: what an index that is built now has to name.
+    pub fn visit_roots(&self, snapshot: &Snapshot, visit: VisitRoot<'_>) -> Result<()> {
+        let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
+        while let Some((pin, block)) = stream.next()? {
+            let slots = HeapPage::open(pin.page(), pin.shared().bytes())?.slots();
+            for root in (1..=slots).map(|slot| RowId::new(block, slot)) {
+                if let Some((version, row)) = self.fetch_on(&pin, snapshot, root)?.row {
+                    visit(root, version, &row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Heap::visit_roots`] of `now`, without the versions that `before` sees at the same root.
+    /// Pages that no record has changed since `since` have none: every earlier writer had ended
+    /// when `before` was taken. Without a log there is no `since`.
+    pub fn visit_changed(
+        &self,
+        since: Option<Lsn>,
+        before: &Snapshot,
+        now: &Snapshot,
+        visit: VisitRoot<'_>,
+    ) -> Result<()> {
+        let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
+        while let Some((pin, block)) = stream.next()? {
+            let (slots, lsn) = {
+                let latch = pin.shared();
+                let page = HeapPage::open(pin.page(), latch.bytes())?;
+                (page.slots(), header::lsn(latch.bytes()))
+            };
+            if since.is_some_and(|since| lsn <= since) {
+                continue;
+            }
+            for root in (1..=slots).map(|slot| RowId::new(block, slot)) {
+                let Some((version, row)) = self.fetch_on(&pin, now, root)?.row else { continue };
+                // `before` is registered: what it sees is not removed between the two looks.
+                let known = self.fetch_on(&pin, before, root)?.row;
+                if known.is_none_or(|(known, _)| known != version) {
+                    visit(root, version, &row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit`, under a latch, with the row of every version in the table, visible or not.
+    /// `go_on` is called after each page; its error ends the work.
+    pub fn visit_versions(
+        &self,
+        visit: &mut dyn FnMut(RowId, &[u8]) -> Result<()>,
+        go_on: &dyn Fn(u32) -> Result<()>,
+    ) -> Result<()> {
+        let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
+        while let Some((pin, block)) = stream.next()? {
+            let latch = pin.shared();
+            if self.is_data_block(block) {
+                let page = HeapPage::open(pin.page(), latch.bytes())?;
+                for slot in 1..=page.slots() {
+                    let Some(tuple) = page.tuple(slot)? else { continue };
+                    if !tuple.header.has(STUB) {
+                        visit(RowId::new(block, slot), tuple.row)?;
+                    }
+                }
+            }
+            drop(latch);
+            drop(pin);
+            go_on(1)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a pinned page that `snapshot` sees, in `rows`. Prunes on the way.
+    pub fn read_page(&self, pin: &Pin, snapshot: &Snapshot, rows: &mut PageRows) -> Result<()> {
+        self.prune_on_read(pin)?;
+        let mut visibility = SnapshotVisibility::new(snapshot);
+        while !self.read_visible(pin, &mut visibility, rows)? {
+            visibility.resolve()?;
+        }
+        Ok(())
+    }
+
+    /// Copies the visible rows out. False if a status must be read first (R7).
+    fn read_visible(
+        &self,
+        pin: &Pin,
+        visibility: &mut SnapshotVisibility<'_>,
+        rows: &mut PageRows,
+    ) -> Result<bool> {
+        rows.clear();
+        let block = pin.page().block.0;
+        let latch = pin.shared();
+        if !self.is_data_block(block) {
+            return Ok(true);
+        }
+        let page = HeapPage::open(pin.page(), latch.bytes())?;
+        let all_visible = page.flags() & ALL_VISIBLE != 0;
+        let mut hints = CommitHints::default();
+        for slot in 1..=page.slots() {
+            let Some(tuple) = page.tuple(slot)? else { continue };
+            if !all_visible {
+                hints.note(visibility.manager(), tuple.offset, &tuple.header);
+            }
+            if all_visible || visibility.is_visible(&tuple.header) == Some(true) {
+                rows.push(RowId::new(block, slot), tuple.row);
+            }
+        }
+        let version = latch.version();
+        drop(latch);
+        if visibility.is_incomplete() {
+            return Ok(false);
+        }
+        hints.set(pin, version);
+        Ok(true)
+    }
+}
+
+impl HeapScan<'_> {
+    /// The next visible row; it is valid until the next call.
+    #[expect(clippy::should_implement_trait, reason = "the row borrows from the scan")]
+    pub fn next(&mut self) -> Result<Option<(RowId, &[u8])>> {
+        while self.next == self.page.len() {
+            let Some((pin, _)) = self.stream.next()? else { return Ok(None) };
+            self.heap.read_page(&pin, self.snapshot, &mut self.page)?;
+            self.next = 0;
+        }
+        self.next += 1;
+        Ok(Some(self.page.get(self.next - 1)))
+    }
+
+    /// What the read stream did so far.
+    pub fn stats(&self) -> StreamStats {
+        self.stream.stats()
+    }
+}

@@ -1,0 +1,162 @@
+//! Tests of the heap as a whole, over a real pool, log and transaction manager on a simulated disk.
+
+mod damage;
+#[cfg(feature = "shuttle")]
+mod explore;
+mod garbage;
+mod locks;
+mod model;
+mod rows;
+mod writes;
+
+use rightlink_env::sync::Arc;
+
+use super::*;
+use crate::buffer::{Mtr, testing};
+use crate::heap::page::HeapPage;
+use crate::ids::{Lsn, RowId, Xid};
+use crate::page::PageMut;
+use crate::txn::{Isolation, RowLock, Snapshot, Transaction};
+use crate::wal::RecordKind;
+
+/// A heap and everything below it.
+struct Fixture {
+    pool: Arc<BufferPool>,
+    txns: Arc<TxnManager>,
+    heap: Heap,
+}
+
+const FILES: HeapFiles =
+    HeapFiles { heap: FileId(64), free_space: FileId(65), visibility: FileId(66) };
+const OPTIONS: HeapOptions = HeapOptions { fillfactor: 100, logged: true };
+
+impl Fixture {
+    fn new() -> Fixture {
+        Self::with(512, OPTIONS)
+    }
+
+    fn with(frames: usize, options: HeapOptions) -> Fixture {
+        let pool = testing::pool(frames, 1).pool;
+        TxnManager::create(&pool, Xid::FIRST).expect("a status file");
+        let txns = TxnManager::open(Arc::clone(&pool), Xid::FIRST).expect("a manager");
+        let heap = Heap::create(&pool, &txns, FILES, options).expect("a heap");
+        Fixture { pool, txns, heap }
+    }
+
+    fn begin(&self) -> Transaction {
+        self.txns.begin(Isolation::Snapshot)
+    }
+
+    /// A snapshot of now, with the transaction that keeps it.
+    fn snapshot(&self) -> (Transaction, Arc<Snapshot>) {
+        let mut txn = self.begin();
+        let snapshot = txn.begin_statement().expect("a snapshot");
+        (txn, snapshot)
+    }
+
+    /// Runs `work` as a transaction of one statement and commits it.
+    fn commit<T>(&self, work: impl FnOnce(&mut Transaction) -> T) -> T {
+        let mut txn = self.begin();
+        txn.begin_statement().expect("a statement");
+        let result = work(&mut txn);
+        txn.commit(false).expect("a commit");
+        result
+    }
+
+    fn insert(&self, row: &[u8]) -> RowId {
+        self.commit(|txn| {
+            let xid = txn.xid().expect("an xid");
+            self.heap.insert(xid, row).expect("inserted")
+        })
+    }
+
+    /// Updates as a transaction of its own; the update must go through.
+    fn update(&self, at: RowId, row: &[u8], hot: bool) -> RowId {
+        self.commit(|txn| done(self.heap.update(txn, at, row, hot).expect("updated")))
+    }
+
+    fn delete(&self, at: RowId) {
+        self.commit(|txn| done(self.heap.delete(txn, at).expect("deleted")));
+    }
+
+    /// What a new snapshot sees of the row.
+    fn fetch(&self, root: RowId) -> Option<Vec<u8>> {
+        let (_txn, snapshot) = self.snapshot();
+        self.heap.fetch(&snapshot, root).expect("fetched").row.map(|(_, row)| row)
+    }
+
+    fn scan(&self) -> Vec<(RowId, Vec<u8>)> {
+        let (_txn, snapshot) = self.snapshot();
+        scan(&self.heap, &snapshot)
+    }
+
+    /// Reads something of a heap page.
+    fn page<T>(&self, block: u32, read: impl FnOnce(&HeapPage<'_>) -> T) -> T {
+        let pin = self.heap.pin(BlockNo(block)).expect("pinned");
+        let latch = pin.shared();
+        read(&HeapPage::open(pin.page(), latch.bytes()).expect("a heap page"))
+    }
+
+    fn slot(&self, at: RowId) -> Slot {
+        self.page(at.block.0, |page| page.slot(at.slot).expect("a sound slot"))
+    }
+
+    fn header(&self, at: RowId) -> TupleHeader {
+        self.page(at.block.0, |page| page.tuple(at.slot).expect("sound").expect("normal").header)
+    }
+
+    /// Changes a page behind the heap's back.
+    fn meddle(&self, page: PageId, change: impl FnOnce(&mut PageMut<'_>)) {
+        let mut mtr = Mtr::new(&self.pool);
+        let held = mtr.latch(self.pool.pin(page).expect("pinned"));
+        change(&mut mtr.page(held));
+        mtr.commit(RecordKind::HeapVacuum, Xid::NONE).expect("logged");
+    }
+
+    fn vacuum_all(&self) -> (Vec<RowId>, VacuumPass) {
+        let mut dead = Vec::new();
+        let options = VacuumOptions { freeze_below: self.txns.horizon() };
+        let pass = self
+            .heap
+            .scan_dead(1..u32::MAX, options, SkipPages::AllFrozen, &mut |_, page| {
+                dead.extend(page.dead);
+                Ok(())
+            })
+            .expect("vacuumed");
+        (dead, pass)
+    }
+
+    /// All findings that matter.
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.heap
+            .verify(&mut |finding| {
+                if !finding.harmless {
+                    findings.push(finding);
+                }
+            })
+            .expect("verified");
+        findings
+    }
+
+    fn assert_sound(&self) {
+        assert_eq!(self.findings(), []);
+    }
+}
+
+fn scan(heap: &Heap, snapshot: &Snapshot) -> Vec<(RowId, Vec<u8>)> {
+    let mut scan = heap.scan(snapshot);
+    let mut rows = Vec::new();
+    while let Some((row_id, row)) = scan.next().expect("scanned") {
+        rows.push((row_id, row.to_vec()));
+    }
+    rows
+}
+
+#[track_caller]
+fn done(outcome: WriteOutcome) -> RowId {
+    match outcome {
+        WriteOutcome::Done { row_id, .. } => row_id,
+        other => panic!("expected a change, got {other:?}"),
+    }
+}
