@@ -1,6 +1,6 @@
 //! Memory of one page and the three ways to touch it.
 //!
-//! Rule R11: nobody holds a reference into a page without its latch. The memory is made of 64-bit
+//! No thread holds a reference into a page without its latch (R11). The memory is made of 64-bit
 //! atomic words so that an optimistic reader may load while an exclusive holder stores:
 //!
 //! - [`PageBuf::bytes`]: plain bytes, for holders of the shared or exclusive latch (no store can be
@@ -16,7 +16,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::config::PAGE_SIZE;
-use crate::page::delta;
+use crate::page::delta_encode;
 
 const WORDS: usize = PAGE_SIZE / 8;
 /// Words that a move takes at a time.
@@ -153,7 +153,7 @@ impl PageBuf {
     /// on: all are loaded before one is stored.
     #[inline]
     fn move_words<const N: usize>(&self, from: usize, to: usize) {
-        // SAFETY: only a `PageMut` moves bytes, while it is borrowed mutably and so nobody else
+        // SAFETY: only a `PageMut` moves bytes, while it is borrowed mutably and so no other thread
         // stores; the slice is not used any more at the first store below.
         let bytes = unsafe { self.bytes() };
         let (words, _) = bytes[from..from + 8 * N].as_chunks::<8>();
@@ -205,12 +205,12 @@ impl<'a> PageMut<'a> {
         Self { page, delta }
     }
 
-    /// Stores into a page that nobody else can see, without a record.
+    /// Stores into a page that no other thread can see, without a record.
     pub fn owned(page: &'a mut PageBuf) -> Self {
         Self { page, delta: None }
     }
 
-    /// Stores into a page that nobody else can see, recorded in `delta`.
+    /// Stores into a page that no other thread can see, recorded in `delta`.
     pub fn recorded(page: &'a mut PageBuf, delta: &'a mut Vec<u8>) -> Self {
         Self { page, delta: Some(delta) }
     }
@@ -225,7 +225,7 @@ impl<'a> PageMut<'a> {
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.page.store(offset, bytes);
         if let Some(delta) = &mut self.delta {
-            delta::push_write(delta, offset, bytes);
+            delta_encode::push_write(delta, offset, bytes);
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a> PageMut<'a> {
             self.page.move_down(from, len, to);
         }
         if let Some(delta) = &mut self.delta {
-            delta::push_copy(delta, from, len, to);
+            delta_encode::push_copy(delta, from, len, to);
         }
     }
 
@@ -267,7 +267,7 @@ impl<'a> PageMut<'a> {
             at += step;
         }
         if let Some(delta) = &mut self.delta {
-            delta::push_fill(delta, offset, len, byte);
+            delta_encode::push_fill(delta, offset, len, byte);
         }
     }
 
@@ -281,7 +281,7 @@ impl<'a> PageMut<'a> {
         debug_assert_eq!(self.bytes()[8..16], lsn);
         if let Some(delta) = &mut self.delta {
             delta.clear();
-            delta::push_image(delta, image);
+            delta_encode::push_image(delta, image);
         }
     }
 
@@ -328,8 +328,8 @@ impl PageView<'_> {
         self.0.word(index)
     }
 
-    /// Asks for the cache line at `offset`, for somebody who will soon want it. Nothing is asked
-    /// for outside the page.
+    /// Prefetches the cache line at `offset`, which is needed soon. Does nothing outside of the
+    /// page.
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         self.0.0.get(offset / 8).into_iter().for_each(prefetch_line);

@@ -15,7 +15,7 @@ pub const CHECKSUM: usize = 0;
 pub const KIND: usize = 4;
 /// Offset of the format version.
 pub const VERSION: usize = 5;
-/// Offset of the room's flags.
+/// Offset of the owning module's flags.
 pub const FLAGS: usize = 6;
 /// Offset of the LSN.
 pub const LSN: usize = 8;
@@ -30,7 +30,7 @@ pub const GARBAGE: usize = 22;
 /// Offset of the owner word.
 pub const OWNER: usize = 24;
 
-/// What a page holds. The value is on disk.
+/// The kind of a page. The value is on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum PageKind {
