@@ -10,10 +10,9 @@
 //! | 24 | 8 | start of the frame that covers the first byte after the header, 0 if none does |
 //! | 32 | 8 | checksum of the fields above |
 //!
-//! Invariants: a header is a function of what lies before the first byte that was durable with it,
-//! so writing the last block again repeats it byte for byte; an LSN counts headers too, so the
-//! place of a byte in its file follows from the LSN alone; a frame header never straddles two
-//! blocks.
+//! Invariants: a header depends only on bytes before the first byte that was durable with it, so
+//! writing the last block again repeats it byte for byte (R16). An LSN counts headers too, so it
+//! alone gives the place of a byte in its file. A frame header never straddles two blocks.
 //! Does not do: I/O.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -33,7 +32,7 @@ pub(super) const FRAME_HEADER: u64 = 32;
 const MAGIC: u32 = 0x4c57_4c52; // "RLWL"
 const _: () = assert!(BLOCK.is_multiple_of(SECTOR) && HEADER + FRAME_HEADER < SECTOR);
 
-/// What a block's header says, beside what its place implies.
+/// The fields of a block's header that do not follow from its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BlockHeader {
     /// Offset in the block of the first frame that starts in it, 0 if none can.

@@ -1,31 +1,13 @@
-//! The control file: where recovery starts, twice, so that a torn write never loses both.
+//! The control file `control`: where recovery starts. Two copies of a sector are written in turn,
+//! so that a torn write never loses both.
 //!
-//! `control` is 8 KiB: two copies of one 4 KiB sector, written in turn. Integers little-endian:
+//! Invariants:
+//! - A copy is overwritten only while the other one is durable (R17). The valid copy with the
+//!   higher generation counts.
+//! - Magic, version and checksum keep their places in every version, so that a file of another
+//!   version is told from a damaged one.
+//! - The file is created under another name and renamed when both copies are durable (R18).
 //!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 8 | magic |
-//! | 8 | 4 | format version |
-//! | 12 | 4 | page size |
-//! | 16 | 8 | generation: the valid copy with the higher one counts |
-//! | 24 | 8 | database id |
-//! | 32 | 8 | redo LSN |
-//! | 40 | 8 | next xid |
-//! | 48 | 4 | next file |
-//! | 52 | 4 | 1 if closed cleanly |
-//! | 56 | 8 | durable LSN |
-//! | 64 | 8 | bytes of a log segment |
-//! | 72 | 8 | measured redo: bytes of log per second, 0 if unknown |
-//! | 80 | 8 | measured redo: pages per second, 0 if unknown |
-//! | 88 | 4 | reads that the device serves at once, 0 if unknown |
-//! | 92 | 4 | zero |
-//! | 96 | 8 | stamp of the newest pages of outcomes at a clean close, 0 if unknown |
-//! | 104 | 8 | oldest xid whose outcome is kept |
-//! | 4088 | 8 | checksum of everything before |
-//!
-//! Invariants: magic, version and checksum keep their places in every version, so that a file of
-//! another version is told from a damaged one; a copy is overwritten only while the other one is
-//! durable.
 //! Does not do: keep the log that it points to.
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, OpenMode};
@@ -46,10 +28,31 @@ const MAGIC: [u8; 8] = *b"RLcontrl";
 const COPY: usize = SECTOR as usize;
 const SUM: usize = COPY - 8;
 
-/// A copy of the control file.
+/// A copy of the control file, 4 KiB on disk. Integers are little-endian:
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 8 | magic |
+/// | 8 | 4 | format version |
+/// | 12 | 4 | page size |
+/// | 16 | 8 | generation: the valid copy with the higher one counts |
+/// | 24 | 8 | database id |
+/// | 32 | 8 | redo LSN |
+/// | 40 | 8 | next xid |
+/// | 48 | 4 | next file |
+/// | 52 | 4 | 1 if closed cleanly |
+/// | 56 | 8 | durable LSN |
+/// | 64 | 8 | bytes of a log segment |
+/// | 72 | 8 | measured redo: bytes of log per second, 0 if unknown |
+/// | 80 | 8 | measured redo: pages per second, 0 if unknown |
+/// | 88 | 4 | reads that the device serves at once, 0 if unknown |
+/// | 92 | 4 | zero |
+/// | 96 | 8 | stamp of the newest pages of outcomes at a clean close, 0 if unknown |
+/// | 104 | 8 | oldest xid whose outcome is kept |
+/// | 4088 | 8 | checksum of everything before |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// What the rooms above gave.
+    /// The fields that the caller of the log gives.
     pub(super) control: Control,
     /// Bytes of a segment, fixed when the log was created.
     pub(super) segment_bytes: u64,
@@ -205,7 +208,7 @@ pub(super) struct ControlFile {
 }
 
 impl ControlFile {
-    /// Creates the file with both copies, durably: it is there whole or not at all.
+    /// Creates the file with both copies, durably: it exists whole or not at all (R18).
     pub(super) fn create(io: &Io, control: &Control, segment_bytes: u64) -> Result<ControlFile> {
         if io.exists(FILE).map_err(Error::Io)? {
             return Err(Error::AlreadyExists("there is a database already".to_string()));
@@ -220,8 +223,8 @@ impl ControlFile {
         Ok(this)
     }
 
-    /// Opens the file. What counts is written once more: if an earlier sync of it failed, it may
-    /// live in the page cache only, and its neighbour must not be overwritten before it is on disk.
+    /// Opens the file, and writes the newer copy once more. After a failed sync that copy may be in
+    /// the page cache only, and the other one is overwritten next (R17).
     pub(super) fn open(io: &Io) -> Result<ControlFile> {
         let stored = read(io)?;
         let file = io.open_file(FILE, OpenMode::Existing).map_err(Error::Io)?;
@@ -232,12 +235,12 @@ impl ControlFile {
         Ok(this)
     }
 
-    /// What was written last.
+    /// The copy that was written last.
     pub(super) fn stored(&self) -> &Stored {
         &self.stored
     }
 
-    /// Writes `control` over the older copy, durably. After an error nobody knows what is on disk.
+    /// Writes `control` over the older copy, durably. After an error the state on disk is unknown.
     pub(super) fn write(&mut self, control: &Control) -> std::result::Result<(), IoError> {
         assert_eq!(control.database, self.stored.control.database, "one database");
         assert!(control.redo <= control.durable, "redo starts in the durable log");
@@ -246,6 +249,7 @@ impl ControlFile {
         self.put()
     }
 
+    /// Writes and syncs the copy of this generation; the other copy is durable (R17).
     fn put(&self) -> std::result::Result<(), IoError> {
         let mut copy = AlignedBuf::zeroed(COPY);
         encode(&self.stored, &mut copy);

@@ -1,12 +1,13 @@
-//! A copy of the log, taken while it grows, for a copy of the database.
+//! A copy of the log for a backup, made while the log grows.
 //!
-//! The copy starts where recovery would start if the power failed when it began. Whole segments
-//! are copied as they become durable and let go at once, so the original keeps, beyond its usual
-//! log, what is written between two calls of [`LogCopy::catch_up`] and the rest of one segment.
+//! The copy starts where recovery would start if the power failed when the copy began. The log from
+//! there on is held (R17). Whole segments are copied when they are durable, and released at once.
+//! So the original keeps, beyond its usual log, the log written between two calls of
+//! [`LogCopy::catch_up`] and the rest of one segment.
 //!
-//! Invariants: what is copied was durable, so it does not change; behind the end that
-//! [`LogCopy::finish`] is given the copy holds zeros, which read as the end of a log.
-//! Does not do: pages; decide when to catch up.
+//! Invariants: copied bytes were durable, so they do not change. Behind the end that
+//! [`LogCopy::finish`] gets, the copy holds zeros, which read as the end of a log.
+//! Does not do: copy pages; choose the time to catch up.
 
 use rightlink_aio::{AlignedBuf, File, Io, OpenMode};
 use rightlink_env::sync::Arc;
@@ -61,7 +62,7 @@ impl LogCopy {
         Ok(copied)
     }
 
-    /// Copies what is missing up to `end`, the durable end of some flush, then makes the control
+    /// Copies the rest up to `end`, the durable end of some flush, then makes the control
     /// file that `control` says.
     pub fn finish(mut self, control: &Control) -> std::result::Result<(), CopyError> {
         let (bytes, end) = (self.hold.wal.segment_bytes, control.durable.0);
@@ -80,7 +81,7 @@ impl LogCopy {
         let (name, size) = (segment::name(self.next), self.hold.wal.segment_bytes);
         let source = self.from.open_file(&name, OpenMode::ReadOnly).map_err(CopyError::source)?;
         let target = self.to.open_file(&name, OpenMode::CreateNew).map_err(CopyError::target)?;
-        copy_bytes(&source, &target, (used, size))?;
+        copy_bytes(&source, &target, used, size)?;
         target.sync_all().map_err(CopyError::target)
     }
 }
@@ -89,7 +90,8 @@ impl LogCopy {
 fn copy_bytes(
     source: &File,
     target: &File,
-    (used, size): (u64, u64),
+    used: u64,
+    size: u64,
 ) -> std::result::Result<(), CopyError> {
     let mut buffer = AlignedBuf::zeroed(CHUNK.min(size as usize));
     let mut at = 0;

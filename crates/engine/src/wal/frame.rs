@@ -9,8 +9,8 @@
 //! | 24 | 8 | checksum of the fields above |
 //!
 //! Invariants: both checksums are seeded with the frame's start and the database id, so bytes of a
-//! recycled segment or of another database never pass; the header can be judged without its
-//! records, so the durable LSN of a frame whose records are torn still counts.
+//! recycled segment or of another database never pass (R16). The header is checked without its
+//! records, so the durable LSN of a frame with torn records still counts.
 //! Does not do: find frames.
 
 use rightlink_env::points::broken;

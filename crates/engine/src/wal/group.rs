@@ -1,11 +1,11 @@
-//! A group of records in memory: one frame in the making, then written as one.
+//! A group of records in memory, which is written as one frame.
 //!
-//! Two groups take turns: appends copy into one while the other is on its way to disk. The bytes of
-//! a group lie as they will on disk, from the sector that its frame starts in; what that sector
-//! held before (`tail`) is laid over it by the writer, which is the only one that knows the final
-//! bytes.
+//! There are two groups: appends copy into one while the other is written. The bytes of a group lie
+//! as on disk, from the sector that its frame starts in. The leader copies the earlier bytes of
+//! that sector (`tail`) over its start, since only the leader knows them.
 //!
-//! Invariants: `end - base` fits the memory; a sealed group repeats the bytes before its frame.
+//! Invariants: `end - base` fits the memory. A sealed group repeats the bytes before its frame
+//! (R16).
 //! Does not do: I/O, locking.
 
 use rightlink_aio::AlignedBuf;
@@ -18,26 +18,26 @@ use super::block::{
 use super::frame::{FrameHeader, MAX_FRAME_BYTES, records_sum};
 
 /// One frame in the making.
-pub(super) struct Group {
+pub(super) struct RecordGroup {
     bytes: AlignedBuf,
     base: u64,
     /// Where it began: the end of the group before.
     start: u64,
     /// Start of the frame, once it has a record.
     frame: Option<u64>,
-    /// End of what was put.
+    /// End of the records so far.
     end: u64,
     /// Bytes of records, headers not counted.
     len: u64,
     records: u64,
 }
 
-impl Group {
+impl RecordGroup {
     /// An empty group that goes on at `end`, with room for `capacity` bytes.
-    pub(super) fn new(capacity: usize, end: u64) -> Group {
+    pub(super) fn new(capacity: usize, end: u64) -> RecordGroup {
         assert!(capacity as u64 >= 4 * BLOCK, "a group has room for several blocks");
         let bytes = AlignedBuf::zeroed(capacity);
-        Group { bytes, base: sector_of(end), start: end, frame: None, end, len: 0, records: 0 }
+        Self { bytes, base: sector_of(end), start: end, frame: None, end, len: 0, records: 0 }
     }
 
     /// Empties the group, to go on at `end`.
@@ -76,11 +76,11 @@ impl Group {
         end - self.base <= self.bytes.len() as u64 && self.len + len as u64 <= MAX_FRAME_BYTES
     }
 
-    /// Starts a record; its bytes follow by [`Group::put`].
+    /// Starts a record; its bytes follow by [`RecordGroup::put`].
     pub(super) fn begin_record(&mut self) {
         if self.frame.is_none() {
             let start = frame_start(self.end);
-            // Whatever the skipped bytes held in an earlier turn does not belong to this one.
+            // The skipped bytes may be left from an earlier group.
             self.zero(self.end, start + FRAME_HEADER);
             self.frame = Some(start);
             self.end = start + FRAME_HEADER;
@@ -175,7 +175,7 @@ impl Group {
         (self.base, &self.bytes[..len])
     }
 
-    /// Keeps the last, unfilled sector for the frame that follows.
+    /// Keeps the last, unfilled sector, which the next flush repeats (R16).
     pub(super) fn save_tail(&self, tail: &mut [u8; SECTOR as usize]) {
         tail.fill(0);
         if broken("wal-tail-not-repeated") {
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn sealed_bytes_repeat_the_tail() {
         let mut tail = [0; SECTOR as usize];
-        let mut group = Group::new(64 << 10, 0);
+        let mut group = RecordGroup::new(64 << 10, 0);
         group.begin_record();
         group.put(&[1; 5000]);
         group.seal(7, 0, &tail);
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((base, first.len()), (0, 8192));
         let first = first.to_vec();
         group.save_tail(&mut tail);
-        let mut next = Group::new(64 << 10, group.end());
+        let mut next = RecordGroup::new(64 << 10, group.end());
         next.begin_record();
         next.put(&[2; 9000]);
         next.seal(7, group.end(), &tail);

@@ -1,28 +1,24 @@
-//! The write-ahead log: framing, group flush, control file.
+//! The write-ahead log: records, group flush, segments, control file.
 //!
-//! Records are copied into a group in memory; one of the threads that want them durable (the
-//! leader) seals the group as a frame, writes and syncs it while the next group fills, and wakes
-//! the others, and one of those who wait for the next group. No thread of its own is needed. The
-//! pieces, from the bytes up:
+//! Records are copied into a group in memory. One of the threads that want them durable leads: it
+//! writes and syncs the group as one frame while the next group fills, and wakes the others.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `record.rs` | bytes of a record |
-//! | `block.rs` `frame.rs` | the stream cut into 8 KiB blocks; a frame = the records of one flush |
-//! | `group.rs` | a frame in the making |
-//! | `segment.rs` | the files, made ahead of use, recycled |
-//! | `control.rs` | where recovery starts, twice |
-//! | `source.rs` `reader.rs` | reading back; torn tail or damage |
-//! | `copy.rs` | the log as another database has it, taken while it grows |
+//! | `record`, `block`, `frame` | bytes of a record; 8 KiB blocks; the records of one flush |
+//! | `group` | a frame in memory, before it is written |
+//! | `segment`, `control` | log files, made ahead of use and recycled; where recovery starts |
+//! | `source`, `reader` | reading back; telling a torn tail from damage |
+//! | `copy`, `stats` | a copy of the log for a backup; counters |
 //!
 //! Invariants:
-//! - What `flush` returned for is found again by [`Reader`], after any power loss and with any torn
-//!   write.
-//! - A record is accepted only when its segment exists on disk and is open: a flush never fails for
-//!   lack of space or of descriptors.
-//! - A failed write or sync poisons the log for good; what was in flight has an unknown outcome.
-//!   So does a panic while a record is copied: half a record is never written.
-//! - Only `rightlink_env::sync` is used; no lock is held across I/O except the writer's own.
+//! - [`Reader`] finds every record that [`Wal::flush`] returned for, after any power loss and any
+//!   torn write (R14, R16).
+//! - A record is accepted only when its segment is on disk and open. So no flush fails for lack of
+//!   space or of descriptors.
+//! - A failed write or sync poisons the log for good, and so does a panic while a record is copied
+//!   (R19). The outcome of commits in flight is unknown then.
+//! - No lock is held across I/O, except the leader's own.
 //!
 //! Does not do: start threads, apply records, decide when to checkpoint.
 
@@ -55,9 +51,9 @@ use rightlink_env::{Env, Level, Logger, Reservation};
 use self::block::{BLOCK, SECTOR, frame_start, sector_of};
 use self::control::ControlFile;
 use self::frame::MAX_FRAME_BYTES;
-use self::group::Group;
+use self::group::RecordGroup;
 use self::segment::{Failure, Segments};
-use self::source::Source;
+use self::source::LogSource;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 
@@ -90,35 +86,35 @@ impl WalOptions {
     }
 }
 
-/// What the control file says, two copies, the newer valid one wins.
+/// The fields of the control file. Of its two copies the newer valid one counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Random id of this database.
     pub database: u64,
     /// Where recovery starts reading.
     pub redo: Lsn,
-    /// First transaction id that was not handed out at the checkpoint.
+    /// First transaction id that was not assigned at the checkpoint.
     pub next_xid: Xid,
-    /// Outcomes of older ones are not kept, as the durable log says, too.
+    /// Outcomes of older xids are not kept. The log record that says so is durable (R17).
     pub oldest_xid: Xid,
-    /// First file number that was not handed out at the checkpoint.
+    /// First file number that was not assigned at the checkpoint.
     pub next_file: u32,
     /// Every byte of log below was durable when this was written. `Wal::write_control` raises it to
-    /// what it knows itself.
+    /// the durable end that it knows.
     pub durable: Lsn,
-    /// Was the database closed cleanly after this checkpoint? A help for people: recovery reads the
-    /// log whatever it says.
+    /// Was the database closed cleanly after this checkpoint? For people: recovery reads the log in
+    /// any case.
     pub clean: bool,
-    /// How fast the last recovery that was long enough to tell went.
+    /// Speed of the last recovery that was long enough to measure.
     pub redo_speed: RedoSpeed,
     /// Reads that the device was measured to serve at once, 0 if unknown.
     pub device_depth: u32,
-    /// What the newest pages of outcomes were when the database was closed cleanly
-    /// (`txn::outcomes_stamp`), 0 if unknown.
+    /// Stamp of the newest pages of outcomes at a clean close (`txn::outcomes_stamp`), 0 if
+    /// unknown.
     pub outcomes: u64,
 }
 
-/// How fast redo was measured to be on this machine; 0 where nothing was measured.
+/// Measured speed of redo on this machine; 0 where it was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedoSpeed {
     /// Bytes of log read and taken apart in a second.
@@ -127,14 +123,13 @@ pub struct RedoSpeed {
     pub pages_per_s: u64,
 }
 
-/// Log that nobody uses up while another makes one record: 16 threads, of which each splits every
-/// level of a tree. With small segments that is more than the reserve.
+/// Log that other threads do not use up while one thread makes one record: 16 threads that each
+/// split every level of a tree. With small segments that is more than the reserve.
 const LEAST_SURE: u64 = 1 << 20;
 
-/// Work that wants log space, and the part of the reserve (one segment) that must be left before
-/// it: on a full disk what takes space stops first, then what gives space back. The last quarter is
-/// for what asks no more: what everybody does between two admissions, commits, and the records of a
-/// checkpoint.
+/// Work that needs log space. Each kind requires a part of the reserve of one segment to be left:
+/// on a full disk statements that take space stop first, then those that give space back. The last
+/// quarter is for work between two admissions, for commits, and for the records of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// A statement begins.
@@ -164,35 +159,34 @@ pub struct Wal {
     max_bytes: u64,
     segment_bytes: u64,
     segments: Segments,
-    state: Mutex<State>,
-    /// Rung for those who wait for a group, by its number modulo two: for all of them when it is
-    /// durable, for one of them when the group before is, since somebody has to lead; for all when
-    /// the log was poisoned.
-    bells: [Condvar; 2],
-    /// The leader's; nobody waits for it.
+    state: Mutex<LogState>,
+    /// Where threads wait for a group, by its number modulo two. All are woken when the group is
+    /// durable or the log is poisoned. One is woken when the group before is durable: it leads.
+    wakeups: [Condvar; 2],
+    /// The last sector of the durable log, for the leader alone.
     tail: Mutex<[u8; SECTOR as usize]>,
     control: Mutex<ControlFile>,
-    /// Where the log that somebody holds starts.
+    /// Start positions of the log that backups hold (R17).
     holds: Mutex<Vec<u64>>,
     logger: Logger,
-    /// Copies of what `state` and `control` say, for a look without a lock.
+    /// Copies of fields of `state` and `control`, read without a lock.
     end: AtomicU64,
     durable: AtomicU64,
     redo: AtomicU64,
     _memory: Reservation,
 }
 
-struct State {
-    active: Group,
+struct LogState {
+    active: RecordGroup,
     /// The other group, unless a leader has it.
-    spare: Option<Group>,
+    spare: Option<RecordGroup>,
     /// Number of the active group: how many leaders there were before it.
     turn: usize,
     poisoned: Option<String>,
     stats: WalStats,
 }
 
-impl State {
+impl LogState {
     fn check(&self) -> Result<()> {
         match &self.poisoned {
             Some(why) => Err(Error::Poisoned(why.clone())),
@@ -201,16 +195,16 @@ impl State {
     }
 
     fn poison(&mut self, why: &str) {
-        // The first reason is the cause, later ones follow from it.
+        // The first reason is the cause of later ones.
         self.poisoned.get_or_insert_with(|| why.to_string());
     }
 }
 
 /// A record that is being copied into the active group. A panic meanwhile poisons the log before
-/// the state is unlocked: half a record never reaches the disk.
+/// the state is unlocked, so half a record never reaches the disk (R19).
 struct OpenRecord<'a> {
     wal: &'a Wal,
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, LogState>,
     complete: bool,
 }
 
@@ -218,7 +212,7 @@ impl Drop for OpenRecord<'_> {
     fn drop(&mut self) {
         if !self.complete && !broken("wal-half-record") {
             self.state.poison("a panic left a record half written");
-            self.wal.bells.iter().for_each(Condvar::notify_all);
+            self.wal.wakeups.iter().for_each(Condvar::notify_all);
         }
     }
 }
@@ -234,23 +228,23 @@ impl Wal {
         let segments = Segments::open(io, options.segment_bytes, options.max_bytes, 0)?;
         segments.grow(2 * options.segment_bytes).map_err(error_of)?;
         let control = ControlFile::create(io, control, options.segment_bytes)?;
-        Wal::new(env, &options, segments, control, (0, [0; SECTOR as usize]))
+        Wal::new(env, &options, segments, control, LogTail { end: 0, sector: [0; SECTOR as usize] })
     }
 
     /// Opens the log to append after `end`, which recovery found ([`Reader::end`]).
     ///
-    /// What recovery accepted beyond the durable LSN is written and synced once more before this
-    /// returns: after a failed sync it may live in the page cache only.
+    /// The last frame is written and synced once more before this returns (R16): after a failed
+    /// sync it may be in the page cache only.
     pub fn open(env: &Env, io: &Io, options: WalOptions, end: Lsn) -> Result<Wal> {
         let control = ControlFile::open(io)?;
         let stored = control.stored().clone();
         let options = WalOptions { segment_bytes: stored.segment_bytes, ..options };
         assert!(end >= stored.control.redo, "recovery ends after it started");
         let segments = Segments::open(io, options.segment_bytes, options.max_bytes, end.0)?;
-        let tail = settle_tail(env, io, &stored, &segments, end.0)?;
-        let wal = Wal::new(env, &options, segments, control, (end.0, tail))?;
+        let tail = sync_tail(env, io, &stored, &segments, end.0)?;
+        let wal = Wal::new(env, &options, segments, control, tail)?;
         match wal.grow_ahead() {
-            // What is there can be read, and rows deleted once a checkpoint lets a segment go.
+            // The database can be read, and rows can be deleted once a checkpoint frees a segment.
             Err(Error::DiskFull(what)) => wal.logger.warn(&what),
             grown => grown?,
         }
@@ -262,13 +256,14 @@ impl Wal {
         options: &WalOptions,
         segments: Segments,
         control: ControlFile,
-        (end, tail): (u64, [u8; SECTOR as usize]),
+        tail: LogTail,
     ) -> Result<Wal> {
         let memory = reserve(env, options)?;
-        let group = || Group::new(options.group_bytes(), end);
+        let LogTail { end, sector } = tail;
+        let group = || RecordGroup::new(options.group_bytes(), end);
         let stats = WalStats::default();
         let (active, spare) = (group(), Some(group()));
-        let state = State { active, spare, turn: 0, poisoned: None, stats };
+        let state = LogState { active, spare, turn: 0, poisoned: None, stats };
         let stored = control.stored();
         Ok(Wal {
             database: stored.control.database,
@@ -276,8 +271,8 @@ impl Wal {
             segment_bytes: options.segment_bytes,
             segments,
             state: Mutex::new(state),
-            bells: [Condvar::new(), Condvar::new()],
-            tail: Mutex::new(tail),
+            wakeups: [Condvar::new(), Condvar::new()],
+            tail: Mutex::new(sector),
             redo: AtomicU64::new(stored.control.redo.0),
             control: Mutex::new(control),
             holds: Mutex::default(),
@@ -303,8 +298,8 @@ impl Wal {
         control::faults(io)
     }
 
-    /// Writes the control file durably and frees (recycles) segments below `control.redo`, which
-    /// must not go back. Flushes the log as far as `control` names it.
+    /// Flushes the log as far as `control` names it, writes the control file durably, and then
+    /// frees the segments below `control.redo` (R17). The redo position never goes back.
     pub fn write_control(&self, control: &Control) -> Result<()> {
         self.flush(control.redo.max(control.durable))?;
         self.check()?;
@@ -321,23 +316,23 @@ impl Wal {
         self.recycle(held.map_or(control.redo.0, |held| held.min(control.redo.0)))
     }
 
-    /// Keeps the log from the redo of the last checkpoint on, until the answer is dropped: what a
-    /// copy of the database needs.
+    /// Keeps the log from the redo position of the last checkpoint on, until the hold is dropped. A
+    /// backup needs that log (R17).
     pub fn hold(self: &Arc<Self>) -> LogHold {
-        // The control file's lock keeps a checkpoint from freeing what is about to be held.
+        // The control file's lock keeps a checkpoint from freeing the log that is about to be held.
         let redo = self.control.lock().stored().control.redo;
         self.holds.lock().push(redo.0);
         LogHold { wal: Arc::clone(self), from: redo }
     }
 
-    /// Frees the segments that a reader who starts at `redo` does not need: the frame that covers
-    /// `redo` may start in an earlier segment.
+    /// Frees the segments that a reader from `redo` on does not need (R17). The frame that covers
+    /// `redo` may start in an earlier segment, which is kept.
     fn recycle(&self, redo: u64) -> Result<()> {
         let keep = if broken("wal-cover-ignored") { redo } else { self.needed_for(redo) };
         assert!(keep <= redo, "a frame covers what comes after its start");
         let (recycled, removed) = match self.segments.recycle(keep) {
             Ok(counts) => counts,
-            // The checkpoint is made; what could not be freed now is freed by a later one.
+            // The checkpoint counts. A later one frees what could not be freed now.
             Err(Failure::Refused(error)) => {
                 self.logger.log(Level::Warn, &format!("old log segments stay: {error}"));
                 (0, 0)
@@ -351,7 +346,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Where the log starts that a reader who starts at `redo` needs.
+    /// Start of the frame that covers `redo`, where a reader from `redo` on begins.
     fn needed_for(&self, redo: u64) -> u64 {
         let longest = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 6);
         self.segments.cover(self.database, redo).unwrap_or(redo.saturating_sub(longest))
@@ -378,7 +373,7 @@ impl Wal {
     }
 
     /// The state, with room for a record of `len` bytes in memory and on disk.
-    fn room_for(&self, len: usize) -> Result<MutexGuard<'_, State>> {
+    fn room_for(&self, len: usize) -> Result<MutexGuard<'_, LogState>> {
         loop {
             let state = self.state.lock();
             state.check()?;
@@ -399,10 +394,12 @@ impl Wal {
         }
     }
 
-    /// Is there log space for `work`, its commit and a checkpoint? If there is not, and no segment
-    /// can be made, `DiskFull`; `Io` if one cannot be opened, for lack of descriptors say. To be
-    /// asked before the first store, with no latch held; costs two loads as long as there is room.
-    /// Not sticky.
+    /// Makes sure that there is log space for `work`, its commit and a checkpoint. Call it before
+    /// the first store, with no latch held. It costs two loads as long as there is room.
+    ///
+    /// # Errors
+    /// `DiskFull` if no segment can be made, `Io` if a segment cannot be opened, for example for
+    /// lack of descriptors. A later call may succeed.
     pub fn admit(&self, work: Admission) -> Result<()> {
         if self.has_room(work) { Ok(()) } else { self.grow_ahead() }
     }
@@ -412,9 +409,8 @@ impl Wal {
         self.left(self.end()) >= work.of_reserve(self.segment_bytes)
     }
 
-    /// Might a record that is about to be made find no room, where the log ends at `end`? Said so
-    /// early that nobody uses up the rest between this and the record: [`Wal::admit`] stops them
-    /// before.
+    /// Might the next record find no room, if the log ends at `end`? The answer is yes so early
+    /// that other threads cannot use up the rest before the record: [`Wal::admit`] stops them.
     pub(crate) fn is_short(&self, end: Lsn) -> bool {
         self.left(end) < LEAST_SURE.max(self.segment_bytes / 2)
     }
@@ -429,7 +425,7 @@ impl Wal {
         self.segments.grow(until).map_err(|failure| self.failed(failure))
     }
 
-    /// Returns when everything below `upto` is durable; concurrent callers share one sync.
+    /// Returns when everything below `upto` is durable (R14); concurrent callers share one sync.
     pub fn flush(&self, upto: Lsn) -> Result<()> {
         if self.durable() >= upto {
             return Ok(());
@@ -442,9 +438,9 @@ impl Wal {
                 state = self.lead(state);
             } else {
                 state.stats.followed += 1;
-                // It is in the group on its way if the active one begins behind it.
+                // `upto` is in the group that is being written if the active one begins behind it.
                 let group = state.turn - usize::from(upto.0 <= state.active.start());
-                state = self.bells[group % 2].wait(state);
+                state = self.wakeups[group % 2].wait(state);
                 if broken("wal-follower-once") {
                     break;
                 }
@@ -453,7 +449,7 @@ impl Wal {
         let low = self.segments.ready() < state.active.end() + self.segment_bytes;
         drop(state);
         if low {
-            // Ahead of need; if it cannot be done now, `admit` says so to those who ask for more.
+            // Ahead of need. If it fails now, `admit` reports it to statements that need space.
             let until = self.end().0 + self.segment_bytes;
             if let Err(failure) = self.segments.try_grow(until) {
                 let _ = self.failed(failure);
@@ -463,7 +459,7 @@ impl Wal {
     }
 
     /// Takes the active group and makes it durable, with everything appended so far.
-    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let mut next = state.spare.take().expect("the caller saw it");
         let end = state.active.end();
         next.reset(end);
@@ -471,14 +467,14 @@ impl Wal {
         let number = state.turn;
         state.turn += 1;
         drop(state);
-        let mut turn = Turn { wal: self, number, group: Some(group), result: None };
+        let mut turn = LeaderTurn { wal: self, number, group: Some(group), result: None };
         turn.run();
         drop(turn);
         self.state.lock()
     }
 
     /// Seals, writes and syncs a group; returns bytes and syncs.
-    fn write_group(&self, group: &mut Group) -> std::result::Result<(u64, u64), IoError> {
+    fn write_group(&self, group: &mut RecordGroup) -> std::result::Result<(u64, u64), IoError> {
         let mut tail = self.tail.lock();
         group.seal(self.database, self.durable().0, &tail);
         group.save_tail(&mut tail);
@@ -517,7 +513,7 @@ impl Wal {
         self.bytes_since(Lsn(self.redo.load(Ordering::Acquire))) >= self.max_bytes
     }
 
-    /// What the log did since it was opened.
+    /// Counters since the log was opened.
     pub fn stats(&self) -> WalStats {
         self.state.lock().stats.clone()
     }
@@ -525,7 +521,7 @@ impl Wal {
     /// A failed sync or write made the log's state unknown: every later append and flush fails.
     pub fn poison(&self, why: &str) {
         self.state.lock().poison(why);
-        self.bells.iter().for_each(Condvar::notify_all);
+        self.wakeups.iter().for_each(Condvar::notify_all);
     }
 
     /// The error of a poisoned log, if it is one.
@@ -533,7 +529,7 @@ impl Wal {
         self.state.lock().check()
     }
 
-    /// Poisons the log for a failed write or sync.
+    /// Poisons the log for a failed write or sync (R19).
     fn give_up(&self, error: &IoError) -> Error {
         let why = format!("{error}; the outcome of commits in flight is unknown");
         self.poison(&why);
@@ -585,23 +581,24 @@ impl Drop for LogHold {
     }
 }
 
-/// A leader's turn. However it ends, a panic included, the group comes back and the others wake.
-struct Turn<'a> {
+/// The flush of one group by its leader. However it ends, by a panic too, the group is given back
+/// and the waiters wake (R21).
+struct LeaderTurn<'a> {
     wal: &'a Wal,
-    /// Of its group.
+    /// Number of its group.
     number: usize,
-    group: Option<Group>,
+    group: Option<RecordGroup>,
     result: Option<std::result::Result<(u64, u64), IoError>>,
 }
 
-impl Turn<'_> {
+impl LeaderTurn<'_> {
     fn run(&mut self) {
         let group = self.group.as_mut().expect("a turn starts with a group");
         self.result = Some(self.wal.write_group(group));
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LeaderTurn<'_> {
     fn drop(&mut self) {
         let group = self.group.take().expect("a turn ends once");
         let mut state = self.wal.state.lock();
@@ -619,14 +616,15 @@ impl Drop for Turn<'_> {
         }
         state.spare = Some(group);
         let poisoned = state.poisoned.is_some();
-        // Whoever is woken wants the lock.
+        // A woken thread needs this lock.
         drop(state);
         if broken("wal-no-wake") {
             return;
         }
-        let [own, next] = [self.number, self.number + 1].map(|number| &self.wal.bells[number % 2]);
+        let [own, next] =
+            [self.number, self.number + 1].map(|number| &self.wal.wakeups[number % 2]);
         own.notify_all();
-        // Of the next group one is enough, to lead it: whoever leads it rings for the others.
+        // One waiter of the next group is enough: it leads the group and wakes the others (R21).
         match poisoned {
             true => next.notify_all(),
             false if broken("wal-no-next") => {}
@@ -650,24 +648,30 @@ fn error_of(failure: Failure) -> Error {
     }
 }
 
-/// Writes and syncs the last frame once more, with nothing behind it in its last sector; returns
-/// that sector. One frame is enough: it was written when everything before it was durable.
-fn settle_tail(
+/// Where an opened log goes on.
+struct LogTail {
+    end: u64,
+    /// The sector that `end` lies in, with zeros behind `end`.
+    sector: [u8; SECTOR as usize],
+}
+
+/// Writes and syncs the last frame once more, with zeros behind it in its last sector (R16). One
+/// frame is enough, because it was written when everything before it was durable.
+fn sync_tail(
     env: &Env,
     io: &Io,
     stored: &control::Stored,
     segments: &Segments,
     end: u64,
-) -> Result<[u8; SECTOR as usize]> {
-    let mut tail = [0; SECTOR as usize];
+) -> Result<LogTail> {
+    let mut tail = LogTail { end, sector: [0; SECTOR as usize] };
     if end == 0 {
         return Ok(tail);
     }
     let database = stored.control.database;
-    let source = || Source::new(io, stored.segment_bytes, database);
+    let source = || LogSource::new(io, stored.segment_bytes, database);
     let frame = Reader::new(env, source(), end, 0).last_frame(end)?;
-    // What lies between the end of the frame before and the start of this one is padding, and may
-    // be in a segment that was let go.
+    // Between the frame before and this one lies padding, maybe in a segment that was freed.
     let mut at = sector_of(frame_start(frame.durable).min(frame.start));
     let mut buffer = AlignedBuf::zeroed(256 << 10);
     let first = at;
@@ -682,7 +686,7 @@ fn settle_tail(
             segments.write(at, bytes).map_err(Error::Io)?;
         }
         let rest = used % SECTOR as usize;
-        tail[..rest].copy_from_slice(&bytes[used - rest..used]);
+        tail.sector[..rest].copy_from_slice(&bytes[used - rest..used]);
         at += len as u64;
     }
     hit("wal.open.before-sync");

@@ -1,13 +1,13 @@
-//! Reads the log from an LSN to its end, and decides what its end is (R16).
+//! Reads the log from an LSN to its end, and decides where the log ends (R16).
 //!
-//! At the first frame that does not check out everything behind it is searched, byte by byte, for
-//! the header of a frame that states a durable LSN above the hole. If there is one, or the control
-//! file says so, acknowledged records are damaged: [`Error::Corruption`], for good. If there is
-//! none, the frame was never acknowledged: the torn tail, a clean end.
+//! At the first broken frame the reader searches the rest, byte by byte, for the header of a frame
+//! that states a durable LSN above the hole. If there is one, or the control file states one,
+//! acknowledged records are damaged: [`Error::Corruption`], for good. If there is none, the frame
+//! was never acknowledged: it is a torn tail, and the log ends there.
 //!
-//! Invariants: no length is trusted before its checksum is; after an error every call gives the
-//! same error; a record is given only from a frame that is whole.
-//! Does not do: make the tail durable (`Wal::open` does), or read beside a running writer except up
+//! Invariants: no length is trusted before its checksum; after an error every call returns the same
+//! error; a record is returned only from a whole frame.
+//! Does not do: make the tail durable (`Wal::open` does); read beside a running writer, except up
 //! to a limit that was durable at the start.
 
 use rightlink_aio::Io;
@@ -16,32 +16,32 @@ use rightlink_env::{Env, Level};
 
 use super::block::{BLOCK, FRAME_HEADER, HEADER, advance, block_of, content, frame_start};
 use super::frame::{FrameHeader, MAGIC, records_sum};
-use super::source::Source;
+use super::source::LogSource;
 use super::{control, record};
 use crate::error::{Error, Result};
 use crate::ids::Lsn;
 use crate::wal::Record;
 
-/// A frame that checked out.
+/// A frame with valid checksums.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameSpan {
     /// Where its header is.
     pub(super) start: u64,
     /// Where its last record ends.
     pub(super) end: u64,
-    /// What it states to have been durable.
+    /// The durable end of the log that it states.
     pub(super) durable: u64,
 }
 
 /// Iterates over the records of a log.
 pub struct Reader {
     env: Env,
-    source: Source,
+    source: LogSource,
     /// Records that end here or before are skipped.
     from: u64,
-    /// Stop here: everything below is durable. None: read to the end and find out what it is.
+    /// Stop here: everything below is durable. `None`: read to the end of the log.
     limit: Option<u64>,
-    /// Highest durable LSN that anything read so far states.
+    /// Highest durable LSN stated by the control file or a frame.
     durable: u64,
     /// End of the last whole frame.
     end: u64,
@@ -50,10 +50,10 @@ pub struct Reader {
     body: Vec<u8>,
     used: usize,
     dropped: u64,
-    state: State,
+    state: ReadState,
 }
 
-enum State {
+enum ReadState {
     /// Nothing read yet.
     Fresh,
     Reading,
@@ -65,7 +65,7 @@ impl Reader {
     /// Reads from `from`, the end of some record (such as `Control::redo`), to the end of the log.
     pub fn open(env: &Env, io: &Io, from: Lsn) -> Result<Reader> {
         let stored = control::read(io)?;
-        let source = Source::new(io, stored.segment_bytes, stored.control.database);
+        let source = LogSource::new(io, stored.segment_bytes, stored.control.database);
         Ok(Reader::new(env, source, from.0, stored.control.durable.0))
     }
 
@@ -78,20 +78,20 @@ impl Reader {
         Ok(reader)
     }
 
-    pub(super) fn new(env: &Env, source: Source, from: u64, durable: u64) -> Reader {
+    pub(super) fn new(env: &Env, source: LogSource, from: u64, durable: u64) -> Reader {
         Reader {
             env: env.clone(),
             source,
             from,
             limit: None,
-            // Whoever names a place to start from had it from a durable record.
+            // The caller has `from` from a durable record.
             durable: durable.max(from),
             end: from,
             frame: None,
             body: Vec::new(),
             used: 0,
             dropped: 0,
-            state: State::Fresh,
+            state: ReadState::Fresh,
         }
     }
 
@@ -100,12 +100,12 @@ impl Reader {
     pub fn next(&mut self) -> Result<Option<Record>> {
         let result = self.step();
         if let Err(error) = &result {
-            self.state = State::Failed(error.clone());
+            self.state = ReadState::Failed(error.clone());
         }
         result
     }
 
-    /// End of the last whole frame: after the last record this is where the log goes on.
+    /// End of the last whole frame: after the last record, the place where the log goes on.
     pub fn end(&self) -> Lsn {
         Lsn(self.end)
     }
@@ -123,15 +123,15 @@ impl Reader {
     fn step(&mut self) -> Result<Option<Record>> {
         loop {
             match &self.state {
-                State::Failed(error) => return Err(error.clone()),
-                State::Ended => return Ok(None),
-                State::Fresh => {
-                    self.state = State::Reading;
+                ReadState::Failed(error) => return Err(error.clone()),
+                ReadState::Ended => return Ok(None),
+                ReadState::Fresh => {
+                    self.state = ReadState::Reading;
                     let start = self.locate(self.from)?;
                     self.next_frame(start)?;
                 }
-                State::Reading if self.used == self.body.len() => self.next_frame(self.end)?,
-                State::Reading => {
+                ReadState::Reading if self.used == self.body.len() => self.next_frame(self.end)?,
+                ReadState::Reading => {
                     let record = self.next_record()?;
                     if record.end.0 > self.from {
                         return Ok(Some(record));
@@ -159,7 +159,7 @@ impl Reader {
         (self.frame, self.used) = (None, 0);
         self.body.clear();
         if self.limit.is_some_and(|limit| end >= limit) {
-            self.state = State::Ended;
+            self.state = ReadState::Ended;
             return Ok(());
         }
         let start = if end == 0 { frame_start(0) } else { frame_start(end) };
@@ -206,8 +206,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Start of the last frame known to start at or before `lsn`: what follows it is found by
-    /// walking.
+    /// Start of the last frame known to start at or before `lsn`. The reader walks on from there.
     fn locate(&mut self, lsn: u64) -> Result<u64> {
         let at = block_of(lsn);
         let Some((header, _)) = self.source.block(at)? else {
@@ -223,7 +222,7 @@ impl Reader {
         })
     }
 
-    /// Nothing whole follows `end`: torn tail or damage?
+    /// No whole frame follows `end`: decides between a torn tail and damage (R16).
     fn finish(&mut self, end: u64) -> Result<()> {
         self.body.clear();
         if self.durable > end && !broken("wal-hole-is-the-end") {
@@ -239,9 +238,9 @@ impl Reader {
                 format!("log ends at {}, {} unacknowledged bytes dropped", Lsn(end), self.dropped);
             self.env.logger.log(Level::Info, &line);
         }
-        // Where the log goes on is the end of the last frame, or `from`, not the padding behind it.
+        // The log goes on at the end of the last frame, or at `from`, not at the padding behind.
         assert!(self.end <= end.max(self.from), "the log ends before the hole");
-        self.state = State::Ended;
+        self.state = ReadState::Ended;
         Ok(())
     }
 
@@ -287,7 +286,7 @@ impl Reader {
         let Some(bytes) = self.source.raw(at)? else { return Ok(()) };
         let from = hole.saturating_sub(at).max(HEADER) as usize;
         if ours {
-            // What lies beyond the sector of the hole may be older than this use of the segment.
+            // Bytes beyond the sector of the hole may be older than this use of the segment.
             let until = if hole > at { (from + 1).next_multiple_of(4096) } else { bytes.len() };
             if let Some(last) = bytes[from.min(until)..until].iter().rposition(|&byte| byte != 0) {
                 behind.written = at + (from + last + 1) as u64;
@@ -318,7 +317,7 @@ impl Reader {
     }
 
     /// Copies the bytes `from..to` (whole sectors of valid blocks) into `out`.
-    pub(super) fn copy(source: &mut Source, from: u64, out: &mut [u8]) -> Result<()> {
+    pub(super) fn copy(source: &mut LogSource, from: u64, out: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < out.len() {
             let at = from + done as u64;
@@ -337,7 +336,7 @@ impl Reader {
     }
 }
 
-/// What lies behind a hole.
+/// Bytes behind a hole.
 struct Behind {
     /// Highest durable LSN that a frame there states.
     durable: u64,

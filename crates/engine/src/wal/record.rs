@@ -1,4 +1,4 @@
-//! A log record: who changed which pages, as page deltas.
+//! A log record: a transaction's changes of a few pages, as page deltas.
 //!
 //! On disk: varint length of what follows, kind byte, varint xid, varint number of parts, and for
 //! each part varint file, varint block, varint delta length, delta bytes. Integrity is the frame's
@@ -15,7 +15,7 @@ pub const MAX_RECORD_BYTES: usize = 256 << 10;
 /// Most pages that one record changes.
 pub const MAX_PARTS: usize = 1024;
 
-/// What a record is about, for people and for statistics: redo treats all page changes alike.
+/// The kind of a record, for people and for statistics: redo treats all page changes alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -75,7 +75,7 @@ pub struct Record {
     pub start: Lsn,
     /// Where it ends: the LSN of the pages it changed.
     pub end: Lsn,
-    /// What it is about.
+    /// Its kind.
     pub kind: RecordKind,
     /// The transaction, or `Xid::NONE`.
     pub xid: Xid,

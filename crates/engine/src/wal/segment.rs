@@ -1,16 +1,18 @@
 //! Segment files of the log, `wal/XXXXXXXX`: the stream cut into files of equal size.
 //!
-//! A segment is filled with zeros, synced, renamed into place and its directory synced before a
-//! byte of the log goes into it, so a full disk shows here and not in the middle of a commit.
-//! Segments whose records nobody needs are renamed to the end of the row and used again. Those that
-//! the next bytes go to are opened before these are accepted, so that no flush opens a file: a
-//! process that has no descriptor left is told so where it can try again.
+//! A segment is filled with zeros, synced and renamed into place, and its directory is synced,
+//! before a byte of the log goes into it (R18). So a full disk shows here and not in the middle of
+//! a commit. Old segments are renamed to the end of the log and used again. A segment is opened
+//! before bytes for it are accepted, so no flush opens a file and fails for lack of descriptors.
 //!
-//! Invariants: the numbers from the one being written to `next - 1` exist at full size, and those
-//! up to `open - 1` are open; `ready` is the end of the last open one; bytes of an earlier use
-//! never pass as a frame (their LSN is another). What is open is what is not durable yet and what
-//! was asked for: two segments, or three, and more only where a frame is longer than a segment.
-//! Does not do: decide what is still needed.
+//! Invariants:
+//! - The segments from the one being written to `next - 1` exist at full size. Those up to
+//!   `open - 1` are open, and `ready` is the end of the last open one.
+//! - Bytes of an earlier use never pass as a frame, because they have another LSN (R16).
+//! - A segment is freed only after the control file no longer needs it (R17).
+//! - Two or three segments are open. More are open only if a frame is longer than a segment.
+//!
+//! Does not do: decide which segments are still needed (`Wal`).
 
 use std::collections::BTreeMap;
 
@@ -48,11 +50,11 @@ pub(super) fn numbers(io: &Io) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// What went wrong, and whether the state of the files is still known.
+/// A failure, and whether the state of the files is still known.
 pub(super) enum Failure {
-    /// Nothing that matters was changed: try again later.
+    /// The files are as before: try again later.
     Refused(Error),
-    /// A sync failed: nobody knows what is on disk.
+    /// A sync failed: the state on disk is unknown (R19).
     Unknown(IoError),
 }
 
@@ -69,30 +71,32 @@ pub(super) struct Segments {
     bytes: u64,
     /// Segments, old and new, that are kept in use.
     kept: u64,
-    /// One at a time makes, opens, recycles or removes.
-    row: Mutex<Row>,
+    /// Locked while segments are made, opened, recycled or removed.
+    numbers: Mutex<Numbers>,
     files: Mutex<BTreeMap<u64, File>>,
     ready: AtomicU64,
 }
 
-struct Row {
+/// Numbers of segments.
+struct Numbers {
+    /// First segment that is kept.
     first: u64,
-    /// First one that does not exist.
+    /// First segment that does not exist.
     next: u64,
-    /// First one that has not been opened ahead.
+    /// First segment that has not been opened ahead.
     open: u64,
 }
 
 impl Segments {
-    /// Takes over the segments there are, which hold the log up to `end`; removes what is left of
+    /// Takes over the existing segments, which hold the log up to `end`, and removes files of
     /// interrupted work. Recycling keeps as many as a log of `max_bytes` fills. None is open yet.
     pub(super) fn open(io: &Io, bytes: u64, max_bytes: u64, end: u64) -> Result<Segments> {
         assert!(bytes >= 8 * BLOCK && bytes.is_multiple_of(BLOCK), "segments of whole blocks");
         remove_if_there(io, UNFINISHED).map_err(Error::Io)?;
         let found = numbers(io)?;
-        // The one that the next byte goes to; at a boundary it need not exist yet.
+        // The segment of the next byte; at a boundary it need not exist yet.
         let current = end / bytes;
-        // An interrupted clean-up may leave gaps among the old ones: recycling does not mind.
+        // An interrupted recycling may leave gaps among old segments, which recycling skips.
         let first = found.first().map_or(current, |&lowest| lowest.min(current));
         let next = contiguous_up(&found, current);
         for stray in found.iter().filter(|&&n| n > next) {
@@ -100,12 +104,12 @@ impl Segments {
         }
         io.sync_dir(DIR).map_err(Error::Io)?;
         let ready = AtomicU64::new(current * bytes);
-        let row = Mutex::new(Row { first, next, open: current });
+        let numbers = Mutex::new(Numbers { first, next, open: current });
         let (io, kept) = (io.clone(), max_bytes / bytes + AHEAD);
-        Ok(Segments { io, bytes, kept, row, files: Mutex::default(), ready })
+        Ok(Segments { io, bytes, kept, numbers, files: Mutex::default(), ready })
     }
 
-    /// End of the segments that are there and open: up to here bytes can be written.
+    /// End of the segments that exist and are open: up to here bytes can be written.
     pub(super) fn ready(&self) -> u64 {
         self.ready.load(Ordering::Acquire)
     }
@@ -118,47 +122,48 @@ impl Segments {
 
     /// Start of the first segment that is kept.
     pub(super) fn first(&self) -> u64 {
-        self.row.lock().first * self.bytes
+        self.numbers.lock().first * self.bytes
     }
 
     /// Opens segments, and makes those that are missing, until `until` bytes of log are ready.
     pub(super) fn grow(&self, until: u64) -> std::result::Result<(), Failure> {
-        self.grow_row(self.row.lock(), until)
+        self.grow_locked(self.numbers.lock(), until)
     }
 
-    /// As [`Segments::grow`], unless somebody else is at it already.
+    /// As [`Segments::grow`], unless another thread is growing or recycling.
     pub(super) fn try_grow(&self, until: u64) -> std::result::Result<(), Failure> {
-        self.row.try_lock().map_or(Ok(()), |row| self.grow_row(row, until))
+        self.numbers.try_lock().map_or(Ok(()), |numbers| self.grow_locked(numbers, until))
     }
 
-    fn grow_row(
+    fn grow_locked(
         &self,
-        mut row: MutexGuard<'_, Row>,
+        mut numbers: MutexGuard<'_, Numbers>,
         until: u64,
     ) -> std::result::Result<(), Failure> {
-        while row.open * self.bytes < until {
-            let number = row.open;
-            let file = if number < row.next {
+        while numbers.open * self.bytes < until {
+            let number = numbers.open;
+            let file = if number < numbers.next {
                 self.io.open_file(&name(number), OpenMode::Existing).map_err(refused)?
             } else {
                 let made = self.make(number)?;
-                row.next = number + 1;
+                numbers.next = number + 1;
                 made
             };
             self.files.lock().insert(number, file);
-            row.open = number + 1;
-            self.ready.store(row.open * self.bytes, Ordering::Release);
+            numbers.open = number + 1;
+            self.ready.store(numbers.open * self.bytes, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Makes a segment durably; the answer was opened under another name.
+    /// Makes a segment, durable before it has its name (R18). The returned file was opened under
+    /// another name.
     fn make(&self, number: u64) -> std::result::Result<File, Failure> {
         remove_if_there(&self.io, UNFINISHED).map_err(refused)?;
         let file = self.io.open_file(UNFINISHED, OpenMode::CreateNew).map_err(refused)?;
         if let Err(error) = fill(&file, self.bytes) {
             drop(file);
-            // The space goes back at once; if that fails, the next attempt removes it.
+            // Gives the space back at once; if that fails, the next attempt removes the file.
             let _ = self.io.remove(UNFINISHED);
             return Err(refused(error));
         }
@@ -174,17 +179,17 @@ impl Segments {
         Ok(file)
     }
 
-    /// Gives up the segments below the one that holds `keep`: some go to the end of the row, the
-    /// others away. Returns how many were recycled and removed.
+    /// Frees the segments below the one that holds `keep` (R17): some are renamed to the end of the
+    /// log, the others are removed. Returns how many were recycled and removed.
     pub(super) fn recycle(&self, keep: u64) -> std::result::Result<(u64, u64), Failure> {
-        let mut row = self.row.lock();
+        let mut numbers = self.numbers.lock();
         let (mut recycled, mut removed) = (0, 0);
         let wanted = keep / self.bytes + self.kept;
-        let mut next = row.next;
-        while row.first < (keep / self.bytes).min(row.next) {
-            assert!(row.first < row.open, "what is not needed any more was written");
-            self.files.lock().remove(&row.first);
-            let old = name(row.first);
+        let mut next = numbers.next;
+        while numbers.first < (keep / self.bytes).min(numbers.next) {
+            assert!(numbers.first < numbers.open, "a segment that is freed was written");
+            self.files.lock().remove(&numbers.first);
+            let old = name(numbers.first);
             if next < wanted {
                 if rename_if_there(&self.io, &old, &name(next)).map_err(refused)? {
                     hit("wal.segment.recycled");
@@ -195,17 +200,17 @@ impl Segments {
                 hit("wal.segment.removed");
                 removed += 1;
             }
-            row.first += 1;
+            numbers.first += 1;
         }
         if recycled + removed > 0 {
             self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
         }
-        row.next = next;
+        numbers.next = next;
         Ok((recycled, removed))
     }
 
-    /// The segment, open until what is written to it is durable. Only when a log is opened, and the
-    /// last frame written again, is it not open yet.
+    /// The file of a segment, which stays open until its bytes are durable. It is opened here only
+    /// when a log is opened and its last frame is written again.
     fn file(&self, number: u64) -> std::result::Result<File, IoError> {
         let open = self.files.lock().get(&number).cloned();
         if let Some(file) = open {
@@ -225,8 +230,8 @@ impl Segments {
         drop(closed);
     }
 
-    /// Start of the frame that covers the start of the segment that `lsn` lies in, or the segment's
-    /// start if none does; nothing if the block there cannot be read.
+    /// Start of the frame that covers the start of the segment of `lsn`, or the segment's start if
+    /// no frame does. `None` if the block there cannot be read.
     pub(super) fn cover(&self, database: u64, lsn: u64) -> Option<u64> {
         let start = lsn - lsn % self.bytes;
         let mut block = AlignedBuf::zeroed(BLOCK as usize);
@@ -246,34 +251,44 @@ impl Segments {
         assert!(base.is_multiple_of(SECTOR), "the log is written in sectors");
         assert!((image.len() as u64).is_multiple_of(SECTOR), "the log is written in sectors");
         assert!(base + image.len() as u64 <= self.ready(), "segments are open before bytes");
-        for (number, from, to) in self.pieces(base, base + image.len() as u64) {
+        for Piece { segment, from, to } in self.pieces(base, base + image.len() as u64) {
             let piece = &image[(from - base) as usize..(to - base) as usize];
-            let written = self.file(number)?.write_all_at(piece, from % self.bytes);
-            written.map_err(|error| of_segment(number, error))?;
+            let written = self.file(segment)?.write_all_at(piece, from % self.bytes);
+            written.map_err(|error| of_segment(segment, error))?;
             hit("wal.frame.piece-written");
         }
         Ok(())
     }
 
-    /// Makes the bytes `from..to` durable, through the handles that they were written by, and
-    /// closes what lies before `to`; returns how many syncs that took.
+    /// Makes the bytes `from..to` durable, through the handles that wrote them, and closes the
+    /// segments before `to`. Returns the number of syncs.
     pub(super) fn sync(&self, from: u64, to: u64) -> std::result::Result<u64, IoError> {
         let mut syncs = 0;
-        for (number, ..) in self.pieces(from, to) {
-            self.file(number)?.sync_data().map_err(|error| of_segment(number, error))?;
+        for Piece { segment, .. } in self.pieces(from, to) {
+            self.file(segment)?.sync_data().map_err(|error| of_segment(segment, error))?;
             syncs += 1;
         }
-        assert!(syncs > 0, "something was synced");
+        assert!(syncs > 0, "a flush syncs a segment");
         self.close_below(to / self.bytes);
         Ok(syncs)
     }
 
-    /// The parts of `from..to` in each segment: number, start, end.
-    fn pieces(&self, from: u64, to: u64) -> Vec<(u64, u64, u64)> {
+    /// The parts of `from..to` in each segment.
+    fn pieces(&self, from: u64, to: u64) -> Vec<Piece> {
         assert!(from < to, "a range of the log");
-        let numbers = from / self.bytes..=(to - 1) / self.bytes;
-        numbers.map(|n| (n, from.max(n * self.bytes), to.min((n + 1) * self.bytes))).collect()
+        let piece = |segment: u64| {
+            let start = segment * self.bytes;
+            Piece { segment, from: from.max(start), to: to.min(start + self.bytes) }
+        };
+        (from / self.bytes..=(to - 1) / self.bytes).map(piece).collect()
     }
+}
+
+/// A range of the log inside one segment.
+struct Piece {
+    segment: u64,
+    from: u64,
+    to: u64,
 }
 
 fn contiguous_up(found: &[u64], current: u64) -> u64 {
@@ -284,12 +299,12 @@ fn contiguous_up(found: &[u64], current: u64) -> u64 {
     next
 }
 
-/// The error by the name that the segment has now: it was opened before it was given that.
+/// The error with the segment's present name: it was opened under another one.
 fn of_segment(number: u64, error: IoError) -> IoError {
     IoError { file: name(number), ..error }
 }
 
-/// Zeros, really written: space is taken now, and a later sync has no extents to convert.
+/// Writes zeros, so that space is taken now and a later sync has no extents to convert.
 fn fill(file: &File, bytes: u64) -> std::result::Result<(), IoError> {
     file.allocate(0, bytes)?;
     let zeros = AlignedBuf::zeroed(ZERO_CHUNK.min(bytes as usize));
@@ -302,7 +317,7 @@ fn fill(file: &File, bytes: u64) -> std::result::Result<(), IoError> {
     Ok(())
 }
 
-/// Was there such a file to rename?
+/// Renames a file; false if it does not exist.
 fn rename_if_there(io: &Io, from: &str, to: &str) -> std::result::Result<bool, IoError> {
     match io.rename(from, to) {
         Err(error) if error.kind == IoErrorKind::NotFound => Ok(false),

@@ -1,9 +1,10 @@
-//! The log as a reader sees it: blocks by LSN, read in larger pieces, whatever state the files are
-//! in.
+//! The log for a reader: blocks by LSN, read in larger pieces, from files in any state.
 //!
 //! Invariants: a block that a file does not have (whole) is absent, not an error; an error of the
 //! device is returned and never taken for the end of the log.
-//! Does not do: judge what it reads beyond the block header.
+//! Does not do: check bytes beyond the block header.
+
+use std::ops::Range;
 
 use rightlink_aio::{AlignedBuf, Io, IoErrorKind, OpenMode};
 
@@ -15,21 +16,21 @@ use crate::error::{Error, Result};
 const WINDOW: u64 = 256 << 10;
 
 /// Blocks of the log by LSN.
-pub(super) struct Source {
+pub(super) struct LogSource {
     io: Io,
     segment_bytes: u64,
     database: u64,
     window: AlignedBuf,
-    /// LSN of the window's first byte and of the end of what is in it.
-    range: (u64, u64),
+    /// LSNs of the bytes in the window.
+    range: Range<u64>,
 }
 
-impl Source {
+impl LogSource {
     /// The log of `io`, whose segments have `segment_bytes` bytes.
-    pub(super) fn new(io: &Io, segment_bytes: u64, database: u64) -> Source {
+    pub(super) fn new(io: &Io, segment_bytes: u64, database: u64) -> LogSource {
         assert!(segment_bytes.is_multiple_of(BLOCK), "segments of whole blocks");
         let window = AlignedBuf::zeroed(WINDOW.min(segment_bytes) as usize);
-        Source { io: io.clone(), segment_bytes, database, window, range: (0, 0) }
+        LogSource { io: io.clone(), segment_bytes, database, window, range: 0..0 }
     }
 
     /// Id of the database whose blocks are valid here.
@@ -51,13 +52,13 @@ impl Source {
     /// The bytes of the block at `lsn`, if they are there at all.
     pub(super) fn raw(&mut self, lsn: u64) -> Result<Option<&[u8]>> {
         assert!(lsn.is_multiple_of(BLOCK), "a block starts at a multiple of its size");
-        if lsn < self.range.0 || lsn + BLOCK > self.range.1 {
+        if lsn < self.range.start || lsn + BLOCK > self.range.end {
             self.load(lsn)?;
         }
-        if lsn + BLOCK > self.range.1 {
+        if lsn + BLOCK > self.range.end {
             return Ok(None);
         }
-        let at = (lsn - self.range.0) as usize;
+        let at = (lsn - self.range.start) as usize;
         Ok(Some(&self.window[at..at + BLOCK as usize]))
     }
 
@@ -70,7 +71,7 @@ impl Source {
 
     fn load(&mut self, lsn: u64) -> Result<()> {
         assert_eq!(lsn, block_of(lsn), "windows start at blocks");
-        self.range = (lsn, lsn);
+        self.range = lsn..lsn;
         let name = segment::name(lsn / self.segment_bytes);
         let file = match self.io.open_file(&name, OpenMode::ReadOnly) {
             Err(error) if error.kind == IoErrorKind::NotFound => return Ok(()),
@@ -79,7 +80,7 @@ impl Source {
         let offset = lsn % self.segment_bytes;
         let len = (self.window.len() as u64).min(self.segment_bytes - offset) as usize;
         let read = file.read_at(&mut self.window[..len], offset).map_err(Error::Io)? as u64;
-        self.range.1 = lsn + read - read % BLOCK;
+        self.range.end = lsn + read - read % BLOCK;
         Ok(())
     }
 

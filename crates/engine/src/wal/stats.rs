@@ -1,4 +1,4 @@
-//! What the log did, for people and experiments.
+//! Counters of the log, for people and experiments.
 //!
 //! Does not do: anything else.
 

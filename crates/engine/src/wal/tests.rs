@@ -87,13 +87,20 @@ fn read(io: &Io, from: Lsn) -> Result<(Vec<Record>, Lsn)> {
     Ok((records, reader.end()))
 }
 
+/// A log that was recovered, open to append.
+struct Recovered {
+    control: Control,
+    records: Vec<Record>,
+    wal: Wal,
+}
+
 /// Reads from redo, opens to append, as recovery does.
-fn recover(disk: &SimDisk) -> Result<(Control, Vec<Record>, Wal)> {
+fn recover(disk: &SimDisk) -> Result<Recovered> {
     let io = sim_io(disk);
     let control = Wal::read_control(&io)?;
     let (records, end) = read(&io, control.redo)?;
     let wal = Wal::open(&Env::simulated(2), &io, options(), end)?;
-    Ok((control, records, wal))
+    Ok(Recovered { control, records, wal })
 }
 
 fn temp_dir(name: &str) -> std::path::PathBuf {
@@ -236,11 +243,12 @@ fn check_recovered(disk: &SimDisk, promises: &Promises, ops: u64) -> Option<u64>
         match recover(disk) {
             Err(Error::Io(error)) => assert_eq!(error.kind, rightlink_aio::IoErrorKind::NotFound),
             Err(other) => panic!("at {ops}: {other}"),
-            Ok((_, records, _)) => assert!(records.is_empty()),
+            Ok(found) => assert!(found.records.is_empty()),
         }
         return None;
     };
-    let (control, records, wal) = recover(disk).unwrap_or_else(|e| panic!("at {ops}: {e}"));
+    let recovered = recover(disk).unwrap_or_else(|e| panic!("at {ops}: {e}"));
+    let Recovered { control, records, wal } = recovered;
     assert!(control.redo >= redo, "a written control file counts");
     let first = promises.ends.iter().filter(|end| **end <= control.redo).count() as u64;
     records.iter().zip(first..).for_each(|(record, i)| assert_is(record, i));
@@ -251,7 +259,7 @@ fn check_recovered(disk: &SimDisk, promises: &Promises, ops: u64) -> Option<u64>
     append(&wal, found).unwrap();
     wal.flush(wal.end()).unwrap();
     let again = disk.crash_image(&rightlink_aio::sim::CrashChoice::AllLost);
-    let (_, records, _) = recover(&again).unwrap();
+    let Recovered { records, .. } = recover(&again).unwrap();
     assert_eq!(first + records.len() as u64, found + 1);
     assert_is(records.last().unwrap(), found);
     Some(found)
@@ -292,7 +300,7 @@ fn crash_inside_recovery() {
         for choice in state.choices(ops).into_iter().step_by(5) {
             let crashed = recording.crash(state, &choice);
             crashed.start_recording();
-            let found = recover(&crashed).unwrap().1.len();
+            let found = recover(&crashed).unwrap().records.len();
             let inner = crashed.recording();
             inner.for_each_moment(|at, state| {
                 for choice in state.choices(at).into_iter().step_by(3) {
@@ -303,7 +311,7 @@ fn crash_inside_recovery() {
             });
             // Once `open` has returned, what it accepted is durable.
             let lost = crashed.crash_image(&rightlink_aio::sim::CrashChoice::AllLost);
-            assert_eq!(recover(&lost).unwrap().1.len(), found);
+            assert_eq!(recover(&lost).unwrap().records.len(), found);
         }
     });
     assert!(states > 500, "{states} states");
@@ -412,10 +420,10 @@ fn a_torn_tail_is_a_clean_end() {
     assert!(reader.next().unwrap().is_none() && reader.next().unwrap().is_none());
     assert_eq!(reader.end(), durable);
     assert!(reader.dropped() > 10_000, "{} bytes dropped", reader.dropped());
-    let wal = recover(&disk).unwrap().2;
+    let wal = recover(&disk).unwrap().wal;
     append(&wal, 1).unwrap();
     wal.flush(wal.end()).unwrap();
-    assert_eq!(recover(&disk).unwrap().1.len(), 2);
+    assert_eq!(recover(&disk).unwrap().records.len(), 2);
 }
 
 fn wal_middle(after: Lsn) -> u64 {
@@ -485,11 +493,11 @@ fn recovery_does_not_trust_the_page_cache() {
     disk.fail_nth(OpKind::Sync, 0, FaultKind::Io, Repeat::Once);
     assert!(wal.flush(wal.end()).is_err());
     drop(wal);
-    let (_, records, wal) = recover(&disk).unwrap();
+    let Recovered { records, wal, .. } = recover(&disk).unwrap();
     assert_eq!(records.len(), 40, "the page cache shows everything");
     drop(wal);
     let cut = disk.crash_image(&rightlink_aio::sim::CrashChoice::AllLost);
-    assert_eq!(recover(&cut).unwrap().1.len(), 40);
+    assert_eq!(recover(&cut).unwrap().records.len(), 40);
 }
 
 /// Appends and flushes records for as long as work may begin: what it is told then, and how many.
@@ -523,7 +531,7 @@ fn a_full_disk_leaves_a_reserve() {
     wal.admit(Admission::Begin).unwrap();
     append(&wal, i).unwrap();
     wal.flush(wal.end()).unwrap();
-    assert_eq!(recover(&disk).unwrap().1.len(), 1);
+    assert_eq!(recover(&disk).unwrap().records.len(), 1);
 }
 
 /// Someone who ignores `admit` gets `DiskFull` from append, nothing appended, and loses nothing.
@@ -544,7 +552,7 @@ fn append_on_a_full_disk_changes_nothing() {
     disk.capacity(1 << 20);
     append(&wal, i).unwrap();
     wal.flush(wal.end()).unwrap();
-    assert_eq!(recover(&disk).unwrap().1.len() as u64, i + 1);
+    assert_eq!(recover(&disk).unwrap().records.len() as u64, i + 1);
 }
 
 /// A segment in the middle that is gone, and a write that never happened, are damage.
@@ -714,7 +722,7 @@ fn a_panic_within_append_poisons() {
     assert!(matches!(wal.flush(end), Err(Error::Poisoned(_))));
     assert!(matches!(append(&wal, 2), Err(Error::Poisoned(_))));
     drop(wal);
-    let (_, records, _) = recover(&disk).unwrap();
+    let Recovered { records, .. } = recover(&disk).unwrap();
     assert!(records.is_empty(), "{} records", records.len());
 }
 

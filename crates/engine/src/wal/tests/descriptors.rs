@@ -57,7 +57,7 @@ fn who_can_open_no_file_is_told_and_loses_nothing() {
     append(&wal, i).unwrap();
     wal.flush(wal.end()).unwrap();
     let cut = disk.crash_image(&rightlink_aio::sim::CrashChoice::AllLost);
-    assert_eq!(recover(&cut).unwrap().1.len() as u64, i + 1);
+    assert_eq!(recover(&cut).unwrap().records.len() as u64, i + 1);
 }
 
 /// A segment is made, and stays open, under another name than it has when something fails.
