@@ -309,7 +309,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     }
     // An overlay needs memory for what redo changes.
     let memory = env.budget.available() / if options.offline { 8 } else { 2 };
-    let replayed = redo::replay(&env, &io, &pool, (control.redo, log.end), memory)?;
+    let replayed = redo::replay(&env, &io, &pool, control.redo..log.end, memory)?;
     if replayed.records > 0 {
         let (records, bytes, ms) = (replayed.records, replayed.bytes, replayed.nanos / 1_000_000);
         env.logger.info(&format!("{records} records of log ({bytes} bytes) applied in {ms} ms"));

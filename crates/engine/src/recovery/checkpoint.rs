@@ -1,12 +1,19 @@
-//! Fuzzy checkpoints: move the start of redo forward while everybody works on.
+//! Fuzzy checkpoints: move the start of redo forward while other threads write.
 //!
-//! A checkpoint remembers the end of the log, writes back every page first dirtied before that in
-//! steps, syncs the files, and then stores the oldest position that a dirty page still needs. Pages
-//! dirtied meanwhile need only log after the remembered position, so it never waits for them.
+//! A checkpoint notes the end of the log, and writes back in steps every page that was dirty
+//! before. It syncs the files and stores the oldest position that a dirty page still needs. Pages
+//! that become dirty meanwhile need only log behind the noted position, so a checkpoint never waits
+//! for them.
 //!
-//! Invariants: the control file is written after the pages it stands for are durable; the redo
-//! position never goes back; a failed step leaves the old checkpoint in force and loses nothing.
-//! Does not do: deciding when (`Pace` only says how much redo is too much), threads.
+//! Invariants:
+//! - The redo position is not above that of any dirty page (R13).
+//! - The control file is written after pages and log are durable, and log is freed after that
+//!   (R17).
+//! - The redo position never goes back. A failed step leaves the old checkpoint in force.
+//!
+//! Does not do: choose the time (`Pace` only says how much redo is too much), start threads.
+//!
+//! After the fuzzy checkpoints of ARIES; the list of dirty pages is not logged.
 
 use std::time::Duration;
 
@@ -17,7 +24,7 @@ use crate::error::Result;
 use crate::ids::{Lsn, Xid};
 use crate::wal::{Control, RedoSpeed};
 
-/// A checkpoint on its way.
+/// A checkpoint that is running.
 #[derive(Debug)]
 pub struct Checkpoint {
     below: Lsn,
@@ -28,14 +35,14 @@ pub struct Checkpoint {
     written: usize,
 }
 
-/// What the control file needs beyond the redo position.
+/// The fields of the control file beside the redo position.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// Random id of the database.
     pub database: u64,
     /// First xid not handed out.
     pub next_xid: Xid,
-    /// Outcomes of older ones are not kept; the log that says so is durable.
+    /// Outcomes of older xids are not kept; the log record that says so is durable (R17).
     pub oldest_xid: Xid,
     /// First file number not handed out.
     pub next_file: u32,
@@ -50,7 +57,7 @@ pub struct Counters {
 }
 
 impl Checkpoint {
-    /// Begins: everything logged up to now is to be in the data files when it ends.
+    /// Begins: the changes logged up to now are in the data files when the checkpoint ends.
     pub fn begin(pool: &BufferPool) -> Self {
         points::hit("checkpoint.begin");
         // In this order: a page that becomes dirty between the two is counted for the next one.
@@ -59,7 +66,7 @@ impl Checkpoint {
         Self { below, dirtied: stats.dirtied, dirty: stats.dirty, written: 0 }
     }
 
-    /// How much of its work is done, from 0 to 1; at least.
+    /// The part of its work that is done, from 0 to 1, as a lower bound.
     pub fn share(&self) -> f64 {
         self.written.min(self.dirty) as f64 / self.dirty.max(1) as f64
     }
@@ -69,23 +76,24 @@ impl Checkpoint {
         self.dirtied
     }
 
-    /// Writes one group of pages back; false when none is left, and [`Checkpoint::finish`] is due.
+    /// Writes one group of pages back. False when none is left and [`Checkpoint::finish`] is next.
     pub fn step(&mut self, pool: &BufferPool) -> Result<bool> {
         let written = pool.write_back(self.below)?;
         self.written += written;
         Ok(written > 0)
     }
 
-    /// Makes the pages durable and moves the redo position. Returns it. `counters` is told how far
-    /// the log is durable for certain.
+    /// Makes the pages durable, writes the control file, and frees log (R17). Returns the new redo
+    /// position. `counters` gets a position up to which the log is durable.
     pub fn finish(self, pool: &BufferPool, counters: impl FnOnce(Lsn) -> Counters) -> Result<Lsn> {
-        // In this order: what is clean when the horizon is taken is made durable by the sync.
+        // In this order: a page that is clean when the horizon is taken is made durable by the sync
+        // (R13, R17).
         let horizon = pool.redo_horizon();
         pool.sync_all()?;
-        // A page may bear an older position all the same: whoever changes it read the end of the
-        // log before this began, and marked the page after the last look for pages. What it logs
-        // then lies above `below`: who reads that end sees the marks of all records below it. The
-        // older position may even be below that of the last checkpoint, whose log is gone.
+        // A page may bear an older position: its writer read the end of the log before this began,
+        // and marked the page after the last step. Its record then lies above `below`, because a
+        // thread that reads that end sees the marks of all records below it. The older position may
+        // even be below that of the last checkpoint, whose log is freed.
         let redo = horizon.max(self.below);
         points::hit("checkpoint.after-sync");
         let wal = pool.wal();
@@ -109,22 +117,23 @@ impl Checkpoint {
     }
 }
 
-/// What redo would have to do after a crash now.
+/// The work of redo after a crash now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RedoWork {
     /// Bytes of log behind the redo position.
     pub bytes: u64,
-    /// How often a page became dirty behind it. Redo reads a page at most so often: what the log
-    /// changed there is in a page that was dirty, and stayed in a pool of this size until it was
-    /// written.
+    /// How often a page became dirty behind the redo position: an upper bound of the pages that
+    /// redo reads. Each change there was made in a dirty page, which stayed in a pool of this size
+    /// until it was written.
     pub pages: u64,
 }
 
 /// How much redo may be due, so that recovery stays short.
 ///
-/// The time is the sum of that for the log and that for the pages; pages beyond what the pool holds
-/// are written by redo, too. Speeds are those of the last recovery that was long enough to tell,
-/// within bounds: it may have found pages in the system's cache that a power cut would take.
+/// The time of redo is the time for the log plus the time for the pages. Redo also writes the pages
+/// that the pool cannot hold. Speeds are those of the last recovery that was long enough to
+/// measure, within bounds: that recovery may have found pages in the page cache, which a power cut
+/// empties.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     max_bytes: u64,
@@ -136,7 +145,7 @@ pub struct Pace {
 const MIN_DISTANCE: u64 = 1 << 20;
 /// Seconds of redo at which a checkpoint begins. The work goes on while it runs.
 const BEGIN_SECONDS: f64 = 1.5;
-/// Seconds of redo at which whoever writes helps with the checkpoint.
+/// Seconds of redo at which writers help with the checkpoint.
 const LATE_SECONDS: f64 = 3.0;
 /// Seconds of redo at which a checkpoint is to be done: half way from its beginning to that.
 const DONE_SECONDS: f64 = (BEGIN_SECONDS + LATE_SECONDS) / 2.0;
@@ -178,14 +187,13 @@ impl Pace {
         self.is_beyond(work, BEGIN_SECONDS)
     }
 
-    /// Has so much been done since that checkpoints must be helped along?
+    /// Is so much redo due that writers must help with the checkpoint?
     pub fn is_late(&self, work: RedoWork) -> bool {
         self.is_beyond(work, LATE_SECONDS)
     }
 
-    /// May a checkpoint rest that began so long ago and has done so much of its work, from 0 to 1?
-    /// What it writes is spread over the time that it has, by the clock and by what has to be
-    /// redone since the one before.
+    /// May a checkpoint rest that began `since` ago and has done `share` of its work, from 0 to 1?
+    /// Its writes are spread over its time, by the clock and by the redo that is due.
     pub fn is_ahead(&self, share: f64, since: Duration, work: RedoWork) -> bool {
         let by_clock = since.as_secs_f64() / SPREAD.as_secs_f64();
         let by_bytes = work.bytes as f64 / self.max_bytes.max(1) as f64 * LATE_SECONDS;
@@ -338,14 +346,14 @@ mod late_marks {
         let wal = Arc::new(Wal::open(&env, &io, testing::wal_options(), end).unwrap());
         let options = PoolOptions { frames: 64, double_write_pages: 64 };
         let pool = BufferPool::new(&env, &io, wal, options).unwrap();
-        redo::replay(&env, &io, &pool, (from, end), 1 << 20).unwrap();
+        redo::replay(&env, &io, &pool, from..end, 1 << 20).unwrap();
         [0, 1].map(|block| {
             let pin = pool.pin(page(block)).unwrap();
             header::u64_at(pin.shared().bytes(), VALUE)
         })
     }
 
-    /// Somebody reads the end of the log and marks his page with it only after a whole checkpoint
+    /// A thread reads the end of the log and marks its page with it only after a whole checkpoint
     /// and the last look for pages of a second one, with records of others between.
     #[test]
     fn a_page_marked_late_does_not_take_redo_back() {
@@ -356,7 +364,7 @@ mod late_marks {
         test.pool.flush_all().unwrap();
         let (pool, begun) = (Arc::clone(&test.pool), Mutex::new(None));
         let hook = points::install_local(move |name| {
-            // Whoever has latched a page waits for no file: others do.
+            // A thread that has latched a page waits for no file (R7): other threads do.
             let pool = Arc::clone(&pool);
             let elsewhere = match name {
                 "buffer.mtr.before-mark" => thread::spawn("begins", move || {

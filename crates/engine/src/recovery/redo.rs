@@ -1,18 +1,23 @@
 //! Replays the log over the data files.
 //!
-//! Two passes: the first finds the end of the log (and whether damage hides behind it), so that the
-//! log can be opened for writing and its tail be made durable; the second applies every page delta
-//! to pages that are older than it. It takes a batch of records, as many as fit its memory, and
-//! applies them page by page in file order: each page is read once for a batch, ahead of its turn
-//! and together with its neighbours, however often and in whatever order the log
-//! names it. Pages that must leave the pool meanwhile go the ordinary way, through the log's rule
-//! and the double-write area, so recovery itself may crash at any point and be run again.
+//! The first pass finds the end of the log, and whether damage follows it (R16), so that the log
+//! can be opened for writing. The second pass applies every page delta to pages that are older. It
+//! takes a batch of records that fits its memory, and applies it page by page in file order. So a
+//! page is read once for a batch, ahead of its turn and together with its neighbours.
 //!
-//! Invariants: applying a record twice changes nothing (the page's LSN decides); the changes of a
-//! page are applied in log order; a page made dirty by a batch needs the log from the start of that
-//! batch.
-//! Does not do: heal torn pages (the double-write area did, before), remove files, decide outcomes
-//! of transactions (their status pages are replayed like any other page).
+//! Invariants:
+//! - Applying a record twice changes nothing: the page's LSN decides.
+//! - The changes of a page are applied in log order.
+//! - A page that a batch makes dirty needs the log from the start of that batch (R13).
+//! - Write-back runs as always, with log and double-write area (R13, R15). So recovery may crash at
+//!   any point and run again.
+//!
+//! Does not do: heal torn pages (the double-write area did so before), remove files, decide
+//! outcomes of transactions (their status pages are replayed like other pages).
+//!
+//! After ARIES: redo repeats history. There is no undo, because pages hold row versions.
+
+use std::ops::Range;
 
 use rightlink_aio::Io;
 use rightlink_env::{Env, points};
@@ -29,18 +34,18 @@ const MAX_BATCH: usize = 64 << 20;
 /// Pages that are read ahead.
 const AHEAD: u32 = 256;
 
-/// Where the log ends, and what lay behind.
+/// Where the log ends, and what lies behind its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogEnd {
     /// End of the last whole frame.
     pub end: Lsn,
-    /// Bytes behind it that were written but never acknowledged.
+    /// Bytes behind the end that were written and never acknowledged.
     pub dropped: u64,
-    /// Is anything to be replayed?
+    /// Records to replay.
     pub records: u64,
 }
 
-/// What a replay did.
+/// Counters of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Replayed {
     /// Records read.
@@ -93,24 +98,25 @@ pub fn find_end(env: &Env, io: &Io, redo: Lsn) -> Result<LogEnd> {
     Ok(LogEnd { end: reader.end().max(redo), dropped: reader.dropped(), records })
 }
 
-/// Second pass: brings every page up to `end`, which is durable. A batch takes about `memory` bytes
-/// of the budget, or fewer if it has not got them.
+/// Second pass: brings every page up to the end of `log`, which is durable. A batch takes about
+/// `memory` bytes of the budget, or fewer if it has not got them.
 pub fn replay(
     env: &Env,
     io: &Io,
     pool: &BufferPool,
-    (from, end): (Lsn, Lsn),
+    log: Range<Lsn>,
     memory: usize,
 ) -> Result<Replayed> {
+    let Range { start: from, end } = log;
     assert!(from <= end, "redo starts inside the log");
     let started = env.clock.now();
     let mut reader = Reader::open_until(env, io, from, end)?;
     let mut done = Replayed { bytes: end.0 - from.0, ..Replayed::default() };
-    // Without memory it goes record by record.
+    // Without memory a batch is one record.
     let wanted = memory.min(MAX_BATCH) + MAX_RECORD_BYTES;
     let memory = env.budget.try_reserve(wanted);
     let limit = memory.as_ref().map_or(0, |_| wanted - MAX_RECORD_BYTES);
-    let mut batch = Batch::default();
+    let mut batch = RedoBatch::default();
     loop {
         let since = env.clock.now();
         let more = batch.fill(&mut reader, limit, &mut done)?;
@@ -129,13 +135,13 @@ struct Change {
     page: PageId,
     /// End of its record.
     end: Lsn,
-    /// Where its delta is.
-    at: (usize, usize),
+    /// Where its delta is in [`RedoBatch::deltas`].
+    delta: Range<usize>,
 }
 
 /// Records of the log, taken apart.
 #[derive(Default)]
-struct Batch {
+struct RedoBatch {
     /// Start of the first record.
     from: Option<Lsn>,
     /// By page, and in log order, once the batch is full.
@@ -143,16 +149,16 @@ struct Batch {
     deltas: Vec<u8>,
 }
 
-/// The changes of one page, as a range of [`Batch::changes`].
-struct Work {
+/// The changes of one page, as a range of [`RedoBatch::changes`].
+struct PageWork {
     page: PageId,
-    changes: std::ops::Range<usize>,
+    changes: Range<usize>,
     plan: RedoPage,
 }
 
-impl Batch {
+impl RedoBatch {
     fn bytes(&self) -> usize {
-        self.deltas.len() + self.changes.len() * (size_of::<Change>() + size_of::<Work>())
+        self.deltas.len() + self.changes.len() * (size_of::<Change>() + size_of::<PageWork>())
     }
 
     /// Takes records until there are `limit` bytes, at least one; false at the end of the log.
@@ -177,14 +183,15 @@ impl Batch {
             if !is_segment(page.file) {
                 done.last_file = done.last_file.max(page.file.0);
             }
-            let at = (self.deltas.len(), delta.len());
+            let from = self.deltas.len();
             self.deltas.extend_from_slice(delta);
-            self.changes.push(Change { page: *page, end: record.end, at });
+            let delta = from..self.deltas.len();
+            self.changes.push(Change { page: *page, end: record.end, delta });
         }
     }
 
     fn delta(&self, change: &Change) -> &[u8] {
-        &self.deltas[change.at.0..change.at.0 + change.at.1]
+        &self.deltas[change.delta.clone()]
     }
 
     /// Brings the pages up to date in file order; returns how many. Leaves the batch empty.
@@ -192,13 +199,13 @@ impl Batch {
         // Stable: the changes of a page stay in log order.
         self.changes.sort_by_key(|change| change.page);
         let work = self.plan(pool)?;
-        let wanted = |work: &&Work| work.plan == RedoPage::Read;
+        let wanted = |work: &&PageWork| work.plan == RedoPage::Read;
         let mut ahead = work.iter().filter(wanted);
         let options =
             StreamOptions { delivery: Delivery::Ordered, max_distance: AHEAD, needed: false };
         let mut stream = ReadStream::new(pool, options, || Ok(ahead.next().map(|w| (w.page, ()))));
         let from = self.from.unwrap_or_default();
-        for Work { page, changes, plan } in &work {
+        for PageWork { page, changes, plan } in &work {
             let pin = match plan {
                 RedoPage::Skip => continue,
                 RedoPage::Make => pool.pin_new(*page)?,
@@ -218,20 +225,20 @@ impl Batch {
         Ok(pages)
     }
 
-    /// What is to be done, page by page; files reach over all pages that are made.
-    fn plan(&self, pool: &BufferPool) -> Result<Vec<Work>> {
+    /// Plans the work page by page, and makes files long enough for the pages that images make.
+    fn plan(&self, pool: &BufferPool) -> Result<Vec<PageWork>> {
         let mut work = Vec::new();
         let mut at = 0;
         for same in self.changes.chunk_by(|a, b| a.page == b.page) {
-            // Whatever came before an image does not matter.
+            // Changes before an image do not matter.
             let image = same.iter().rposition(|change| delta::is_image(self.delta(change)));
             let changes = at + image.unwrap_or(0)..at + same.len();
             at += same.len();
             let page = same[0].page;
             let plan = pool.redo_plan(page, image.is_some())?;
-            work.push(Work { page, changes, plan });
+            work.push(PageWork { page, changes, plan });
         }
-        let same_file = |a: &Work, b: &Work| a.page.file == b.page.file;
+        let same_file = |a: &PageWork, b: &PageWork| a.page.file == b.page.file;
         for file in work.chunk_by(same_file) {
             let made = file.iter().rfind(|work| work.plan == RedoPage::Make);
             if let Some(last) = made {
