@@ -1,25 +1,21 @@
-//! A copy of an open database, made while others write: pages through the pool, then the log.
+//! Online backup: copies an open database while other threads write. Pages first, then the log.
 //!
-//! The copy is a database as a crash would leave it: its pages are of different moments, none older
-//! than the beginning of the copy, and its log reaches from the redo position of that beginning to
-//! an end that is not older than any page. Opening it recovers it to that end.
-//!
-//! A file that is copied while an index is built into it may lack pages that no record will make:
-//! bulk builds are not logged, and publish block 0 last. So a file whose block 0 was not formatted
-//! when its copy began is looked at again, after the end of the log was noted: still unformatted,
-//! it is published behind that end, and nobody will miss it.
+//! The copy is a database as a crash would leave it, and opening it recovers it. No page is older
+//! than the start of the copy, and the log reaches from the redo position then to an end behind all
+//! pages. Bulk builds are not logged, and publish block 0 last. So a file whose block 0 was not
+//! formatted is checked again after the end of the log was noted. If it is still not, its record
+//! lies behind.
 //!
 //! Invariants:
-//! - The directory holds the file [`UNFINISHED`], made durably first and removed durably last, as
-//!   long as it is no whole copy; opening refuses it.
-//! - The original keeps, beyond its usual log, at most what is written while [`CHUNK`] pages are
-//!   copied, and the rest of one segment.
-//! - Nobody is held up, except who cuts or drops a file that is being read: for one read.
-//! - An error of the directory names it, and is none of the original's.
+//! - Until the copy is whole its directory has the file [`UNFINISHED`], durable first and removed
+//!   last (R18). Opening refuses such a directory.
+//! - The log is held from the start of the copy (R17). Beyond its usual log the original keeps only
+//!   the log written while [`CHUNK`] pages are copied, and the rest of one segment.
+//! - A thread that cuts or drops a file waits for one read at most. Other threads do not wait.
+//! - An error of the directory names the directory.
+//! - Outcomes of transactions that are not kept are holes in the copy.
 //!
-//! - Outcomes of transactions that are not kept are not copied: their blocks are holes in the copy.
-//!
-//! Does not do: unlogged tables, which the copy has empty; copy a second time only what changed;
+//! Does not do: copy unlogged tables, which are empty in the copy; copy only changes; start
 //! threads.
 
 mod pages;
@@ -60,14 +56,14 @@ pub struct Parts<'a> {
     pub control: &'a dyn Fn(&End) -> Control,
 }
 
-/// What a copy ends with.
+/// The log of a finished copy.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// Where its log begins.
     pub redo: Lsn,
     /// Where its log ends.
     pub durable: Lsn,
-    /// Outcomes of older xids are not kept, as its log says, too.
+    /// Outcomes of older xids are not kept. The log of the copy says so.
     pub oldest_xid: Xid,
 }
 
@@ -82,7 +78,7 @@ pub struct Progress {
     pub log_bytes: u64,
 }
 
-/// Asked after every [`CHUNK`] pages: rests, or ends the copy by an error.
+/// Called after every [`CHUNK`] pages: it may sleep, or end the copy by an error.
 pub type Pace<'a> = &'a mut dyn FnMut(&Progress) -> Result<()>;
 
 /// How a file was copied.
@@ -116,8 +112,8 @@ pub fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progres
     Ok(progress)
 }
 
-/// Makes the files of all tables and sequences known to the pool: those that nobody used yet are
-/// not.
+/// Opens the files of all tables and sequences; the pool does not know those that were not used
+/// yet.
 fn open_all(parts: &Parts<'_>) -> Result<()> {
     for (file, logged) in parts.catalog.owned_files()? {
         match parts.pool.open_file(file, logged) {
@@ -148,12 +144,12 @@ impl Copy<'_> {
     fn copy_pages(&mut self, pace: Pace<'_>) -> Result<(Lsn, Xid)> {
         loop {
             let wal = self.parts.wal;
-            // Before the log is made durable: what it says of this is in the copy. What was removed
-            // before the files were copied had been forgotten before this last look.
+            // Before the flush, so that the record of this xid is in the copy's log (R17). Outcomes
+            // that were removed before the files were copied are below it.
             let oldest = self.parts.txns.oldest_xid();
             wal.flush(wal.end())?;
-            // Before the look at the files: a file that appears or is published later on is so
-            // behind this.
+            // Before the look at the files: the record of a file that is published later lies
+            // behind this end (R18).
             let end = wal.durable();
             let wanted = self.wanted()?;
             if wanted.is_empty() {
@@ -170,7 +166,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Files that are not copied yet, or were too early and are there now.
+    /// Files that are not copied yet, and files that were published since they were copied (R18).
     fn wanted(&self) -> Result<BTreeSet<FileId>> {
         let mut wanted = BTreeSet::new();
         for file in self.parts.pool.logged_files() {

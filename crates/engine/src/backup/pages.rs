@@ -1,8 +1,8 @@
-//! Pages of a copy: read through the pool, a whole file at a time, stamped and written.
+//! Pages of a backup: a file is read through the pool, its pages are checksummed and written.
 //!
-//! Invariants: a page is copied under its latch (R2), with every change that was made before; its
-//! file is not cut or dropped between the look at its length and the read. No latch and no pin is
-//! held while the copy is written.
+//! Invariants: a page is copied under its latch, with every change that was made before, and the
+//! copy is checksummed (R2). Its file is not cut or dropped between the look at its length and the
+//! read. No latch and no pin is held while the copy is written (R7).
 //! Does not do: choose files.
 
 use rightlink_aio::{AlignedBuf, File};
@@ -16,7 +16,7 @@ use crate::ids::{BlockNo, FileId, Lsn, PageId};
 use crate::page::{checksum, header};
 use crate::txn::TxnManager;
 
-/// Pages on their way into another directory.
+/// Copies pages into another directory.
 pub(super) struct Pages<'a> {
     pool: &'a BufferPool,
     txns: &'a TxnManager,
@@ -27,7 +27,7 @@ pub(super) struct Pages<'a> {
 
 /// Neighbours in the buffer.
 #[derive(Default)]
-struct Run {
+struct PageRun {
     first: u32,
     len: usize,
 }
@@ -58,8 +58,8 @@ impl<'a> Pages<'a> {
         self.pool.while_whole(file, look).unwrap_or(Ok(false))
     }
 
-    /// Copies a file, unless it vanishes. `pace` is told how many pages were copied since it was
-    /// called before.
+    /// Copies a file, unless it is dropped. `pace` gets the number of pages copied since its last
+    /// call.
     pub(super) fn copy_file(
         &mut self,
         file: FileId,
@@ -78,7 +78,7 @@ impl<'a> Pages<'a> {
         // The length is known, and all of it is needed: full distance from the start.
         let options = StreamOptions { needed: true, ..StreamOptions::ORDERED };
         let mut stream = ReadStream::new(pool, options, source);
-        let (mut run, mut end) = (Run { first, len: 0 }, 0);
+        let (mut run, mut end) = (PageRun { first, len: 0 }, 0);
         // A file that is dropped meanwhile ends: its table is dropped in the log of the copy.
         while let Some(step) = pool.while_whole(file, || stream.next_tried()) {
             let Some((pin, block)) = step? else { break };
@@ -105,7 +105,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Writes the pages in the buffer; those that were never formatted stay holes.
-    fn write(&mut self, out: &File, file: FileId, run: &mut Run) -> Result<()> {
+    fn write(&mut self, out: &File, file: FileId, run: &mut PageRun) -> Result<()> {
         let mut from = 0;
         for at in 0..run.len {
             let place = at * PAGE_SIZE..(at + 1) * PAGE_SIZE;
@@ -120,7 +120,7 @@ impl<'a> Pages<'a> {
             checksum::stamp(PageId { file, block }, page);
         }
         self.write_pages(out, run.first, from..run.len)?;
-        *run = Run { first: run.first + run.len as u32, len: 0 };
+        *run = PageRun { first: run.first + run.len as u32, len: 0 };
         Ok(())
     }
 

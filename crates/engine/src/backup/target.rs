@@ -1,10 +1,12 @@
-//! The directory that a copy of a database goes to, and bringing a copy back.
+//! The directory of a backup, and the restore of a backup.
 //!
-//! Invariants: as long as it holds [`UNFINISHED`] it is no whole database, and says so when it is
-//! opened; the mark goes after everything else is durable, file names included. Errors name the
-//! directory.
-//! A restore leaves pages that are zero as holes.
-//! Does not do: remove what was left unfinished.
+//! Invariants:
+//! - A directory with the file [`UNFINISHED`] is not whole, and opening refuses it. The file is
+//!   removed after everything else is durable, file names included (R18).
+//! - Errors name the directory.
+//! - A restore leaves pages that are zero as holes.
+//!
+//! Does not do: remove an unfinished copy.
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, IoErrorKind, LockFile, OpenMode};
 use rightlink_env::points::hit;
@@ -14,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// Present as long as a copy is not whole.
 pub const UNFINISHED: &str = "copying";
-/// Locked by whoever has the directory open.
+/// Locked while a process has the directory open.
 const LOCK: &str = "lock";
 /// Directories of a database that a copy needs.
 const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
@@ -136,9 +138,8 @@ fn named(directory: &str, error: Error) -> Error {
     }
 }
 
-/// Copies the files of the database in `from`, which nobody has open, into `target` and leaves it
-/// marked as unfinished; [`Restored::finish`] takes the mark away. `pace` is told the bytes
-/// written.
+/// Copies the files of the database in `from`, which is not open, into `target` and leaves that
+/// marked as unfinished; [`Restored::finish`] removes the mark. `pace` gets the bytes written.
 pub fn restore(
     from: &Io,
     from_name: &str,

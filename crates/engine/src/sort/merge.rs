@@ -1,7 +1,8 @@
-//! Merging of runs, and what a finished sort hands out.
+//! Merging of runs, and the records that a finished sort returns.
 //!
 //! Invariants: of equal keys the one from the earlier run comes first; runs are merged with their
-//! neighbours only. Does not do: more than one merge at a time.
+//! neighbours only.
+//! Does not do: more than one merge at a time.
 
 use std::cmp::Ordering;
 
@@ -136,32 +137,32 @@ impl Resident {
     }
 }
 
-enum Source {
+enum SortedSource {
     Resident(Resident),
     Merge(Merge),
 }
 
 /// The records in order.
 pub struct Sorted {
-    source: Source,
+    source: SortedSource,
     _reservation: Reservation,
 }
 
 impl Sorted {
     pub(super) fn resident(resident: Resident, reservation: Reservation) -> Self {
-        Self { source: Source::Resident(resident), _reservation: reservation }
+        Self { source: SortedSource::Resident(resident), _reservation: reservation }
     }
 
     pub(super) fn merged(merge: Merge, reservation: Reservation) -> Self {
-        Self { source: Source::Merge(merge), _reservation: reservation }
+        Self { source: SortedSource::Merge(merge), _reservation: reservation }
     }
 
     /// The next record: key and payload.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the sort")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.source {
-            Source::Resident(resident) => Ok(resident.next()),
-            Source::Merge(merge) => merge.next(),
+            SortedSource::Resident(resident) => Ok(resident.next()),
+            SortedSource::Merge(merge) => merge.next(),
         }
     }
 
@@ -169,8 +170,8 @@ impl Sorted {
     /// be called again before the next record is asked for.
     pub fn rewind(&mut self) -> Result<()> {
         match &mut self.source {
-            Source::Resident(resident) => resident.at = 0,
-            Source::Merge(merge) => merge.rewind()?,
+            SortedSource::Resident(resident) => resident.at = 0,
+            SortedSource::Merge(merge) => merge.rewind()?,
         }
         Ok(())
     }

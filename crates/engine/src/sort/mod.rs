@@ -1,10 +1,15 @@
-//! External sort of (key, payload) records: by key bytes, equal keys in the order they came.
+//! External sort of (key, payload) records by key bytes; equal keys keep their order of arrival.
 //!
-//! Invariants: memory stays within the reservation that a [`Sorter`] takes from the budget (one
-//! record more than that is refused as a limit); what does not fit is spilled as sorted runs to
-//! files in `tmp/`; merging takes neighbouring runs only, which is what keeps equal keys in order.
-//! A temporary file is removed when its owner goes, after an error too, and the folder is emptied
-//! at open.
+//! Records are collected in memory. When the memory is full they are spilled as a sorted run to a
+//! file in `tmp/`, and [`Sorter::finish`] merges the runs.
+//!
+//! Invariants:
+//! - Memory stays within the reservation that a [`Sorter`] takes from the budget. A record that
+//!   does not fit is refused as a limit.
+//! - Merges take neighbouring runs only, so equal keys stay in order.
+//! - A temporary file is removed when its owner is dropped, after an error too. Opening the
+//!   database empties the folder (R18).
+//!
 //! Does not do: comparators (keys are order-preserving), parallel sorting, removal of duplicates.
 
 mod merge;
@@ -29,7 +34,7 @@ const CHUNK: usize = 256 * 1024;
 /// Longest record, so that lengths fit their fields with room to spare.
 const MAX_RECORD: usize = 1 << 24;
 
-/// Collects records; [`Sorter::finish`] hands them back in order.
+/// Collects records; [`Sorter::finish`] returns them in order.
 pub struct Sorter {
     temp: Arc<TempFiles>,
     /// Memory the sort may use in all.
@@ -43,12 +48,12 @@ pub struct Sorter {
 #[derive(Default)]
 pub(crate) struct Arena {
     chunks: Vec<Vec<u8>>,
-    entries: Vec<Entry>,
+    entries: Vec<RecordEntry>,
 }
 
 /// Where a record is. `chunk` and `offset` also tell which of two records came first.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct RecordEntry {
     /// First key bytes, zero-filled: most comparisons end here.
     head: u64,
     chunk: u32,
@@ -81,9 +86,9 @@ impl Sorter {
         Ok(())
     }
 
-    /// Makes room for a record of `len` bytes; how large a new chunk may be. If the budget has no
-    /// more, what is held must do: smaller chunks, then a run, then without the list of entries
-    /// that earlier records have left.
+    /// Makes room for a record of `len` bytes, and returns the size of a new chunk. If the budget
+    /// has no more, the sort uses smaller chunks, then spills a run, then gives up the list of
+    /// entries.
     fn make_room(&mut self, len: usize) -> Result<usize> {
         let chunk = self.chunk_bytes();
         if self.may_use(self.arena.bytes_with(len, chunk)) {
@@ -106,7 +111,7 @@ impl Sorter {
         }
     }
 
-    /// Sorts what came and hands it back in order.
+    /// Sorts the records and returns them in order.
     pub fn finish(mut self) -> Result<Sorted> {
         if self.runs.is_empty() {
             self.arena.sort();
@@ -177,7 +182,7 @@ impl Arena {
         };
         let held: usize = self.chunks.iter().map(Vec::capacity).sum();
         let more = if self.fits(len) { 0 } else { chunk.max(len) };
-        slots * size_of::<Entry>() + held + more
+        slots * size_of::<RecordEntry>() + held + more
     }
 
     fn grown(capacity: usize) -> usize {
@@ -199,7 +204,7 @@ impl Arena {
         }
         let at = self.chunks.len() - 1;
         let last = &mut self.chunks[at];
-        self.entries.push(Entry {
+        self.entries.push(RecordEntry {
             head: head_of(key),
             chunk: at as u32,
             offset: last.len() as u32,
@@ -211,7 +216,7 @@ impl Arena {
         debug_assert!(last.len() <= last.capacity());
     }
 
-    fn key(&self, entry: &Entry) -> &[u8] {
+    fn key(&self, entry: &RecordEntry) -> &[u8] {
         let from = entry.offset as usize;
         &self.chunks[entry.chunk as usize][from..from + entry.key as usize]
     }

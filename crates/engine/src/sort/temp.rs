@@ -1,6 +1,7 @@
-//! Temporary files: in `tmp/` below the database, gone with their owner, emptied at open.
+//! Temporary files in the folder `tmp/` of the database: each is removed with its owner.
 //!
-//! Invariants: nothing in `tmp/` outlives the process in any meaning; nothing is ever synced.
+//! Invariants: files in `tmp/` mean nothing after the process has ended (R18). They are never
+//! synced, and opening the database empties the folder.
 //! Does not do: limits on disk space.
 
 use rightlink_aio::{File, Io, OpenMode};
@@ -28,8 +29,8 @@ pub(super) struct TempFile {
 }
 
 impl TempFiles {
-    /// Makes the folder, or empties it of what an earlier process left. What cannot be removed is
-    /// in nobody's way.
+    /// Makes the folder, or empties it of files that an earlier process left (R18). New files have
+    /// other names than those that cannot be removed.
     pub fn open(io: &Io, logger: &Logger) -> Result<Arc<Self>> {
         io.create_dir(FOLDER).map_err(io_error)?;
         let mut next = 0;

@@ -116,7 +116,7 @@ fn a_sort_that_gets_no_more_memory_makes_few_runs() {
         let mut sorter = Sorter::new(&budget, &temp, wanted).unwrap();
         for no in 0..10_000u32 {
             sorter.push(&no.reverse_bits().to_be_bytes(), &no.to_be_bytes()).unwrap();
-            let entries = sorter.arena.entries.capacity() * size_of::<Entry>();
+            let entries = sorter.arena.entries.capacity() * size_of::<RecordEntry>();
             let chunks: usize = sorter.arena.chunks.iter().map(Vec::capacity).sum();
             assert!(entries + chunks <= sorter.memory_held());
         }
