@@ -1,17 +1,16 @@
 //! The data files: names, sizes, growth, syncs.
 //!
-//! Invariants:
-//! - A file reaches at least to its last block: blocks that were grown and never written read as
-//!   zero.
-//! - Growth is durable before it is used, so that a crash leaves zeroes and no garbage behind the
-//!   last written block. It comes in chunks, because each costs a sync. What a crash takes away all
-//!   the same (redo grows files without a sync), redo makes again: the first record of a page that
-//!   was all zero is an image (`mtr`). A change that finds neither page nor image while redoing
-//!   belongs to a page that was cut off later.
-//! - A file whose sync failed is never synced again: the instance is poisoned. So it is after a
-//!   failed sync of the directory, which may have given up the names of files made beside.
+//! Growth comes in chunks, because each chunk costs a sync. Redo grows files without a sync. A
+//! crash may take such growth away, and redo makes it again: the first record of a page that was
+//! all zero is an image (`mtr`).
 //!
-//! Does not do: pages, checksums, who owns which file.
+//! Invariants:
+//! - A file reaches at least to its last block: blocks that were never written read as zero.
+//! - Growth is durable before it is used. So a crash leaves zeros behind the last written block.
+//! - A file whose sync failed is never synced again, and the instance is poisoned (R19). A failed
+//!   sync of the directory poisons it too, since names of other new files may be lost.
+//!
+//! Does not do: pages, checksums, ownership of files.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +30,7 @@ const MAX_CHUNK: u32 = 512;
 const MIN_CHUNK: u32 = 8;
 /// Most zero blocks at the end of a file that opening it gives back to growth.
 const MAX_TRIM: u32 = MAX_CHUNK;
-/// What is wrong with a file that is not there.
+/// The damage of a file that does not exist.
 const MISSING: &str = "the file is missing";
 /// Most blocks of a file.
 pub(super) const MAX_BLOCKS: u32 = u32::MAX - 1;
@@ -70,9 +69,8 @@ pub(super) struct DataFile {
     unsynced: AtomicBool,
     /// Held while the file is synced; the error of a sync that failed.
     sync: Mutex<Option<IoError>>,
-    /// Taken by whoever cuts blocks off or drops the file, and shared by those who read it without
-    /// a lock on its table: a read that looked at the file's length brings no page into memory
-    /// after those beyond a cut were forgotten.
+    /// Taken to cut blocks off or to drop the file, and shared by threads that read the file
+    /// without a lock on its table. So such a read brings no page back that a cut has forgotten.
     pub(super) whole: RwLock<()>,
 }
 
@@ -108,7 +106,7 @@ impl DataFile {
         if end > *reached {
             let chunk = (*reached / 8).clamp(MIN_CHUNK, MAX_CHUNK);
             let ahead = end.saturating_add(chunk - 1).min(most);
-            // A full disk may still have what is needed now.
+            // A full disk may still have the space that is needed now.
             self.reach(&mut reached, ahead).or_else(|_| self.reach(&mut reached, end))?;
             points::hit("buffer.extend.before-sync");
             self.sync()?;
@@ -122,8 +120,8 @@ impl DataFile {
         let mut reached = self.reached.lock();
         if end > *reached {
             match self.reach(&mut reached, end) {
-                // What a vacuum cut off later, others may have filled: the database must open all
-                // the same, and the space is taken when the pages are written, if they still are.
+                // Other files may have taken space that a vacuum cut off later. The database must
+                // open anyway, and takes the space if the pages are written.
                 Err(Error::DiskFull(_)) => {
                     self.file.set_len(offset(BlockNo(end))).map_err(io_error)?;
                     *reached = end;
@@ -177,7 +175,7 @@ impl DataFile {
         if failed.is_none() && self.unsynced.swap(false, Ordering::AcqRel) {
             *failed = self.file.sync_data().err();
         }
-        // Whatever the reason, a full disk too, nobody knows what is durable now.
+        // After any failed sync, on a full disk too, it is unknown what is durable (R19).
         failed.clone().map_or(Ok(()), |error| Err(Error::Io(error)))
     }
 
@@ -232,7 +230,7 @@ impl DataFiles {
         self.open.read().get(&id).cloned()
     }
 
-    /// The open file `id`; not to be open is the caller's mistake.
+    /// The open file `id`; an error if the caller has not opened it.
     pub(super) fn expect(&self, id: FileId) -> Result<Arc<DataFile>> {
         self.get(id).ok_or_else(|| Error::Invalid(format!("data file {} is not open", id.0)))
     }
@@ -242,15 +240,15 @@ impl DataFiles {
         self.open.read().values().cloned().collect()
     }
 
-    /// Creates the file, durably, and opens it. An orphan of the same name (numbers are given out
-    /// again only if nobody durable knows them) is emptied.
+    /// Creates the file, durably, and opens it. An orphan of the same name is emptied: a number is
+    /// used again only if no durable record names it.
     pub(super) fn create(&self, id: FileId, logged: bool) -> Result<()> {
         if self.get(id).is_some() {
             return Err(Error::AlreadyExists(format!("data file {}", id.0)));
         }
         let file = self.io.open_file(&name(id), OpenMode::Create).map_err(io_error)?;
         file.set_len(0).map_err(io_error)?;
-        // As in `DataFile::sync`: whatever the reason.
+        // As in `DataFile::sync`: for any reason.
         file.sync_all().map_err(Error::Io)?;
         self.io.sync_dir(DIRECTORY).map_err(Error::Io)?;
         self.add(DataFile::new(id, logged, file)?);
@@ -264,16 +262,15 @@ impl DataFiles {
             return Ok(());
         }
         let missing = |error: IoError| match error.kind {
-            // Whoever opens a file knows it from the catalog, and it is made durably before that
-            // names it.
+            // The catalog named the file, and a file is durable before the catalog names it.
             IoErrorKind::NotFound => Error::corrupt_file(name(id), MISSING),
             _ => io_error(error),
         };
         let file = self.io.open_file(&name(id), OpenMode::Existing).map_err(missing)?;
         points::hit("buffer.file-opened");
         self.add(DataFile::new(id, logged, file)?);
-        // Who removes a file closes it, removes its name and closes it again: a handle that came in
-        // between goes there, one that came later here.
+        // `remove` closes the file, removes its name and closes it again. The second close drops a
+        // handle that was opened in between; this check drops one that was opened later.
         if !self.io.exists(&name(id)).map_err(io_error)? {
             self.open.write().remove(&id);
             return Err(Error::corrupt_file(name(id), MISSING));

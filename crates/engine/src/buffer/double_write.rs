@@ -1,35 +1,24 @@
-//! The double-write area: whole copies of pages that are about to be written home, so that a page
-//! torn by a crash can be healed (R15).
+//! The double-write area: copies of pages that are about to be written home, so that recovery can
+//! replace a page that a crash tore (R15).
 //!
 //! The file `doublewrite` has eight slots, used in turn: a head page, then the copies of a group.
-//! The head says:
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 8 | magic |
-//! | 8 | 8 | xxHash3 of the rest of the head |
-//! | 16 | 8 | sequence number of the group |
-//! | 24 | 4 | number of copies |
-//! | 28 | 4 | groups before this one whose homes may not have been durable when it was written |
-//! | 32 | 12 each | file, block and checksum of each copy |
+//! `fill_head` lays out the head, as `docs/format.md` states it. Homes of several groups are synced
+//! together: beside the groups that follow (`begin_sync`), else when every slot is used.
 //!
 //! Invariants:
-//! - The area is durable before the first home of its group is written. The homes of a group are
-//!   made durable before its slot is used again: one sync of a file for several groups, if possible
-//!   beside the groups that follow (`begin_settling`), else when every slot is used. So a home that
-//!   a crash tore has a valid copy, and the youngest valid copy of a page is not older than its
-//!   home.
-//! - A write that fails may have torn its homes, too. Until they are written well their copies are
-//!   needed: before any slot is used again, each such home is made whole from its copy.
-//! - A copy counts only if its checksum is that in the head: where the head of the last group got
-//!   to the device and a copy did not, there may be a sound copy of the same page, left by an older
-//!   group.
-//! - Recovery replaces a home only if its bytes are not a valid page, and never makes a file
-//!   longer: what growth was lost, redo makes again. A home that it keeps it writes again: after a
-//!   kill it may be in the page cache only, or even not on its way to the device any more, if a
-//!   sync failed. All of this is durable before a slot is used again.
+//! - The copies of a group are durable before its first home is written.
+//! - The homes of a group are durable before its slot is used again. So a torn home has a valid
+//!   copy, and the youngest valid copy of a page is not older than its home.
+//! - A home whose write failed may be torn. It is made whole from its copy before any slot is used
+//!   again.
+//! - A copy counts only if its checksum is the one in the head. A crash can keep the head and lose
+//!   a copy, and an older group may have left a valid copy of the same page in that place.
+//! - Recovery replaces a home only if it is not a valid page, and never makes a file longer. It
+//!   writes valid homes again, because a failed sync may have left them in the page cache only.
 //!
-//! Does not do: choose pages; heal what was damaged other than by a crash of this instance.
+//! Does not do: choose pages; repair damage that a crash of this instance did not cause.
+//!
+//! After InnoDB's double-write buffer, whose homes are synced once for each batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,36 +62,50 @@ pub struct DoubleWrite {
     slots: u32,
     /// Files with homes that may not be durable.
     homes: Vec<Arc<DataFile>>,
-    /// Those of them that somebody is about to sync.
+    /// Those that a thread is syncing ([`DoubleWrite::begin_sync`]).
     syncing: Vec<Arc<DataFile>>,
     /// Homes that a failed write may have torn.
-    doubtful: BTreeMap<PageId, Doubtful>,
+    torn: BTreeMap<PageId, TornHome>,
 }
 
 /// A page whose home may be torn.
 #[derive(Debug)]
-struct Doubtful {
+struct TornHome {
     home: Arc<DataFile>,
     /// Where its copy is.
     copy: u64,
 }
 
-/// What a head says.
+/// A sync of homes beside the groups that are written meanwhile.
+pub(super) struct HomeSync {
+    /// Number of the last group whose homes lie in `files`.
+    pub(super) through: u64,
+    pub(super) files: Vec<Arc<DataFile>>,
+}
+
+/// The head of a slot.
 #[derive(Debug, Default)]
 struct Head {
     sequence: u64,
     /// Groups before this one whose homes may be unsynced.
-    back: u32,
-    /// What is copied, and the checksum of each copy.
+    unsynced: u32,
+    /// The copied pages, and the checksum of each copy.
     copies: Vec<(PageId, u32)>,
 }
 
+impl Head {
+    /// The oldest group whose homes may be unsynced.
+    fn oldest_unsynced(&self) -> u64 {
+        self.sequence.saturating_sub(u64::from(self.unsynced))
+    }
+}
+
 impl DoubleWrite {
-    /// Opens or makes the area; removes an old one if it is not wanted, because its copies would
-    /// soon be older than the homes. Recovery has run before, so all homes are durable.
+    /// Opens or creates the area for groups of up to `pages` pages. With `pages` 0 it removes an
+    /// old area, because its copies would soon be older than the homes. Recovery has run before, so
+    /// all homes are durable.
     ///
-    /// The first slot gets its space here: a full disk must not keep pages that have their homes
-    /// from getting there. `pages`: of the largest group; 0 if no area is wanted.
+    /// The first slot gets its space here, so that pages can be written home on a full disk.
     pub(super) fn open(io: &Io, pages: usize) -> Result<Option<DoubleWrite>> {
         let exists = io.exists(NAME).map_err(io_error)?;
         if pages == 0 {
@@ -128,7 +131,7 @@ impl DoubleWrite {
             slots: SLOTS,
             homes: Vec::new(),
             syncing: Vec::new(),
-            doubtful: BTreeMap::new(),
+            torn: BTreeMap::new(),
         }))
     }
 
@@ -148,13 +151,13 @@ impl DoubleWrite {
     ) -> Result<()> {
         assert!((1..=MAX_PAGES).contains(&pages.len()), "a group fits a slot");
         if self.used == self.slots {
-            self.settle(&sync_home)?;
+            self.sync_homes(&sync_home)?;
         }
         match self.put(group, pages) {
-            // A full disk still has the slots that are there.
+            // The slots that exist can still be used on a full disk.
             Err(Error::DiskFull(_)) if self.next > 0 => {
                 self.slots = self.next;
-                self.settle(&sync_home)?;
+                self.sync_homes(&sync_home)?;
                 self.put(group, pages)?;
             }
             result => result?,
@@ -171,22 +174,22 @@ impl DoubleWrite {
         assert!(self.used < self.slots, "the homes of the group before in this slot are durable");
         let sequence = self.sequence + 1;
         let (head, copies) = group.split_at_mut(PAGE_SIZE);
-        fill_head(head, (sequence, self.used), pages, copies);
+        fill_head(head, sequence, self.used, pages, copies);
         let bytes = &group[..(1 + pages.len()) * PAGE_SIZE];
         self.file.write_all_at(bytes, SLOT * u64::from(self.next)).map_err(io_error)?;
-        // Not before: heads count back without gaps.
+        // After the write: a head counts back over earlier groups, so numbers have no gaps.
         self.sequence = sequence;
         Ok(())
     }
 
-    /// Makes all homes durable: every slot can be used again, and one more if a full disk took
-    /// slots away and has room now.
-    fn settle(&mut self, sync_home: impl Fn(&DataFile) -> Result<()>) -> Result<()> {
+    /// Makes all homes durable, so that every slot can be used again (R15). If a full disk took
+    /// slots away and has room now, one slot is added.
+    fn sync_homes(&mut self, sync_home: impl Fn(&DataFile) -> Result<()>) -> Result<()> {
         points::hit("buffer.double-write.settle");
         if !points::broken("torn-homes-left") {
-            self.mend()?;
+            self.repair_torn()?;
         }
-        // A sync that is on its way is waited for.
+        // A sync that is under way ends before `sync_home` returns.
         self.homes.iter().chain(&self.syncing).try_for_each(|home| sync_home(home))?;
         self.homes.clear();
         (self.used, self.next) = (0, 0);
@@ -198,24 +201,24 @@ impl DoubleWrite {
         Ok(())
     }
 
-    /// Files to sync so that slots can be used again, once half of them are used up and if nobody
-    /// is about to do so; who has synced them says [`DoubleWrite::settled`] of the number that
-    /// comes with them. Groups are written meanwhile.
-    pub(super) fn begin_settling(&mut self) -> Result<Option<(u64, Vec<Arc<DataFile>>)>> {
+    /// The files to sync so that slots can be used again: once half of the slots are used, unless
+    /// a sync is under way. Groups are written meanwhile. The caller syncs the files and then calls
+    /// [`DoubleWrite::end_sync`].
+    pub(super) fn begin_sync(&mut self) -> Result<Option<HomeSync>> {
         if self.used < self.slots.div_ceil(2) || !self.syncing.is_empty() {
             return Ok(None);
         }
         points::hit("buffer.double-write.begin-settling");
-        self.mend()?;
+        self.repair_torn()?;
         self.syncing = std::mem::take(&mut self.homes);
-        Ok(Some((self.sequence, self.syncing.clone())))
+        Ok(Some(HomeSync { through: self.sequence, files: self.syncing.clone() }))
     }
 
-    /// The homes of all groups up to number `sequence` are durable.
-    pub(super) fn settled(&mut self, sequence: u64) {
-        assert!(sequence <= self.sequence, "there was such a group");
+    /// The homes of all groups up to number `through` are durable.
+    pub(super) fn end_sync(&mut self, through: u64) {
+        assert!(through <= self.sequence, "there was such a group");
         self.syncing.clear();
-        let since = u32::try_from(self.sequence - sequence).unwrap_or(u32::MAX);
+        let since = u32::try_from(self.sequence - through).unwrap_or(u32::MAX);
         self.used = self.used.min(since);
     }
 
@@ -228,48 +231,49 @@ impl DoubleWrite {
         self.homes.dedup_by(|a, b| Arc::ptr_eq(a, b));
     }
 
-    /// Writing page number `number` of the last group home has failed.
-    pub(super) fn doubt(&mut self, page: PageId, number: usize, home: &Arc<DataFile>) {
+    /// Writing page `number` of the last group to its home has failed, and may have torn the home.
+    pub(super) fn note_torn(&mut self, page: PageId, number: usize, home: &Arc<DataFile>) {
         assert!(self.used > 0, "homes follow their copies");
         let slot = (self.next + self.slots - 1) % self.slots;
         let copy = SLOT * u64::from(slot) + ((1 + number) * PAGE_SIZE) as u64;
-        self.doubtful.insert(page, Doubtful { home: Arc::clone(home), copy });
+        self.torn.insert(page, TornHome { home: Arc::clone(home), copy });
     }
 
-    /// The page was written home well.
-    pub(super) fn trust(&mut self, page: PageId) {
-        self.doubtful.remove(&page);
+    /// The page was written to its home without error.
+    pub(super) fn note_whole(&mut self, page: PageId) {
+        self.torn.remove(&page);
     }
 
-    /// The pages of `file` at and above `blocks` are no more.
+    /// The pages of `file` at and above `blocks` no longer exist.
     pub(super) fn forget(&mut self, file: FileId, blocks: u32) {
-        self.doubtful.retain(|page, _| page.file != file || page.block.0 < blocks);
+        self.torn.retain(|page, _| page.file != file || page.block.0 < blocks);
     }
 
-    /// Makes whole what failed writes have torn. Nobody else has written these homes since, as
-    /// their pages are still dirty: what the copies lack is in the log.
-    fn mend(&mut self) -> Result<()> {
+    /// Makes homes whole that failed writes may have torn. These homes were not written since,
+    /// because their pages are still dirty. Changes that the copies lack are in the log.
+    fn repair_torn(&mut self) -> Result<()> {
         let mut bytes = AlignedBuf::zeroed(PAGE_SIZE);
-        while let Some((page, doubtful)) = self.doubtful.first_key_value() {
-            let (home, offset) = (&doubtful.home, data_file::offset(page.block));
+        while let Some((page, torn)) = self.torn.first_key_value() {
+            let (home, offset) = (&torn.home, data_file::offset(page.block));
             let read = home.file.read_at(&mut bytes, offset);
             if !matches!(read, Ok(got) if got == PAGE_SIZE && is_valid(*page, &bytes)) {
                 points::hit("buffer.double-write.mend");
-                self.file.read_exact_at(&mut bytes, doubtful.copy).map_err(io_error)?;
+                self.file.read_exact_at(&mut bytes, torn.copy).map_err(io_error)?;
                 home.written();
                 match home.file.write_all_at(&bytes, offset) {
-                    // Nor could recovery: what is dead as a whole is no reason to stop the others.
+                    // Recovery could not repair it either: a block that can be neither read nor
+                    // written is no reason to stop the others.
                     Err(_) if read.is_err() => {}
                     written => written.map_err(io_error)?,
                 }
             }
-            self.doubtful.pop_first();
+            self.torn.pop_first();
         }
         Ok(())
     }
 
-    /// All homes are durable, and nothing is written any more: the area names no pages afterwards,
-    /// so that the next opening has nothing to do about them.
+    /// Empties the heads at a clean close, when all homes are durable and writing has stopped. The
+    /// next opening then has nothing to recover.
     pub(super) fn retire(&mut self) -> Result<()> {
         let nothing = AlignedBuf::zeroed(PAGE_SIZE);
         let heads = read_heads(&self.file)?;
@@ -280,30 +284,31 @@ impl DoubleWrite {
     }
 
     /// Heals torn pages after a crash, before anything reads a data file: each valid copy whose
-    /// home is not a valid page replaces it; with `settle`, valid homes are written again.
-    /// Everything is durable afterwards. Returns the pages that were replaced.
-    pub fn recover(io: &Io, settle: bool) -> Result<Vec<PageId>> {
+    /// home is not a valid page replaces it (R15). With `rewrite`, valid homes are written again:
+    /// a failed sync may have left them in the page cache only. Everything is durable afterwards.
+    /// Returns the pages that were replaced.
+    pub fn recover(io: &Io, rewrite: bool) -> Result<Vec<PageId>> {
         if !io.exists(NAME).map_err(io_error)? {
             return Ok(Vec::new());
         }
         let area = io.open_file(NAME, OpenMode::ReadOnly).map_err(io_error)?;
-        let mut healing =
-            Healing { io, settle, seen: BTreeSet::new(), files: BTreeMap::new(), restored: vec![] };
+        let (seen, files, restored) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        let mut recovery = Recovery { io, rewrite, seen, files, restored };
         let mut heads = read_heads(&area)?;
         let newest = heads.iter().max_by_key(|(head, _)| head.sequence);
-        let (sequence, back) = newest.map_or((0, 0), |(head, _)| (head.sequence, head.back));
-        heads.retain(|(head, _)| head.sequence > 0 && head.sequence + u64::from(back) >= sequence);
-        // The younger group first: of the copies of a page only the youngest counts.
+        let oldest = newest.map_or(0, |(head, _)| head.oldest_unsynced());
+        heads.retain(|(head, _)| head.sequence > 0 && head.sequence >= oldest);
+        // The youngest group first: only the youngest copy of a page counts.
         heads.sort_by_key(|(head, _)| std::cmp::Reverse(head.sequence));
         let mut copies = AlignedBuf::zeroed(SLOT as usize);
         for (head, slot) in heads {
             let got = area.read_at(&mut copies, SLOT * u64::from(slot)).map_err(io_error)?;
-            healing.group(&head, &copies[..got])?;
+            recovery.recover_group(&head, &copies[..got])?;
         }
-        for (file, _) in healing.files.values().flatten().filter(|(_, written)| *written) {
+        for (file, _) in recovery.files.values().flatten().filter(|(_, written)| *written) {
             file.sync_data().map_err(io_error)?;
         }
-        Ok(healing.restored)
+        Ok(recovery.restored)
     }
 }
 
@@ -320,44 +325,46 @@ fn take_space(file: &File, pages: usize) -> Result<usize> {
     }
 }
 
-/// What recovery does, page by page.
-struct Healing<'a> {
+/// Recovery of torn homes.
+struct Recovery<'a> {
     io: &'a Io,
-    settle: bool,
+    /// Write valid homes again.
+    rewrite: bool,
+    /// Pages of which a younger copy was found.
     seen: BTreeSet<PageId>,
     /// Files, none for one that is not there, and whether they were written.
     files: BTreeMap<FileId, Option<(File, bool)>>,
     restored: Vec<PageId>,
 }
 
-impl Healing<'_> {
-    fn group(&mut self, head: &Head, slot: &[u8]) -> Result<()> {
+impl Recovery<'_> {
+    fn recover_group(&mut self, head: &Head, slot: &[u8]) -> Result<()> {
         for (copy, (page, sum)) in slot.chunks_exact(PAGE_SIZE).skip(1).zip(&head.copies) {
             let meant = sum_of(copy) == *sum || points::broken("any-sound-copy");
             let youngest = meant && is_valid(*page, copy) && self.seen.insert(*page);
-            if youngest && self.page(*page, copy)? {
+            if youngest && self.restore(*page, copy)? {
                 self.restored.push(*page);
             }
         }
         Ok(())
     }
 
-    /// Puts the valid `copy` home if the home is not valid; true if that was done.
-    fn page(&mut self, page: PageId, copy: &[u8]) -> Result<bool> {
-        let settle = self.settle && !points::broken("homes-not-settled");
+    /// Writes the valid `copy` home if the home is torn; true if the home was torn.
+    fn restore(&mut self, page: PageId, copy: &[u8]) -> Result<bool> {
+        let rewrite = self.rewrite && !points::broken("homes-not-settled");
         let Some((file, written)) = self.file(page.file)? else {
             return Ok(false);
         };
         let offset = data_file::offset(page.block);
         let mut home = AlignedBuf::zeroed(PAGE_SIZE);
         let got = file.read_at(&mut home, offset).map_err(io_error)?;
-        // A block wholly beyond the end was grown and lost again: redo's business.
+        // Growth of a block wholly beyond the end was lost: redo makes it again.
         let torn = got > 0 && !(got == PAGE_SIZE && is_valid(page, &home));
         if torn {
             points::hit("buffer.double-write.restore");
             home.copy_from_slice(copy);
         }
-        if torn || settle && got > 0 {
+        if torn || rewrite && got > 0 {
             file.write_all_at(&home, offset).map_err(io_error)?;
             *written = true;
         }
@@ -377,12 +384,13 @@ impl Healing<'_> {
     }
 }
 
-fn fill_head(head: &mut [u8], (sequence, back): (u64, u32), pages: &[PageId], copies: &[u8]) {
+/// Encodes the head of group `sequence`; `unsynced` groups before it may lack durable homes.
+fn fill_head(head: &mut [u8], sequence: u64, unsynced: u32, pages: &[PageId], copies: &[u8]) {
     head.fill(0);
     head[..8].copy_from_slice(&MAGIC.to_le_bytes());
     head[16..24].copy_from_slice(&sequence.to_le_bytes());
     head[24..28].copy_from_slice(&(pages.len() as u32).to_le_bytes());
-    head[28..32].copy_from_slice(&back.to_le_bytes());
+    head[28..32].copy_from_slice(&unsynced.to_le_bytes());
     let copies = pages.iter().zip(copies.chunks_exact(PAGE_SIZE));
     for (entry, (page, copy)) in head[ENTRIES..].chunks_exact_mut(ENTRY).zip(copies) {
         entry[..4].copy_from_slice(&page.file.0.to_le_bytes());
@@ -423,8 +431,8 @@ fn parse_head(head: &[u8]) -> Option<Head> {
         let page = PageId::new(FileId(u32_of(entry.get(..4)?)?), u32_of(entry.get(4..8)?)?);
         Some((page, u32_of(entry.get(8..)?)?))
     };
-    let back = u32_of(head.get(28..32)?)?;
-    Some(Head { sequence, back, copies: entries.map(copy).collect::<Option<_>>()? })
+    let unsynced = u32_of(head.get(28..32)?)?;
+    Some(Head { sequence, unsynced, copies: entries.map(copy).collect::<Option<_>>()? })
 }
 
 /// The sequence number in a sound head of this kind.

@@ -1,56 +1,56 @@
-//! Making room: a frame for a page that is about to come in.
+//! Eviction: takes a frame from its page, for a page that is about to be read.
 //!
 //! Invariants:
-//! - Only clean frames are taken (R20). If there are none, the caller writes a group back
-//!   itself: nobody depends on a background thread.
-//! - R7: no latch is held, since this may write and wait.
-//! - It ends: when every frame stays pinned, with `Error::OutOfMemory`.
-//! - Pages that cannot be written keep nobody from a frame as long as there are others: a clean one
-//!   is looked for everywhere, and then others are written.
+//! - Only clean, unpinned frames are taken (R20). If there are none, the caller writes a group
+//!   itself, so no operation depends on a background thread.
+//! - The caller holds no latch (R7), since this may write and wait.
+//! - The wait ends (R21): with `Error::OutOfMemory` if every frame stays pinned.
+//! - Pages that cannot be written do not block a search: it covers the whole pool for a clean
+//!   frame, and then other pages are written.
 //!
-//! Does not do: policy (`replacement`).
+//! Does not do: choose the victim (`replacement`).
 
 use std::time::Duration;
 
 use rightlink_env::sync::Ordering;
 use rightlink_env::{points, thread};
 
+use crate::buffer::core::Core;
 use crate::buffer::frame::{DIRTY, Frame};
 use crate::buffer::latched;
-use crate::buffer::pool::{BufferPool, Core};
+use crate::buffer::pool::BufferPool;
 use crate::buffer::replacement::{Attempt, Depth, Victim};
 use crate::error::{Error, Result};
 
-/// How often the pool is looked through for an unpinned frame before the wait is given up.
-const PATIENCE: u32 = 1000;
-/// Longest wait for an unpinned frame between two looks.
-const NAP: Duration = Duration::from_millis(1);
+/// Searches for an unpinned frame before the caller gets an error.
+const MAX_SEARCHES: u32 = 1000;
+/// Longest wait for an unpinned frame between two searches.
+const PIN_WAIT: Duration = Duration::from_millis(1);
+/// Groups that may fail to be written before the caller gets the error.
+const MAX_FAILED_GROUPS: u32 = 8;
 
-/// Groups that fail to be written before somebody who needs a frame is told so.
-const MOST_FAILED: u32 = 8;
-
-/// What a frame is needed for.
+/// The purpose of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Need {
-    /// For a page that somebody waits for.
+    /// For a page that the caller waits for.
     Now,
-    /// For a page that somebody may want.
+    /// For a page that is read ahead.
     Ahead,
 }
 
 impl Core {
-    /// Takes a clean, unpinned frame out of the page table.
+    /// Takes a clean, unpinned frame out of the page table (R20).
     pub(super) fn try_evict(&self, frame: &Frame, index: u32) -> Attempt {
         let page = frame.tag();
         let bucket = self.table.lock(page);
-        // A frame that was let go keeps its tag: only the table tells that it is still this page's.
+        // A free frame keeps its tag, so only the table tells which page a frame holds (R20).
         let here = bucket.find(&self.arena) == Some(index) || points::broken("evict-stale-tag");
         if here
             && frame.tag() == page
             && let Some(before) = frame.try_claim(0)
         {
             self.retire(before);
-            // Before the page can come back, into another frame and with a greater version.
+            // Before the page can return, to another frame and with a larger version.
             self.note_version(frame);
             bucket.remove(&self.arena, index);
             return Attempt::Taken;
@@ -65,21 +65,21 @@ impl Core {
             return;
         }
         if cfg!(feature = "shuttle") {
-            // In the model no time passes, so a timed wait would never end.
+            // In the model checker no time passes, so a timed wait would never end.
             return thread::yield_now();
         }
-        self.starving.fetch_add(1, Ordering::SeqCst);
-        let guard = self.starved.0.lock();
-        drop(self.starved.1.wait_timeout(guard, NAP));
-        self.starving.fetch_sub(1, Ordering::SeqCst);
+        self.frame_waiters.fetch_add(1, Ordering::SeqCst);
+        let guard = self.unpinned.0.lock();
+        drop(self.unpinned.1.wait_timeout(guard, PIN_WAIT));
+        self.frame_waiters.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl BufferPool {
-    /// A frame that nobody else knows. Looking ahead is not worth a wait for pins to be dropped.
+    /// A frame that no other thread knows. A read ahead does not wait for pins to be dropped.
     pub(super) fn claim(&self, need: Need) -> Result<u32> {
         latched::assert_none();
-        let tries = if need == Need::Now { PATIENCE } else { 2 };
+        let tries = if need == Need::Now { MAX_SEARCHES } else { 2 };
         let (mut depth, mut failed) = (Depth::Usual, 0);
         for _ in 0..tries {
             match self.find_victim(depth) {
@@ -92,8 +92,8 @@ impl BufferPool {
                 Victim::AllDirty => match self.clean_for_eviction() {
                     Ok(0) if need == Need::Now => self.core.wait_for_unpin(),
                     Ok(_) => {}
-                    // Who comes next goes on behind what has failed.
-                    Err(error) if failed == MOST_FAILED => return Err(error),
+                    // The next group leaves out the pages that have failed.
+                    Err(error) if failed == MAX_FAILED_GROUPS => return Err(error),
                     Err(_) => (depth, failed) = (Depth::Whole, failed + 1),
                 },
                 Victim::AllPinned if need == Need::Now => self.core.wait_for_unpin(),

@@ -1,20 +1,20 @@
-//! Frames: the memory of the pool, one allocation, and what is known about each frame.
+//! Frames: the memory of the pool, in one allocation, and the state of each frame.
 //!
 //! The state word of a frame holds its pins and its flags, so that one atomic operation decides
 //! between a pin and an eviction:
 //!
 //! - `VALID`: the frame holds the page that its tag names; set last, cleared only with no pin.
-//! - `LOADING`: a read is on its way; the read holds a pin of its own.
+//! - `LOADING`: a read is in flight; the read holds a pin of its own.
 //! - `FAILED`: the read failed; the last pin gives the frame back.
 //! - `DIRTY`: memory is newer than the file. `UNLOGGED`: changes of the page are not logged.
-//! - `PEEKED`: readers without pins may be there (`reading`).
-//! - `AWAITED`: somebody sleeps until the read has ended; means nothing after that.
+//! - `PEEKED`: readers without pins may look at the frame (`reading`).
+//! - `AWAITED`: a thread sleeps until the read has ended; means nothing after that.
 //!
 //! Invariants:
 //! - The tag changes only while no flag is set. A pin taken while `VALID` was set keeps tag and
-//!   memory in place until it is dropped.
-//! - A lookup without lock may pin a frame for a moment that is not its page's, so a frame without
-//!   flags may show pins; nobody stores the state word as a whole.
+//!   memory in place until it is dropped (R20).
+//! - A lookup without a lock may pin the wrong frame for a moment. So a frame without flags may
+//!   have pins, and the state word is never stored as a whole.
 //!
 //! Does not do: choose victims, I/O.
 
@@ -33,7 +33,7 @@ use crate::page::{PageBuf, PageMut, checksum, header};
 
 /// The frame holds its page.
 pub(super) const VALID: u64 = 1 << 32;
-/// A read into the frame is on its way.
+/// A read into the frame is in flight.
 pub(super) const LOADING: u64 = 1 << 33;
 /// The read into the frame failed.
 pub(super) const FAILED: u64 = 1 << 34;
@@ -41,9 +41,9 @@ pub(super) const FAILED: u64 = 1 << 34;
 pub(super) const DIRTY: u64 = 1 << 35;
 /// Changes of the page are not logged.
 pub(super) const UNLOGGED: u64 = 1 << 36;
-/// Somebody may be reading the frame without a pin.
+/// A thread may be reading the frame without a pin.
 pub(super) const PEEKED: u64 = 1 << 37;
-/// Somebody sleeps until the read has ended.
+/// A thread sleeps until the read has ended.
 pub(super) const AWAITED: u64 = 1 << 38;
 const FLAGS: u64 = !0 << 32;
 /// No frame: ends chains of the page table.
@@ -59,7 +59,7 @@ pub(super) fn pins(state: u64) -> u32 {
     state as u32
 }
 
-/// What is known about one frame; a cache line of its own, since all threads look at it.
+/// The state of one frame; on a cache line of its own, since all threads look at it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Frame {
@@ -106,8 +106,8 @@ impl Frame {
         before
     }
 
-    /// Adds a pin if the frame holds `page`. Pins no frame that is loading or failed, not even for
-    /// a moment, so that nobody who is turned away has the last pin of a failed read.
+    /// Adds a pin if the frame holds `page`. It never pins a frame that is loading or failed, so it
+    /// never has to drop the last pin of a failed read.
     #[inline]
     pub(super) fn pin_valid(&self, page: PageId) -> bool {
         let mut state = self.state();
@@ -142,7 +142,7 @@ impl Frame {
         self.state.fetch_add(flags + 1, Ordering::Release);
     }
 
-    /// The read has ended: `LOADING` becomes `outcome` (`VALID` or `FAILED`). True if somebody
+    /// The read has ended: `LOADING` becomes `outcome` (`VALID` or `FAILED`). True if a thread
     /// sleeps until then.
     #[must_use]
     pub(super) fn loaded(&self, outcome: u64) -> bool {
@@ -151,14 +151,13 @@ impl Frame {
         before & AWAITED != 0
     }
 
-    /// The caller, who has a pin, is about to sleep until the read has ended.
+    /// The caller, which has a pin, is about to sleep until the read has ended.
     pub(super) fn await_read(&self) {
         self.state.fetch_or(AWAITED, Ordering::AcqRel);
     }
 
-    /// Takes the frame away from its page if nobody pins it and it is clean; `DIRTY` in `forgiven`
-    /// lets a dirty one go too (its file is going away). Returns the state before, for
-    /// `Core::retire`.
+    /// Takes the frame from its page if it is clean and not pinned (R20). `DIRTY` in `forgiven`
+    /// allows a dirty page, whose file is being cut. Returns the state before, for `Core::retire`.
     pub(super) fn try_claim(&self, forgiven: u64) -> Option<u64> {
         let state = self.state();
         let pinned = pins(state) != 0 && !broken("evict-pinned");
@@ -170,8 +169,8 @@ impl Frame {
         self.state.compare_exchange(state, 0, swap, Ordering::Relaxed).ok()
     }
 
-    /// Does the frame hold `page`? If so it keeps its memory until the reader who asks, and has
-    /// announced itself before, leaves.
+    /// Does the frame hold `page`? If so it keeps its memory until the calling reader, which is
+    /// announced, leaves.
     #[inline]
     pub(super) fn peek(&self, page: PageId) -> bool {
         let mut state = self.state.load(Ordering::SeqCst);
@@ -182,7 +181,7 @@ impl Frame {
                 Err(now) => state = now,
             }
         }
-        // Only now: the tag stays as long as the mark does.
+        // After the mark: the tag stays as long as the mark does.
         state & VALID != 0 && self.tag() == page
     }
 
@@ -203,7 +202,7 @@ impl Frame {
         }
     }
 
-    /// How often the page was used since the hand last came by.
+    /// How often the page was used since the replacement last looked.
     pub(super) fn usage(&self) -> u8 {
         self.usage.load(Ordering::Relaxed)
     }
@@ -216,7 +215,8 @@ impl Frame {
     /// The exclusive holder is about to change the page; redo would need the log from `from`. True
     /// if the page was clean.
     pub(super) fn mark_dirty(&self, from: u64) -> bool {
-        // Before the flag: whoever sees the flag sees a bound that is low enough.
+        // Before the flag: a checkpoint that sees the flag sees a position that is low enough
+        // (R13).
         if self.rec_lsn.load(Ordering::Relaxed) > from {
             self.rec_lsn.store(from, Ordering::Release);
         }
@@ -224,7 +224,7 @@ impl Frame {
             && self.state.fetch_or(DIRTY, Ordering::SeqCst) & DIRTY == 0
     }
 
-    /// A holder of the latch knows that the file has the page as it is. True if it was dirty.
+    /// The file has the page as it is, as a holder of the latch knows. True if it was dirty.
     pub(super) fn mark_clean(&self) -> bool {
         self.rec_lsn.store(NO_REDO, Ordering::Relaxed);
         self.state.fetch_and(!DIRTY, Ordering::Release) & DIRTY != 0
@@ -235,7 +235,7 @@ impl Frame {
         self.rec_lsn.load(Ordering::Acquire)
     }
 
-    /// A holder of the latch knows that the file has all changes below `from`.
+    /// The file has all changes below `from`, as a holder of the latch knows.
     pub(super) fn raise_rec_lsn(&self, from: Lsn) {
         let old = self.rec_lsn.load(Ordering::Relaxed);
         if old != NO_REDO && old < from.0 {
@@ -244,7 +244,7 @@ impl Frame {
     }
 }
 
-/// Bytes of a pool behind which large pages are asked for.
+/// Bytes of a pool from which on it asks for large pages.
 const LARGE_POOL: usize = 64 << 20;
 
 /// All frames and their memory.
@@ -259,7 +259,7 @@ pub(super) struct Arena {
 // SAFETY: the memory behind `pages` is made of atomics (`PageBuf` is `Sync`) and is owned by the
 // arena.
 unsafe impl Send for Arena {}
-// SAFETY: as above; who may store into a page is the business of its latch (R11), not of the arena.
+// SAFETY: as above; the latch of a page decides which thread may store into it (R11).
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -310,7 +310,7 @@ impl Arena {
         &self.parking[index as usize % PARKING_LOTS]
     }
 
-    /// How often somebody slept for a latch.
+    /// How often a thread slept for a latch.
     pub(super) fn latch_waits(&self) -> u64 {
         self.parking.iter().map(Parking::waits).sum()
     }
@@ -324,20 +324,20 @@ impl Arena {
         unsafe { self.pages.add(index as usize).as_ref() }
     }
 
-    /// Zeroes the memory of a frame that nobody can read yet, from byte `from`.
+    /// Zeroes the memory of a frame from byte `from` on, before any thread can read it.
     pub(super) fn clear(&self, index: u32, from: usize) {
-        assert!(self.frame(index).state() & VALID == 0, "nobody reads a frame that is not valid");
-        // SAFETY: only whoever claimed or loads the frame touches its memory before it is valid,
-        // and that is the caller.
+        assert!(self.frame(index).state() & VALID == 0, "no thread reads an invalid frame");
+        // SAFETY: only the thread that claimed or loads the frame touches its memory before it is
+        // valid, and that is the caller.
         let mut page = unsafe { PageMut::new(self.page(index), None) };
         page.write_unlogged(from, &[0; PAGE_SIZE][from..]);
     }
 
-    /// Is what was read into the loading frame the page that its tag names?
+    /// Checks that the bytes read into the loading frame are the page that its tag names.
     pub(super) fn verify_loaded(&self, index: u32, log_end: Option<Lsn>) -> Result<(), String> {
         let frame = self.frame(index);
         assert!(frame.state() & LOADING != 0, "only a completion looks at a loading frame");
-        // SAFETY: the read has ended, and nobody stores before the frame is valid.
+        // SAFETY: the read has ended, and no thread stores before the frame is valid.
         let bytes = unsafe { self.page(index).bytes() };
         checksum::verify(frame.tag(), bytes)?;
         log_end.map_or(Ok(()), |end| header::within_log(bytes, end))
@@ -347,7 +347,7 @@ impl Arena {
     ///
     /// # Safety
     /// Each frame is `LOADING` on behalf of this read and stays so until the read has completed,
-    /// and the arena outlives it: then nobody else touches the memory (contract B1 of
+    /// and the arena outlives it: then no other thread touches the memory (contract B1 of
     /// `rightlink_aio`).
     unsafe fn io_bufs(&self, frames: &[u32]) -> IoBufs {
         let segment = |&index: &u32| {
@@ -382,19 +382,26 @@ pub(super) trait CopyWrite: Completion + 'static {
     fn copy(&self) -> &Arc<AlignedBuf>;
 }
 
-/// Starts to write `range` of the copy of `target` at `offset` of `file`.
+/// Where a write goes.
+pub(super) struct Home<'a> {
+    pub(super) file: &'a File,
+    /// Byte position in the file.
+    pub(super) offset: u64,
+}
+
+/// Starts to write `range` of the copy of `target` to `home`.
 pub(super) fn submit_write<T: CopyWrite>(
     io: &Io,
-    (file, offset): (&File, u64),
+    home: Home<'_>,
     range: Range<usize>,
     target: Arc<T>,
     tag: u64,
 ) {
     let bytes = &target.copy()[range];
-    // SAFETY: `Done` keeps `target`, and `target` the copy, until the completion; nobody can change
-    // bytes behind an `Arc`, and a write does not either.
+    // SAFETY: `Done` keeps `target`, and `target` the copy, until the completion; no thread can
+    // change bytes behind an `Arc`, and a write does not either.
     let bufs = unsafe { IoBufs::new(bytes.as_ptr().cast_mut(), bytes.len()) };
-    io.submit_write(file, offset, bufs, Done { target, tag });
+    io.submit_write(home.file, home.offset, bufs, Done { target, tag });
 }
 
 impl Drop for Arena {
@@ -433,7 +440,7 @@ mod tests {
         let frame = arena.frame(0);
         frame.adopt(PageId::new(FileId(9), 7), LOADING);
         frame.await_read();
-        assert!(frame.loaded(FAILED), "somebody sleeps");
+        assert!(frame.loaded(FAILED), "a thread sleeps");
         assert!(!frame.claim_failed());
         frame.drop_pin();
         assert!(frame.claim_failed() && !frame.claim_failed());

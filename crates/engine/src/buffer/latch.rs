@@ -1,16 +1,16 @@
 //! The latch of a page: shared, exclusive, and an optimistic version (R11).
 //!
-//! One 32-bit word says who holds the latch; a 64-bit version next to it works as a sequence lock:
+//! One 32-bit word counts the holders of the latch. A 64-bit version beside it is a sequence lock:
 //! odd while an exclusive holder stores, even otherwise, and larger after every change.
 //!
 //! Invariants:
-//! - Taking or releasing a free latch is one atomic read-modify-write; a release touches the
-//!   parking lot only when somebody waits.
-//! - Late comers may overtake a waiter that was just woken, but only twice: then it reserves the
-//!   latch (`HANDOFF`) and nobody else is let in. A writer that waits for readers reserves at once,
+//! - Taking or releasing a free latch is one atomic read-modify-write. A release touches the
+//!   parking lot only if a thread waits.
+//! - Every wait ends (R21). A late thread may overtake a woken waiter, but only twice: then the
+//!   waiter reserves the latch (`HANDOFF`). A writer that waits for readers reserves at once,
 //!   because overlapping readers might never leave a gap.
-//! - A panic between the stores of an exclusive holder leaves the latch broken for ever: nobody
-//!   sees a page that is half changed.
+//! - A panic between the stores of an exclusive holder breaks the latch for ever, so no thread
+//!   reads a page that is half changed (R19).
 //!
 //! Does not do: deadlock detection (R12 orders latches), recursion, time limits.
 
@@ -27,7 +27,7 @@ const COUNT: u32 = BROKEN - 1;
 /// Looks at a busy latch before its waiter parks.
 const SPINS: u32 = if cfg!(feature = "shuttle") { 0 } else { 60 };
 /// Wake-ups after which a waiter no longer lets others overtake it.
-const PATIENCE: u32 = 2;
+const MAX_OVERTAKEN: u32 = 2;
 
 /// How a latch is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,18 +43,18 @@ pub(super) enum Mode {
 pub(super) struct Parking {
     lock: Mutex<()>,
     woken: Condvar,
-    /// Latches that somebody slept for here.
+    /// Waits of threads that slept here for a latch.
     waits: AtomicU64,
 }
 
 impl Parking {
-    /// How often somebody slept here for a latch.
+    /// How often a thread slept here for a latch.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Sleeps as long as `held` says so. `announce` comes first: whoever ends what is waited for
-    /// sees it, and calls [`Parking::wake`].
+    /// Sleeps while `held`. `announce` is called first, so that the thread that ends the wait sees
+    /// the announcement and calls [`Parking::wake`] (R21).
     pub(super) fn sleep_while(&self, announce: impl FnOnce(), held: impl Fn() -> bool) {
         let mut guard = self.lock.lock();
         announce();
@@ -63,10 +63,10 @@ impl Parking {
         }
     }
 
-    /// Has all who sleep look again.
+    /// Wakes all sleepers, so that each checks its condition again (R21).
     pub(super) fn wake(&self) {
-        // Whoever has looked before and sleeps since has let go of the lock. It is free before they
-        // wake, or they would sleep again at once, for the lock.
+        // A thread that checked its condition before this lock sleeps by now. The lock is free
+        // again before the sleepers wake, since each of them needs it.
         drop(self.lock.lock());
         self.woken.notify_all();
     }
@@ -125,7 +125,8 @@ impl Latch {
         parking.woken.wait(guard)
     }
 
-    /// Under the parking lock: takes the latch, or leaves a mark that makes its release wake us.
+    /// Under the parking lock: takes the latch, or sets `WAITING`, so that its release wakes
+    /// waiters.
     fn take_or_announce(&self, waiter: &mut Waiter, parking: &Parking) -> bool {
         loop {
             let word = self.word.load(Ordering::Relaxed);
@@ -149,7 +150,7 @@ impl Latch {
         }
     }
 
-    /// Lets go of the latch.
+    /// Releases the latch, and wakes waiters (R21).
     #[inline]
     pub(super) fn release(&self, mode: Mode, parking: &Parking) {
         let before = match mode {
@@ -167,12 +168,12 @@ impl Latch {
     fn wake(&self, parking: &Parking) {
         let guard = parking.lock.lock();
         self.word.fetch_and(!WAITING, Ordering::Relaxed);
-        // Those who wake need it.
+        // The woken threads need the lock.
         drop(guard);
         parking.woken.notify_all();
     }
 
-    /// The exclusive holder panicked between its stores: nobody takes this latch again.
+    /// The exclusive holder panicked between its stores: no thread takes this latch again (R19).
     pub(super) fn break_for_ever(&self, parking: &Parking) {
         let before = self.word.fetch_or(BROKEN, Ordering::Release);
         assert!(before & EXCLUSIVE != 0, "only the exclusive holder breaks a latch");
@@ -206,7 +207,7 @@ impl Latch {
         self.version.store(version + 1, Ordering::Release);
     }
 
-    /// Gives a frame that nobody can see yet a version of its own.
+    /// Gives a frame that no thread can see yet a version of its own.
     pub(super) fn set_version(&self, version: u64) {
         debug_assert!(version.is_multiple_of(2), "a fresh page is not being changed");
         self.version.store(version, Ordering::Release);
@@ -227,10 +228,10 @@ struct Waiter {
 }
 
 impl Waiter {
-    /// The reservation, if it is time for one and nobody has it.
+    /// The reservation, if it is due and no waiter has it.
     fn claim(&self, word: u32) -> u32 {
         let readers_in_the_way = self.mode == Mode::Exclusive && word & COUNT != 0;
-        let due = self.failures >= PATIENCE || readers_in_the_way;
+        let due = self.failures >= MAX_OVERTAKEN || readers_in_the_way;
         if due && word & HANDOFF == 0 { HANDOFF } else { 0 }
     }
 }

@@ -1,8 +1,8 @@
-//! How many latches this thread holds, counted in debug builds only, to catch breaches of R7 where
-//! they are made: whoever is about to wait for I/O holds none.
+//! Counts the latches that this thread holds, to catch breaches of R7 at the line that waits for
+//! I/O.
 //!
-//! Does not do: anything in release builds, except under the model, which counts for each of its
-//! own threads.
+//! Does not do: anything in release builds, except under the model checker, which counts for each
+//! of its own threads.
 
 #[cfg(all(debug_assertions, not(feature = "shuttle")))]
 mod count {
@@ -29,12 +29,12 @@ pub(super) fn entered() {
     count::HELD.with(|held| held.set(held.get() + 1));
 }
 
-/// This thread let go of a latch.
+/// This thread released a latch.
 #[inline]
 pub(super) fn left() {
     #[cfg(any(debug_assertions, feature = "shuttle"))]
     count::HELD.with(|held| {
-        held.set(held.get().checked_sub(1).expect("a latch is let go of once"));
+        held.set(held.get().checked_sub(1).expect("a latch is released once"));
     });
 }
 

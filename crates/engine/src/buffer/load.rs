@@ -1,50 +1,33 @@
-//! Bringing pages into frames: one read for all who want the page, its completion, its failure.
+//! Reads pages into frames: one read for all waiters of a page, its completion, its failure.
 //!
 //! Invariants:
-//! - A page that is being read is in the page table, so a second reader waits for the first one's
-//!   read.
-//! - The read holds a pin of its own, so nobody who goes away can take its memory along.
-//! - A failed read leaves the page table before anybody is told; each waiter gets the error, a
-//!   later pin reads again.
-//! - A panic in the completion of a read poisons the instance; those who wait for its pages get
-//!   the error, and its frames are never used again.
-//! - R7: whoever starts or awaits a read holds no latch.
-//! - A logged page from beyond the end of the log is refused like one with a wrong checksum: its
-//!   next change could not be told from an old one by redo.
+//! - A page that is being read is in the page table, so a second reader waits for the first read
+//!   (R20).
+//! - The read holds a pin of its own, which keeps its memory until it has completed.
+//! - A page whose read failed leaves the page table before a waiter learns of it. Each waiter gets
+//!   the error, and a later pin reads again.
+//! - A panic in the completion of a read poisons the instance (R19). The waiters get the error
+//!   (R21), and the frames are never used again.
+//! - A thread that starts or awaits a read holds no latch (R7).
+//! - A logged page whose LSN is beyond the end of the log counts as damaged: redo could not tell
+//!   its next change from an old one.
 //!
-//! Does not do: decide what to read (`read_stream`), choose victims (`evict`).
+//! Does not do: choose pages to read (`read_stream`), choose victims (`evict`).
 
 use rightlink_aio::{Completion, IoError, Method, ReadRequest};
 use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
 
+use crate::buffer::core::{Core, Unread};
 use crate::buffer::data_file::{self, DataFile};
 use crate::buffer::evict::Need;
 use crate::buffer::frame::{self, Arena, FAILED, FrameRead, LOADING, UNLOGGED, VALID};
 use crate::buffer::latched;
-use crate::buffer::pin::Pin;
-use crate::buffer::pool::{BufferPool, Core};
+use crate::buffer::pin::{PageLookup, Pin};
+use crate::buffer::pool::BufferPool;
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, PageId};
-
-/// Where a page is.
-pub(super) enum Found {
-    /// In memory.
-    Valid(Pin),
-    /// On its way.
-    Loading(Pin),
-    /// Not in memory.
-    Absent,
-}
-
-/// Why a page did not come.
-#[derive(Clone, Debug)]
-pub(super) struct Unread {
-    pub(super) error: Error,
-    /// Other pages were in the same read: perhaps one of them is at fault.
-    pub(super) joined: bool,
-}
 
 impl Core {
     /// Pins frame `index` if it holds `page`.
@@ -60,21 +43,21 @@ impl Core {
     }
 
     /// Looks for `page` and pins it.
-    pub(super) fn find(self: &Arc<Self>, page: PageId) -> Found {
+    pub(super) fn find(self: &Arc<Self>, page: PageId) -> PageLookup {
         if let Some(index) = self.table.find(&self.arena, page)
             && let Some(pin) = self.pin_valid(index, page)
         {
-            return Found::Valid(pin);
+            return PageLookup::Valid(pin);
         }
         let bucket = self.table.lock(page);
         let Some(index) = bucket.find(&self.arena) else {
-            return Found::Absent;
+            return PageLookup::Absent;
         };
         let before = self.arena.frame(index).add_pin();
         assert!(before & (VALID | LOADING) != 0, "a frame in the table holds its page or reads it");
         drop(bucket);
         let pin = Pin::adopt(self, index);
-        if before & VALID != 0 { Found::Valid(pin) } else { Found::Loading(pin) }
+        if before & VALID != 0 { PageLookup::Valid(pin) } else { PageLookup::Loading(pin) }
     }
 
     /// Is `page` in memory? A hint: nothing keeps it there.
@@ -90,13 +73,13 @@ impl Core {
             latched::assert_none();
             self.counters.waits.add(1);
             if self.io.method() == Method::Worker {
-                // Nobody must reap, and not every read that ends is worth waking up for.
+                // Worker threads complete reads, so this thread sleeps until its own read ends.
                 let parking = self.arena.parking(pin.index());
                 parking.sleep_while(|| pin.frame().await_read(), reading);
             }
         }
         while reading() {
-            // Whoever put the page into the table may not have submitted its read yet.
+            // The thread that put the page into the table may not have submitted its read yet.
             if !self.io.wait_for(|| !reading()) {
                 thread::yield_now();
             }
@@ -116,14 +99,14 @@ impl Core {
         self.leave_read(index, awaited);
     }
 
-    /// The page of frame `index` is here, or will not come. True if somebody sleeps until then.
+    /// The read of frame `index` has ended. True if a thread sleeps until then.
     fn end_read(&self, index: u32, outcome: std::result::Result<(), Unread>) -> bool {
         let frame = self.arena.frame(index);
         let page = frame.tag();
         match outcome {
             Ok(()) => {
                 frame.latch.set_version(self.fresh_version());
-                // Before it is valid: from then on others may take the frame away again.
+                // Before it is valid: afterwards another thread may evict the page.
                 self.replacement.lock().admit(index, page);
                 frame.loaded(VALID)
             }
@@ -136,7 +119,7 @@ impl Core {
         }
     }
 
-    /// Wakes those who wait for frame `index`, if there are any, and drops the pin of the read.
+    /// Wakes the threads that wait for frame `index` (R21), and drops the pin of the read.
     fn leave_read(&self, index: u32, awaited: bool) {
         if awaited {
             self.arena.parking(index).wake();
@@ -144,9 +127,9 @@ impl Core {
         self.unpin(index);
     }
 
-    /// A panic came before the read of frame `index` had ended: its page will not come, and the
-    /// frame, which may be half in the hands of the replacement, keeps the pin of the read for
-    /// ever.
+    /// A panic came before the read of frame `index` had ended: fails the read and wakes its
+    /// waiters (R21). The frame may be half admitted to the replacement, so it keeps the read's pin
+    /// for ever.
     fn abandon_read(&self, index: u32, error: Error) {
         let frame = self.arena.frame(index);
         if frame.state() & LOADING != 0 {
@@ -163,7 +146,7 @@ impl Core {
 }
 
 impl BufferPool {
-    /// Starts to read `page`, which was not in memory. `None` if somebody else was faster.
+    /// Starts to read `page`, which was not in memory. `None` if another thread was faster.
     pub(super) fn start_read(&self, page: PageId) -> Result<Option<Pin>> {
         latched::assert_none();
         let file = self.check_inside(page)?;
@@ -196,8 +179,8 @@ impl BufferPool {
         Ok(Some(index))
     }
 
-    /// The read of neighbouring pages into `frames`, which are loading. The caller starts it, and
-    /// waits for nobody before.
+    /// The read of neighbouring pages into `frames`, which are loading. The caller submits it
+    /// before it waits for anything.
     pub(super) fn read_into(&self, file: &Arc<DataFile>, frames: Vec<u32>) -> ReadRequest {
         let first = self.core.arena.frame(frames[0]).tag();
         let core = Arc::clone(&self.core);
@@ -213,8 +196,9 @@ impl BufferPool {
         frame::read(&file.file, offset, target)
     }
 
-    /// A zeroed frame for `page`, pinned. `None` if somebody else was faster. Where `is_new`, asked
-    /// while nobody else can bring the page in, says that somebody wrote it after all, it is read.
+    /// A zeroed frame for `page`, pinned. `None` if another thread was faster. `is_new` is called
+    /// while no other thread can read the page in. If it says that the page was written, it is
+    /// read.
     pub(super) fn adopt_zeroed(
         &self,
         page: PageId,
@@ -236,18 +220,18 @@ impl BufferPool {
     }
 }
 
-/// A read on its way.
+/// A read in flight.
 struct ReadOp {
     core: Arc<Core>,
     file: Arc<DataFile>,
     frames: Vec<u32>,
     log_end: Lsn,
-    /// How many of `frames`, from the first on, belong to this read no more.
+    /// How many of `frames`, from the first on, are completed.
     ended: AtomicUsize,
 }
 
 impl ReadOp {
-    /// What became of page `place` of the read, after `bytes` of all were read.
+    /// The outcome for page `place` of the read, after `bytes` of all were read.
     fn outcome(&self, place: usize, bytes: usize) -> Result<()> {
         let index = self.frames[place];
         let page = self.core.arena.frame(index).tag();
@@ -295,7 +279,7 @@ impl Completion for ReadOp {
             self.ended.store(place + 1, Ordering::Release);
             self.core.leave_read(index, awaited);
         }
-        // Last: a panic comes before it.
+        // Last, so that a panic comes before it and `panicked` counts.
         self.core.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 

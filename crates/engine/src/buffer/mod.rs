@@ -1,21 +1,28 @@
-//! Pages in memory: pool, latch, replacement, write-back, double-write area, read stream.
+//! The buffer pool: pages in memory, their latches and changes, their way from and to the files.
 //!
-//! | file | holds |
+//! | file | content |
 //! |---|---|
-//! | `pool` | public operations and the shared state |
-//! | `frame`, `latch`, `pin` | frames and their memory; latches; what callers hold |
-//! | `page_table`, `replacement`, `load`, `evict` | finding, bringing in, letting go |
-//! | `mtr`, `redo` | logged changes; the same again after a crash |
-//! | `write_back`, `double_write`, `data_file` | the way home |
-//! | `read_stream`, `window` | every multi-block read: looking ahead; what it has asked for |
-//! | `prefetch`, `read_ahead` | how far; starting reads |
-//! | `reading`, `advice` | reading without pins; what the processor should fetch ahead |
+//! | `pool`, `core` | operations of callers; the state that the parts share |
+//! | `frame`, `latch`, `pin`, `latched` | frames and their memory; latches; what callers hold |
+//! | `page_table`, `load`, `replacement`, `evict` | lookup; reading a page; choosing a victim |
+//! | `mtr`, `redo` | logged changes; the same changes again after a crash |
+//! | `write_back`, `write_plan`, `double_write`, `data_file` | writing pages; files |
+//! | `read_stream`, `stream_window` | multi-block reads; the entries that were asked for |
+//! | `prefetch`, `read_ahead` | how far a stream looks ahead; starting reads |
+//! | `reading`, `announce` | reading without pins; announcements of such readers |
+//! | `cache_lines` | cache-line prefetch of pages in memory |
+//! | `stats` | counters |
 //!
-//! Invariants: WAL before data; R2, R7 and R11 (see the files that cite them); nobody depends on a
-//! background thread: whoever waits reaps completions or writes back itself.
-//! Does not do: log format (`wal`), page contents beyond the header (`page` and the rooms above).
+//! Invariants: the log comes before the data (R13); a page is in one frame (R20); no latch is held
+//! across I/O (R7). No operation depends on a background thread: a thread that waits for I/O
+//! completes it, and a thread that finds no clean frame writes pages.
+//! Does not do: the log's format (`wal`); page contents beyond the header (the modules above).
+//!
+//! `README.md` states protocols, sources and the differences from them.
 
-mod advice;
+mod announce;
+mod cache_lines;
+mod core;
 mod data_file;
 mod double_write;
 mod evict;
@@ -36,21 +43,24 @@ mod reading;
 mod redo;
 mod replacement;
 mod stats;
+mod stream_window;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod window;
 mod write_back;
+mod write_plan;
 
 pub use double_write::DoubleWrite;
 pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
-pub use mtr::{Held, Mtr};
+/// The old name of [`LatchedPage`].
+pub use mtr::LatchedPage as Held;
+pub use mtr::{LatchedPage, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};
 pub use prefetch::Prefetch;
-pub use read_stream::{Delivery, ReadStream, Sourced, StreamOptions, StreamStats};
+pub use read_stream::{Delivery, ReadStream, Sourced, StreamOptions};
 pub use reading::{Peek, Reading};
 pub use redo::RedoPage;
-pub use stats::PoolStats;
+pub use stats::{PoolStats, StreamStats};

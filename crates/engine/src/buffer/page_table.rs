@@ -1,9 +1,9 @@
-//! Which frame holds which page: chains through the frames, read without a lock.
+//! The page table: which frame holds which page (R20). Its chains are read without a lock.
 //!
 //! Invariants:
 //! - Chains change only under the lock of their bucket.
-//! - [`PageTable::find`] takes no lock. A frame may change its chain under it, so a page that is
-//!   there may be missed, and the frame that it names must be checked after it has been pinned.
+//! - [`PageTable::find`] takes no lock. A frame may change its chain meanwhile, so a present page
+//!   may be missed. The caller checks the tag after it has pinned the frame.
 //!
 //! Does not do: pins, loading.
 

@@ -1,11 +1,11 @@
-//! Pins and latched pages: what callers hold.
+//! Pins and latched pages, which callers hold.
 //!
 //! Invariants:
 //! - **P1** A pin keeps its frame, and the pool's memory, in place: a pool that is closed while
 //!   pins are left leaks its memory. Dropping a pin touches nothing of the pool after the pin is
 //!   counted out.
-//! - R11: bytes are lent only by a held latch, for no longer than it is held; an optimistic reader
-//!   gets a `PageView` and no reference.
+//! - Bytes are lent only by a held latch and no longer than it is held. An optimistic reader gets a
+//!   `PageView` and no reference (R11).
 //! - A guard of a latch stays on its thread, so that R7 can be checked per thread.
 //!
 //! Does not do: log records (`mtr`), reading pages (`pool`).
@@ -18,10 +18,10 @@ use std::ptr::NonNull;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Ordering};
 
+use crate::buffer::core::Core;
 use crate::buffer::frame::{Frame, NO_REDO, VALID};
 use crate::buffer::latch::{Mode, Parking};
 use crate::buffer::latched;
-use crate::buffer::pool::Core;
 use crate::config::PAGE_SIZE;
 use crate::ids::PageId;
 use crate::page::{PageBuf, PageMut, PageView};
@@ -156,7 +156,7 @@ impl Drop for Pin {
     #[inline]
     fn drop(&mut self) {
         let core = self.core();
-        if self.frame().state() & VALID != 0 && !core.somebody_starves() {
+        if self.frame().state() & VALID != 0 && !core.is_frame_awaited() {
             // P1: the last touch of the pool's memory. While this pin holds, a valid page stays
             // valid.
             self.frame().drop_pin();
@@ -167,7 +167,7 @@ impl Drop for Pin {
 }
 
 impl Pin {
-    /// Drops a pin of a page that is loading or failed, or that somebody waits for.
+    /// Drops a pin of a page that is loading or failed, or while a thread waits for a frame.
     #[cold]
     fn drop_slowly(&mut self) {
         // `core` keeps the pool over the loss of the pin.
@@ -202,6 +202,16 @@ impl Drop for HintGuard<'_> {
     }
 }
 
+/// Where a lookup found a page.
+pub(super) enum PageLookup {
+    /// The page is in memory.
+    Valid(Pin),
+    /// A read of the page is in flight.
+    Loading(Pin),
+    /// The page is not in memory.
+    Absent,
+}
+
 /// Shared latch on a page.
 pub struct Shared<'a> {
     pin: &'a Pin,
@@ -217,7 +227,7 @@ impl<'a> Shared<'a> {
     /// The page.
     #[inline]
     pub fn bytes(&self) -> &[u8; PAGE_SIZE] {
-        // SAFETY: R11: the shared latch is held for as long as `self` lives, so nobody stores.
+        // SAFETY: R11: the shared latch is held for as long as `self` lives, so no thread stores.
         unsafe { self.pin.memory().bytes() }
     }
 
@@ -295,7 +305,7 @@ impl Exclusive {
         unsafe { ManuallyDrop::take(&mut this.pin) }
     }
 
-    /// A panic came between the stores: nobody ever sees the page again. Its pin stays for ever.
+    /// A panic came between the stores: no thread ever sees the page again (R19). Its pin stays.
     pub(super) fn abandon(self) {
         assert!(self.changing, "an unchanged page is just unlatched");
         let this = ManuallyDrop::new(self);

@@ -1,13 +1,12 @@
-//! The pool: public operations, and the state that its parts share.
+//! The operations of the buffer pool: files, pins, eviction of all pages, the redo horizon.
 //!
 //! Invariants:
-//! - Lock order: write-back, replacement, page table bucket; no latch is taken under any of the
-//!   latter two, and no I/O is done under them.
-//! - A page is in at most one frame; a frame that is in the page table is `VALID` or `LOADING`.
-//! - WAL before data: no page reaches its file before the log up to its LSN is durable
-//!   (`write_back`).
+//! - Lock order: write-back, replacement, page table bucket. No latch is taken and no I/O is done
+//!   under the last two.
+//! - A page is in at most one frame. A frame in the page table is `VALID` or `LOADING` (R20).
+//! - A file is cut, or its space given back, only after the log that says so is durable (R13).
 //!
-//! Does not do: start threads; know what is in a page beyond its header.
+//! Does not do: start threads; interpret pages beyond their header.
 
 use std::ops::Range;
 
@@ -17,18 +16,18 @@ use rightlink_env::sync::{
 };
 use rightlink_env::{Budget, Env, Reservation, points, thread};
 
+use crate::buffer::announce::Readers;
+use crate::buffer::core::{Core, Unread};
 use crate::buffer::data_file::{DataFile, DataFiles, MAX_BLOCKS};
 use crate::buffer::double_write::DoubleWrite;
-use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, PEEKED, VALID, pins};
+use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, VALID, pins};
 use crate::buffer::latched;
-use crate::buffer::load::{Found, Unread};
 use crate::buffer::page_table::PageTable;
-use crate::buffer::pin::Pin;
+use crate::buffer::pin::{PageLookup, Pin};
 use crate::buffer::prefetch::Streams;
-use crate::buffer::reading::Readers;
 use crate::buffer::replacement::{Attempt, Replacement};
-use crate::buffer::stats::{Counters, PoolStats};
-use crate::buffer::write_back::WriteBack;
+use crate::buffer::stats::{PoolCounters, PoolStats};
+use crate::buffer::write_plan::WriteBack;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId, Lsn, PageId};
@@ -44,101 +43,8 @@ pub struct PoolOptions {
     pub double_write_pages: usize,
 }
 
-/// What the parts of the pool share; completions of reads hold it.
-#[derive(Debug)]
-pub(super) struct Core {
-    pub(super) arena: Arena,
-    pub(super) table: PageTable,
-    pub(super) replacement: Mutex<Replacement>,
-    pub(super) readers: Readers,
-    pub(super) files: DataFiles,
-    pub(super) io: Io,
-    pub(super) counters: Counters,
-    pub(super) streams: Streams,
-    /// Errors of reads, by frame, until the last waiter has gone.
-    pub(super) failures: Mutex<Vec<(u32, Unread)>>,
-    pub(super) reads_in_flight: AtomicUsize,
-    /// Not less than any version that a page that has left memory ever had.
-    pub(super) last_version: AtomicU64,
-    /// No hints are set: this instance only looks.
-    pub(super) no_hints: AtomicBool,
-    pub(super) starving: AtomicUsize,
-    pub(super) starved: (Mutex<()>, Condvar),
-    /// The log, which is poisoned together with the pool.
-    pub(super) wal: Arc<Wal>,
-    /// Changes were made in memory that the log does not know, or a panic left a change of the
-    /// pool's own state half made: nothing is written back any more.
-    pub(super) poisoned: AtomicBool,
-    _memory: Reservation,
-}
-
 /// Open scans may hold one in so many of the bytes that the budget has left beside the pool.
 const SCANS_SHARE: usize = 2;
-
-const _: () = {
-    const fn shareable<T: Send + Sync>() {}
-    shareable::<Core>();
-};
-
-impl Core {
-    /// The page in `frame` is about to change; redo would need the log from `from`.
-    pub(super) fn mark_dirty(&self, frame: &Frame, from: u64) {
-        if frame.mark_dirty(from) {
-            self.counters.dirty.fetch_add(1, Ordering::Relaxed);
-            self.counters.dirtied.add(1);
-        }
-    }
-
-    /// The file has the page as it is.
-    pub(super) fn mark_clean(&self, frame: &Frame) {
-        if frame.mark_clean() {
-            self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Does anybody wait for a pin to be dropped?
-    #[inline]
-    pub(super) fn somebody_starves(&self) -> bool {
-        self.starving.load(Ordering::Relaxed) != 0
-    }
-
-    /// Takes away a pin that may be the last one of a failed read.
-    pub(super) fn unpin(&self, index: u32) {
-        let before = self.arena.frame(index).drop_pin();
-        if pins(before) == 1 && self.arena.frame(index).claim_failed() {
-            self.failures.lock().retain(|(frame, _)| *frame != index);
-            self.replacement.lock().release(index);
-        }
-        if self.somebody_starves() {
-            let _guard = self.starved.0.lock();
-            self.starved.1.notify_all();
-        }
-    }
-
-    /// A frame was taken away whose state was `before`: nobody reads it any more afterwards.
-    pub(super) fn retire(&self, before: u64) {
-        if before & PEEKED != 0 && !points::broken("r11-no-wait") {
-            self.readers.wait();
-        }
-    }
-
-    /// This instance writes nothing any more.
-    pub(super) fn poison(&self, why: &str) {
-        self.poisoned.store(true, Ordering::SeqCst);
-        self.wal.poison(why);
-    }
-
-    /// A version that no page in memory or gone from it ever had.
-    pub(super) fn fresh_version(&self) -> u64 {
-        self.last_version.fetch_add(2, Ordering::Relaxed) + 2
-    }
-
-    /// Remembers the version of a page that leaves memory.
-    pub(super) fn note_version(&self, frame: &Frame) {
-        let version = frame.latch.version();
-        self.last_version.fetch_max(version + version % 2, Ordering::Relaxed);
-    }
-}
 
 /// The buffer pool of an open database.
 #[derive(Debug)]
@@ -149,7 +55,7 @@ pub struct BufferPool {
     /// How often pages that were to leave next have been written.
     pub(super) made_room: AtomicU64,
     budget: Budget,
-    /// What open scans may hold of it.
+    /// The part of it that open scans may hold.
     scans: Budget,
 }
 
@@ -174,14 +80,14 @@ impl BufferPool {
             readers: Readers::default(),
             files: DataFiles::new(io)?,
             io: io.clone(),
-            counters: Counters::default(),
+            counters: PoolCounters::default(),
             streams: Streams::default(),
             failures: Mutex::default(),
             reads_in_flight: AtomicUsize::new(0),
             last_version: AtomicU64::new(0),
             no_hints: AtomicBool::new(false),
-            starving: AtomicUsize::new(0),
-            starved: (Mutex::default(), Condvar::new()),
+            frame_waiters: AtomicUsize::new(0),
+            unpinned: (Mutex::default(), Condvar::new()),
             wal: Arc::clone(&wal),
             poisoned: AtomicBool::new(false),
             _memory: memory,
@@ -215,17 +121,16 @@ impl BufferPool {
         self.core.files.get(file).is_some()
     }
 
-    /// Runs `work` while nobody cuts or drops the file; not at all if the file is not open. For
-    /// those who read pages of a file whose table they have not locked.
+    /// Runs `work` while no thread cuts or drops the file; not at all if the file is not open. For
+    /// reading pages of a file without a lock on its table.
     pub fn while_whole<T>(&self, file: FileId, work: impl FnOnce() -> T) -> Option<T> {
         let open = self.core.files.get(file)?;
         let _whole = open.whole.read();
         Some(work())
     }
 
-    /// A copy of a page of a file that need not be open, and is open afterwards only if it was
-    /// before: for those who look at many tables and will use few. What is opened and written
-    /// meanwhile may be copied as it was.
+    /// A copy of a page, without opening its file: for a caller that looks at many tables and uses
+    /// few. If the file is opened and written meanwhile, the copy may be older.
     pub fn glance(&self, page: PageId) -> Result<Box<[u8; PAGE_SIZE]>> {
         let copied = self.while_whole(page.file, || {
             let pin = self.pin(page)?;
@@ -257,9 +162,9 @@ impl BufferPool {
         self.core.files.on_disk()
     }
 
-    /// Forgets all frames of the file without writing them, and removes it. Whoever calls this has
-    /// made the record durable that lets the file go, and nobody pins its pages. Fine if it is
-    /// gone.
+    /// Forgets all frames of the file without writing them, and removes it. The caller has made the
+    /// record of the removal durable (R13), and no page of the file is pinned. Does nothing if the
+    /// file is gone.
     pub fn drop_file(&self, file: FileId) -> Result<()> {
         if let Some(open) = self.core.files.get(file) {
             let _whole = open.whole.write();
@@ -292,8 +197,8 @@ impl BufferPool {
         extended.map_err(|error| self.fatal_if_sync("growth of a data file", error))
     }
 
-    /// Forgets frames at and above `blocks`, then cuts the file. The log is made durable first, so
-    /// that what emptied those blocks is not lost after they are; nobody pins them.
+    /// Forgets frames at and above `blocks`, none of which is pinned, then cuts the file. The log
+    /// is flushed first (R13): it holds the records that emptied those blocks.
     pub fn truncate(&self, file: FileId, blocks: u32) -> Result<()> {
         let open = self.core.files.expect(file)?;
         assert!(blocks <= open.blocks(), "a cut does not make the file longer");
@@ -306,9 +211,9 @@ impl BufferPool {
         open.cut()
     }
 
-    /// Gives the space of `blocks` back to the system; they read as never written from then on.
-    /// The log is made durable first: it says why nobody needs them. A page of theirs that is in
-    /// memory may be written again, which takes its space anew and does no harm.
+    /// Gives the space of `blocks` back to the system; they read as never written from then on. The
+    /// log is flushed first (R13): it says why they are not needed. A page of them that is in
+    /// memory may be written again, which takes space again and does no harm.
     pub fn punch(&self, file: FileId, blocks: Range<u32>) -> Result<()> {
         let open = self.core.files.expect(file)?;
         assert!(!blocks.is_empty() && blocks.end <= open.blocks(), "blocks of the file");
@@ -324,10 +229,10 @@ impl BufferPool {
         let mut again = false;
         loop {
             match self.core.find(page) {
-                Found::Valid(pin) => return self.hit(pin),
-                Found::Loading(pin) => match self.core.wait(pin) {
-                    // Perhaps a neighbour in the same read was at fault, how often it may be read
-                    // with others: a read of its own tells.
+                PageLookup::Valid(pin) => return self.hit(pin),
+                PageLookup::Loading(pin) => match self.core.wait(pin) {
+                    // A neighbour in the same read may be at fault, so the page is read again
+                    // alone.
                     Err(Unread { error: Error::Io(_), joined }) if joined || !again => {
                         again = true;
                         points::hit("buffer.pin.again");
@@ -335,7 +240,7 @@ impl BufferPool {
                     }
                     outcome => return outcome.map_err(|unread| unread.error),
                 },
-                Found::Absent => {}
+                PageLookup::Absent => {}
             }
             if let Some(pin) = self.start_read(page)? {
                 return self.core.wait(pin).map_err(|unread| unread.error);
@@ -362,26 +267,26 @@ impl BufferPool {
         Some(pin)
     }
 
-    /// Pins a block whose old bytes do not matter (it is about to be replaced, by nobody but the
-    /// caller): no read, zeroes. A page that is in memory keeps its bytes.
+    /// Pins a block that only the caller is about to replace: zeroes, without a read. A page that
+    /// is in memory keeps its bytes.
     pub fn pin_new(&self, page: PageId) -> Result<Pin> {
         self.pin_unwritten(page, &|| true)
     }
 
-    /// As [`BufferPool::pin_new`], for a block that others may write first: zeroes only if `is_new`
-    /// says that nobody has, else it is read. That is asked while the page cannot come into memory
-    /// otherwise, so it may latch another page, but neither read nor wait for a read.
+    /// As [`BufferPool::pin_new`], for a block that other threads may write first: it is read
+    /// unless `is_new`. That is asked while no other thread can read the page in, so it may latch
+    /// another page, but neither read nor wait for a read.
     pub fn pin_unwritten(&self, page: PageId, is_new: &dyn Fn() -> bool) -> Result<Pin> {
         self.check_inside(page)?;
         loop {
             match self.core.find(page) {
-                Found::Valid(pin) => return Ok(pin),
-                // What the file holds does not matter, not even that it cannot be read.
-                Found::Loading(pin) => match self.core.wait(pin) {
+                PageLookup::Valid(pin) => return Ok(pin),
+                // The bytes of the file do not matter, nor does an error of reading them.
+                PageLookup::Loading(pin) => match self.core.wait(pin) {
                     Ok(pin) => return Ok(pin),
                     Err(_) => continue,
                 },
-                Found::Absent => {}
+                PageLookup::Absent => {}
             }
             if let Some(pin) = self.adopt_zeroed(page, is_new)? {
                 return Ok(pin);
@@ -399,7 +304,7 @@ impl BufferPool {
         &self.wal
     }
 
-    /// How the I/O of this pool is done, for those that read and write around it.
+    /// The I/O of this pool, for callers that read and write files themselves.
     pub fn io(&self) -> &Io {
         &self.core.io
     }
@@ -426,10 +331,11 @@ impl BufferPool {
     }
 
     /// Oldest log position that a dirty page still needs, or the end of the log. A checkpoint takes
-    /// this, then calls [`BufferPool::sync_all`], then makes it the redo position.
+    /// it, calls [`BufferPool::sync_all`], and then makes it the redo position (R13, R17).
     pub fn redo_horizon(&self) -> Lsn {
         let end = self.wal.end();
-        // A record below `end` was appended after its pages were marked; see them marked.
+        // R13: the pages of a record below `end` were marked before it was appended. The fence
+        // makes their marks visible here.
         rightlink_env::sync::fence(Ordering::SeqCst);
         let needed = |frame: &Frame| match frame.state() & DIRTY {
             0 => NO_REDO,
@@ -454,20 +360,20 @@ impl BufferPool {
         })
     }
 
-    /// Writes every dirty page home and takes every page that nobody pins out of memory: the pool
-    /// is cold afterwards. Returns how many pages left.
+    /// Writes every dirty page home and evicts every page that is not pinned: the pool is cold
+    /// afterwards. Returns how many pages left.
     pub fn evict_all(&self) -> Result<usize> {
         self.evict(&|_| true)
     }
 
-    /// Lets reads that nobody waits for any more come to their end: they hold pins, which keep
-    /// their pages. Gives up where others start reads all the time.
-    pub fn settle_reads(&self) {
+    /// Completes the reads in flight: each holds a pin, which keeps its page in memory. Gives up
+    /// after a while if other threads keep starting reads.
+    pub fn drain_reads(&self) {
         for _ in 0..1000 {
             if self.core.reads_in_flight.load(Ordering::Acquire) == 0 {
                 return;
             }
-            // What completes just now is in flight no more, and has not let go yet.
+            // A read that is just completing is not in flight any more and still holds its pin.
             if self.core.io.reap(true) == 0 {
                 thread::yield_now();
             }
@@ -492,7 +398,7 @@ impl BufferPool {
 
     /// Takes the pages of `file` at and above `blocks` out of memory, whatever their state.
     fn forget(&self, file: &DataFile, blocks: u32) -> Result<()> {
-        // No group that contains one of these pages is on its way to the file.
+        // Under this lock no group with one of these pages is being written.
         let mut write_back = self.write_back.lock();
         file.hide(blocks);
         let mut gone = Vec::new();
@@ -516,7 +422,7 @@ impl BufferPool {
             }
             let bucket = self.core.table.lock(page);
             let dirty = frame.state() & DIRTY != 0;
-            // As in `try_evict`: the tag of a frame that was let go is of no account.
+            // As in `try_evict`: only the table tells which page a frame holds (R20).
             let here = bucket.find(&self.core.arena) == Some(index);
             if here && let Some(before) = frame.try_claim(DIRTY) {
                 self.core.retire(before);
@@ -526,7 +432,7 @@ impl BufferPool {
                 return Ok(true);
             }
             drop(bucket);
-            // A read ahead, or a lookup that has pinned the wrong frame for a moment.
+            // A read ahead holds a pin, or a lookup has pinned the wrong frame for a moment.
             self.core.io.reap(false);
             rightlink_env::thread::yield_now();
         }

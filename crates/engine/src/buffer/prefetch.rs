@@ -1,46 +1,47 @@
-//! How far a read stream looks ahead.
+//! The look-ahead distance of a read stream.
 //!
-//! The distance counts reads ahead of the consumer; a read may join several neighbours, which has a
+//! The distance counts reads ahead of the consumer. A read may join several neighbours, with a
 //! limit of its own. Both start at 1, grow eightfold when the consumer really waited, and shrink
 //! late.
 //!
 //! Invariants:
-//! - At distance 1 nothing is looked at ahead, so a `LIMIT 1` or a cached run costs nothing.
+//! - At distance 1 a stream looks at nothing ahead, so a `LIMIT 1` or a cached run costs nothing.
 //! - The distance never exceeds twice what the device serves at once: more would only take frames.
-//! - A page that left memory before it was handed over bounds the distance for a long time: the
-//!   pool is too small for it.
+//! - A page that left memory before its delivery bounds the distance for a long time: the pool is
+//!   too small for a longer one.
 //!
-//! Does not do: reading (`read_stream`).
+//! Does not do: read (`read_stream`).
+//!
+//! After PostgreSQL's `storage/aio/read_stream.c`, with faster growth and later decay.
 
 use rightlink_env::sync::{AtomicU32, AtomicU64, Ordering};
 
-use crate::buffer::read_stream::StreamStats;
-use crate::buffer::stats::Counter;
+use crate::buffer::stats::{Counter, StreamStats};
 
 /// Most neighbours that one read joins (128 KiB).
 pub(super) const MAX_JOIN: u32 = 16;
-/// Reads are started when there is room for one in so many of the distance, and of those that the
-/// device serves at once.
+/// Reads are started when one in so many of the distance is free, and one in so many of the
+/// operations that the device serves at once.
 pub(super) const TOGETHER: usize = 4;
-/// How much further a stream looks after each wait. A scan that ends soon says so (`want`), so a
-/// long one need not be held up by many waits at its start.
+/// Factor by which the distance grows at each wait. A scan that ends soon limits itself (`want`),
+/// so a long one need not wait many times at its start.
 const GROWTH: u32 = 8;
-/// Hand-overs in a row that needed no read before the distance shrinks.
-const PATIENCE: u32 = 1024;
-/// Hand-overs after which a ceiling is lifted by one.
+/// Deliveries in a row that need no read before the distance shrinks.
+const IDLE_LIMIT: u32 = 1024;
+/// Deliveries after which a ceiling is lifted by one.
 const LIFT: u32 = 256;
 
-/// What streams read ahead. All but the default are for experiments and tests.
+/// How far streams read ahead. All but the default are for experiments and tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Prefetch {
     /// Nothing: one page at a time.
     None,
     /// In order, adjacent duplicates left out, and from the start again at every leaf of an index.
     Simple,
-    /// As far as the consumer is seen to wait.
+    /// As far as the waits of the consumer show.
     #[default]
     Adaptive,
-    /// This many reads, whatever happens.
+    /// This many reads, always.
     Fixed(u32),
 }
 
@@ -80,7 +81,7 @@ impl std::str::FromStr for Prefetch {
     }
 }
 
-/// What all streams of a pool share.
+/// The state that all streams of a pool share.
 #[derive(Debug)]
 pub(super) struct Streams {
     policy: AtomicU64,
@@ -94,7 +95,7 @@ pub(super) struct Streams {
     depth_sum: Counter,
 }
 
-/// Reads in flight that a device is taken to serve, unless it was measured or said.
+/// Reads in flight that a device is assumed to serve until it is measured or set.
 const USUAL_DEPTH: u32 = 64;
 
 impl Default for Streams {
@@ -143,7 +144,7 @@ impl Streams {
         self.depth_sum.add(stats.depth_sum);
     }
 
-    /// What streams that have ended did.
+    /// Counters of the streams that have ended.
     pub(super) fn stats(&self) -> StreamStats {
         StreamStats {
             reads: self.reads.get(),
@@ -157,7 +158,7 @@ impl Streams {
     }
 }
 
-/// What bounds a distance.
+/// Bounds of a distance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Most reads ahead.
@@ -194,7 +195,7 @@ impl Distance {
         new
     }
 
-    /// To where waits would lead in the end.
+    /// Grows the distance to its limit, as many waits would.
     pub(super) fn open_up(&mut self) {
         for _ in 0..u32::BITS {
             self.waited();
@@ -205,7 +206,7 @@ impl Distance {
         self.policy
     }
 
-    /// Reads that may be on their way, or done and not handed over.
+    /// Reads that may be in flight, or done and not delivered.
     pub(super) fn reads(&self) -> usize {
         self.reads as usize
     }
@@ -216,7 +217,7 @@ impl Distance {
     }
 
     /// Distinct blocks that the window holds: so many that the next read finds all its neighbours,
-    /// and no more than the pool can keep, since all of them may be read before one is handed over.
+    /// and no more than the pool can keep, since all of them may be read before one is delivered.
     pub(super) fn window(&self) -> usize {
         let blocks = match (self.reads, self.policy) {
             (1, _) => 1,
@@ -250,7 +251,7 @@ impl Distance {
         (self.join * GROWTH).min(self.longest())
     }
 
-    /// A page that was read ahead is handed over.
+    /// A page that was read ahead is delivered.
     pub(super) fn used(&mut self) {
         self.idle = 0;
         self.lift();
@@ -259,7 +260,7 @@ impl Distance {
         }
     }
 
-    /// A page that was read ahead has left memory before it was handed over.
+    /// A page that was read ahead left memory before its delivery.
     pub(super) fn lost(&mut self) {
         if matches!(self.policy, Prefetch::Adaptive | Prefetch::Simple) {
             self.reads = (self.reads / 2).max(1);
@@ -284,7 +285,7 @@ impl Distance {
             Prefetch::Simple => self.reads = (self.reads - 1).max(1),
             Prefetch::Adaptive if self.reads > 1 => {
                 self.idle += 1;
-                if self.idle > PATIENCE {
+                if self.idle > IDLE_LIMIT {
                     (self.reads, self.idle) = (self.reads / 2, 0);
                     self.join = self.join.min(self.reads);
                 }
@@ -293,7 +294,7 @@ impl Distance {
         }
     }
 
-    /// From the start again.
+    /// Starts again.
     pub(super) fn restart(&mut self) {
         *self = Distance::new(self.policy, self.bounds);
     }
@@ -311,9 +312,9 @@ mod tests {
         assert_eq!((distance.reads(), distance.window()), (1, 1));
         (0..20).for_each(|_| distance.waited());
         assert_eq!((distance.reads(), distance.join(), distance.window()), (128, 16, 1000));
-        (0..PATIENCE).for_each(|_| distance.idle());
+        (0..IDLE_LIMIT).for_each(|_| distance.idle());
         assert_eq!(distance.reads(), 128, "a warm stretch is often a short one");
-        (0..8 * PATIENCE + 8).for_each(|_| distance.idle());
+        (0..8 * IDLE_LIMIT + 8).for_each(|_| distance.idle());
         assert_eq!((distance.reads(), distance.window()), (1, 1));
     }
 

@@ -1,9 +1,12 @@
-//! Starting reads of pages that somebody will want: neighbours joined, nobody waits.
+//! Read-ahead: starts reads of pages that are needed soon, joins neighbours, and never waits.
 //!
-//! Invariants: a page that is in memory or on its way is not read again; what finds no frame is
-//! left to whoever needs the page, and so is every error. Frames that are read into are pinned by
-//! their read alone.
-//! Does not do: choose pages.
+//! Invariants:
+//! - A page that is in memory or being read is not read again (R20).
+//! - A page that finds no frame is not read ahead. The thread that needs it reads it, and gets any
+//!   error of the read.
+//! - A frame that is being read is pinned by its read alone.
+//!
+//! Does not do: choose pages (`read_stream`).
 
 use rightlink_aio::ReadRequest;
 use rightlink_env::sync::{Arc, Ordering};
@@ -11,23 +14,23 @@ use rightlink_env::sync::{Arc, Ordering};
 use crate::buffer::data_file::DataFile;
 use crate::buffer::evict::Need;
 use crate::buffer::pool::BufferPool;
-use crate::buffer::prefetch::{MAX_JOIN, TOGETHER};
-use crate::buffer::{Prefetch, StreamStats};
+use crate::buffer::prefetch::{MAX_JOIN, Prefetch, TOGETHER};
+use crate::buffer::stats::StreamStats;
 use crate::error::Result;
 use crate::ids::PageId;
 
-/// Most reads that are started together. Whoever else wants a page of theirs waits for that.
+/// Most reads that are started together. Other threads that need one of these pages wait meanwhile.
 const MOST_TOGETHER: usize = 32;
 
 /// Neighbours that will be read in one call.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct ReadRun {
     file: Option<Arc<DataFile>>,
     frames: Vec<u32>,
     last: PageId,
 }
 
-impl Run {
+impl ReadRun {
     /// Pages in it.
     pub(super) fn len(&self) -> usize {
         self.frames.len()
@@ -49,12 +52,12 @@ impl Run {
 }
 
 impl BufferPool {
-    /// What streams of this pool read ahead from now on.
+    /// Sets how far streams of this pool read ahead from now on.
     pub fn set_prefetch(&self, policy: Prefetch) {
         self.core.streams.set_policy(policy);
     }
 
-    /// What they read ahead now.
+    /// The present policy of read streams.
     pub fn prefetch(&self) -> Prefetch {
         self.core.streams.policy()
     }
@@ -64,17 +67,17 @@ impl BufferPool {
         self.core.streams.set_depth(depth);
     }
 
-    /// As [`BufferPool::set_device_depth`] said.
+    /// The depth that [`BufferPool::set_device_depth`] set.
     pub fn device_depth(&self) -> u32 {
         self.core.streams.depth()
     }
 
-    /// What read streams that have ended did.
+    /// Counters of the read streams that have ended.
     pub fn stream_stats(&self) -> StreamStats {
         self.core.streams.stats()
     }
 
-    /// Is the page in memory, or on its way? A hint: nothing keeps it there.
+    /// Is the page in memory, or being read? A hint: nothing keeps it there.
     pub fn is_near(&self, page: PageId) -> bool {
         self.core.table.find(&self.core.arena, page).is_some()
     }
@@ -85,13 +88,13 @@ impl BufferPool {
     }
 
     /// Starts to read those of `pages` that are not in memory, neighbours in one call, as far as
-    /// there are free frames and the device has room. Never waits and never fails: what was not
-    /// started is read by whoever needs it.
+    /// frames are free and the device has room. Never waits and never fails: a page that is left
+    /// out is read when a thread needs it.
     pub fn read_ahead(&self, pages: &mut Vec<PageId>) -> StreamStats {
         pages.sort_unstable();
         pages.dedup();
         let mut stats = StreamStats::default();
-        let (mut run, mut reads) = (Run::default(), Vec::new());
+        let (mut run, mut reads) = (ReadRun::default(), Vec::new());
         for page in pages.iter().copied() {
             if !run.is_continued_by(page) {
                 self.end_run(&mut run, &mut reads, &mut stats);
@@ -115,7 +118,7 @@ impl BufferPool {
     }
 
     /// Adds `page` to the run unless it is near. True if it was added.
-    pub(super) fn reserve_ahead(&self, page: PageId, run: &mut Run) -> Result<bool> {
+    pub(super) fn reserve_ahead(&self, page: PageId, run: &mut ReadRun) -> Result<bool> {
         if self.is_near(page) {
             return Ok(false);
         }
@@ -130,7 +133,7 @@ impl BufferPool {
     /// Adds the read of the run's pages to those that will be started together; empties the run.
     pub(super) fn end_run(
         &self,
-        run: &mut Run,
+        run: &mut ReadRun,
         reads: &mut Vec<ReadRequest>,
         stats: &mut StreamStats,
     ) {

@@ -1,37 +1,36 @@
-//! Reading ahead: every multi-block read goes through one [`ReadStream`].
+//! The read stream: looks ahead for every read of more than one block.
 //!
-//! The stream asks its source for entries ahead of the one it hands over, keeps them in a window,
-//! and starts the reads of pages that are not in memory in the order of need, each joined with all
-//! neighbours that the window wants too. Results keep their order (or come as they arrive).
+//! The stream takes entries from its source ahead of the one it delivers, and keeps them in a
+//! window. It starts reads of missing pages in the order of need, each joined with neighbours in
+//! the window. Pages are delivered in order, or as they arrive. `prefetch` chooses the distance.
 //!
 //! Invariants:
-//! - How far it looks ahead is `prefetch`'s matter; at distance 1 nothing is read ahead.
-//! - Look-ahead holds no pins: a page that was read ahead is an ordinary unpinned page until it is
-//!   handed over, and is read again if the pool needed its frame. So a stream cannot exhaust a
-//!   pool, however small. Only reads in flight occupy frames.
-//! - Entries beyond a few are reserved from the memory budget; without memory the window stays
+//! - Look-ahead holds no pins. A page that was read ahead may be evicted before its delivery, and
+//!   is then read again. So a stream cannot exhaust a pool: only reads in flight occupy frames.
+//! - Entries beyond a few are reserved from the memory budget. Without memory the window stays
 //!   small.
-//! - A block that the window holds several times is read once, adjacent or not.
-//! - A read error reaches the entry that needs the page, when its turn comes; asking again reads
-//!   again.
+//! - A block that several entries of the window need is read once.
+//! - A read error reaches the entry that needs the page. Asking again reads again.
 //!
-//! Does not do: choose pages; keep pages after they are handed over.
+//! Does not do: choose pages; keep pages after their delivery.
+//!
+//! After PostgreSQL's `storage/aio/read_stream.c`, which pins the pages that it reads ahead.
 
 use rightlink_aio::{Method, ReadRequest};
 use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
 
-use crate::buffer::Prefetch;
-use crate::buffer::load::{Found, Unread};
-use crate::buffer::pin::Pin;
+use crate::buffer::core::Unread;
+use crate::buffer::pin::{PageLookup, Pin};
 use crate::buffer::pool::BufferPool;
-use crate::buffer::prefetch::{Bounds, Distance, TOGETHER};
-use crate::buffer::read_ahead::Run;
-use crate::buffer::window::{Block, Window};
+use crate::buffer::prefetch::{Bounds, Distance, Prefetch, TOGETHER};
+use crate::buffer::read_ahead::ReadRun;
+use crate::buffer::stats::StreamStats;
+use crate::buffer::stream_window::{Block, Window};
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, PageId};
 
-/// In which order a [`ReadStream`] hands over its pages.
+/// The order in which a [`ReadStream`] delivers its pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// As they were asked for.
@@ -52,61 +51,16 @@ pub struct StreamOptions {
 }
 
 impl StreamOptions {
-    /// In order, as far as pool and device allow and the consumer is seen to wait.
+    /// In order, with the distance that the waits of the consumer ask for.
     pub const ORDERED: StreamOptions =
         StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, needed: false };
-}
-
-/// What a stream did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StreamStats {
-    /// Device reads issued.
-    pub reads: u64,
-    /// Blocks that were joined to a neighbour's read.
-    pub joined: u64,
-    /// Blocks read but never handed over.
-    pub wasted: u64,
-    /// Times the consumer waited for the device.
-    pub waits: u64,
-    /// Sum of the look-ahead distance over all rows handed over.
-    pub distance_sum: u64,
-    /// Rows handed over, or what may be rows.
-    pub delivered: u64,
-    /// Sum over all reads of the operations in flight, each read's own included.
-    pub depth_sum: u64,
-}
-
-impl StreamStats {
-    /// Mean distance over all hand-overs.
-    pub fn mean_distance(&self) -> f64 {
-        self.distance_sum as f64 / self.delivered.max(1) as f64
-    }
-
-    /// Mean operations in flight, as each read found it, itself included.
-    pub fn queue_depth(&self) -> f64 {
-        self.depth_sum as f64 / self.reads.max(1) as f64
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn plus(&self, other: &StreamStats) -> StreamStats {
-        StreamStats {
-            reads: self.reads + other.reads,
-            joined: self.joined + other.joined,
-            wasted: self.wasted + other.wasted,
-            waits: self.waits + other.waits,
-            distance_sum: self.distance_sum + other.distance_sum,
-            delivered: self.delivered + other.delivered,
-            depth_sum: self.depth_sum + other.depth_sum,
-        }
-    }
 }
 
 /// Where the entries come from.
 type Source<'p, T> = Box<dyn FnMut() -> Result<Option<Sourced<T>>> + Send + 'p>;
 
-/// What a source gives: the page that is needed, if one is, the tag, and how many rows can be
-/// handed over with this entry and without the next one.
+/// An entry of a source: its page, if it needs one, its tag, and how many rows can be delivered
+/// with it and without the next entry.
 pub type Sourced<T> = (Option<PageId>, T, u32);
 
 /// The pool, lent or shared.
@@ -127,7 +81,7 @@ impl std::ops::Deref for PoolRef<'_> {
 }
 
 /// Entries taken from the source in one go, so that the device is fed in between.
-const GULP: usize = 64;
+const SOURCE_BATCH: usize = 64;
 /// Entries of the window for each distinct block of it, at most.
 const ENTRIES_PER_BLOCK: usize = 64;
 /// Entries of the window for each page of the pool, at most: what they take is small beside it.
@@ -139,22 +93,21 @@ const FREE_ENTRIES: usize = 64;
 /// Entries that are looked at for one that has arrived.
 const ARRIVAL_SEARCH: usize = 64;
 
-/// Every multi-block read: pulls `(page, tag)` from `next`, looks ahead, hands over
-/// pins.
+/// A stream of pinned pages: takes `(page, tag)` from its source, looks ahead, delivers pins.
 pub struct ReadStream<'p, T> {
     pool: PoolRef<'p>,
     source: Source<'p, T>,
     delivery: Delivery,
-    /// Every page is needed, so those in memory need no looking ahead (see `pass`).
+    /// Every page is needed, so pages in memory pass without look-ahead (see `pass`).
     needed: bool,
     window: Window<T>,
     /// Entries of the window whose pages were looked at: in memory, or being read.
     looked: usize,
     /// Reads that are about to be started.
     reads: Vec<ReadRequest>,
-    /// Reads whose first needed block was not handed over.
+    /// Reads whose first needed block was not delivered.
     reads_ahead: usize,
-    /// Blocks read and not handed over.
+    /// Blocks read and not delivered.
     blocks_ahead: usize,
     distance: Distance,
     /// Entries that there is memory for, and the reservation of those beyond the free ones.
@@ -164,7 +117,7 @@ pub struct ReadStream<'p, T> {
     wanted: u64,
     paused: bool,
     ended: bool,
-    /// Error of `source`, which is reported when its turn comes and ever after.
+    /// Error of `source`, which is reported in its turn and at every later call.
     failed: Option<Error>,
     stats: StreamStats,
 }
@@ -265,9 +218,9 @@ impl<'p, T> ReadStream<'p, T> {
         Ok(Some((pin, self.hand_over(place))))
     }
 
-    /// The next entry past the window, where nothing is looked at ahead and its page is in memory.
-    /// Where all pages are needed, looking ahead begins with the first that is not in memory: until
-    /// then there is nothing to read, and nobody waits.
+    /// The next entry, without the window, if the stream does not look ahead and the page is in
+    /// memory. If all pages are needed, look-ahead begins with the first that is not in memory:
+    /// until then there is nothing to read.
     fn pass(&mut self) -> Option<(Option<Pin>, T)> {
         let passes = self.needed && self.distance.policy() == Prefetch::Adaptive;
         let looks_ahead = self.distance.reads() > 1 && !passes || !self.window.is_empty();
@@ -277,8 +230,8 @@ impl<'p, T> ReadStream<'p, T> {
         let (page, tag, rows) = self.pull()?;
         let pin = match page.map(|page| self.pool.core.find(page)) {
             None => None,
-            Some(Found::Valid(pin)) => Some(pin),
-            Some(Found::Loading(_) | Found::Absent) => {
+            Some(PageLookup::Valid(pin)) => Some(pin),
+            Some(PageLookup::Loading(_) | PageLookup::Absent) => {
                 self.window.push(page, rows, tag);
                 return None;
             }
@@ -299,7 +252,7 @@ impl<'p, T> ReadStream<'p, T> {
         None
     }
 
-    /// The next tag, and its page or why that cannot be read: for those that go on past damage.
+    /// The next tag, and its page or the error of reading it: for callers that go on past damage.
     pub fn next_tried(&mut self) -> Result<Option<(Result<Pin>, T)>> {
         let Some(place) = self.look()? else { return Ok(None) };
         let page = self.window.page(place).expect("every entry of this stream has a page");
@@ -349,9 +302,10 @@ impl<'p, T> ReadStream<'p, T> {
         let blocks = self.distance.window();
         let most = if blocks == 1 { 1 } else { blocks * ENTRIES_PER_BLOCK };
         let most = most.min(self.most());
-        while most > self.room && self.window.len() + GULP > self.room && self.make_room() {}
+        while most > self.room && self.window.len() + SOURCE_BATCH > self.room && self.make_room() {
+        }
         let most = most.min(self.room);
-        let mut gulp = GULP;
+        let mut gulp = SOURCE_BATCH;
         while gulp > 0 && self.window.len() < most && !self.paused && !self.ended {
             if self.window.blocks() >= blocks {
                 return;
@@ -402,7 +356,7 @@ impl<'p, T> ReadStream<'p, T> {
         self.reads_ahead < self.distance.reads() && self.pool.room() > 0
     }
 
-    /// Would several reads start at once? What has arrived while nobody waited makes room.
+    /// Would several reads start at once? Completes reads that have ended, to make room.
     fn has_room(&self) -> bool {
         let several = (self.pool.device_depth() as usize / TOGETHER).max(1);
         self.pool.room() >= several || {
@@ -411,7 +365,7 @@ impl<'p, T> ReadStream<'p, T> {
         }
     }
 
-    /// The page of which a read must be started for the entry at `place`, if one must.
+    /// The page of the entry at `place`, if a read of it must be started.
     fn missing(&mut self, place: usize) -> Option<PageId> {
         let page = self.window.page(place)?;
         let block = self.window.block(place)?;
@@ -421,8 +375,8 @@ impl<'p, T> ReadStream<'p, T> {
         (!block.issued && !block.near).then_some(page)
     }
 
-    /// Reads `page` with those of its neighbours that the window wants. False: not now, there may
-    /// be more of them soon.
+    /// Reads `page` with its neighbours in the window. False if the read waits, because more
+    /// neighbours may come soon.
     fn issue_run(&mut self, page: PageId) -> bool {
         let (first, count) = match self.distance.policy() {
             Prefetch::Simple => (page, self.followers(page)),
@@ -431,7 +385,7 @@ impl<'p, T> ReadStream<'p, T> {
         if self.may_grow(first, count) {
             return false;
         }
-        let mut run = Run::default();
+        let mut run = ReadRun::default();
         for step in 0..count as u32 {
             let at = PageId { block: BlockNo(first.block.0 + step), ..first };
             match self.pool.reserve_ahead(at, &mut run) {
@@ -439,7 +393,7 @@ impl<'p, T> ReadStream<'p, T> {
                 Ok(false) if at < page => {
                     self.pool.end_run(&mut run, &mut self.reads, &mut self.stats);
                 }
-                // No room, or no such page: the entry that needs it will be told.
+                // No frame, or no such page: the entry that needs the page gets the error.
                 Ok(false) | Err(_) => break,
             }
         }
@@ -488,7 +442,7 @@ impl<'p, T> ReadStream<'p, T> {
         ((last.block.0 - page.block.0) as usize + 1).min(super::prefetch::MAX_JOIN as usize)
     }
 
-    /// Does the run end where the window ends, with time to see whether it goes on?
+    /// Does the run end where the window ends, and is there time to see whether it goes on?
     fn may_grow(&self, first: PageId, count: usize) -> bool {
         let at_end = self.window.last_page().is_some_and(|last| {
             last.file == first.file && last.block.0.wrapping_sub(first.block.0) < count as u32
@@ -505,7 +459,7 @@ impl<'p, T> ReadStream<'p, T> {
         usize::try_from(self.wanted).unwrap_or(bound).min(bound)
     }
 
-    /// Which entry is handed over next.
+    /// The place of the entry that is delivered next.
     fn choose(&self) -> Option<usize> {
         if self.window.is_empty() {
             return None;
@@ -516,31 +470,31 @@ impl<'p, T> ReadStream<'p, T> {
         }
     }
 
-    /// An entry whose page is there. Where there is none, the first is waited for, as in order: by
-    /// then others will have arrived, and who waits for any is woken by every one of them.
+    /// An entry whose page is in memory. If there is none, the caller waits for the first, as in
+    /// order: others arrive meanwhile, and a wait for any of them would be woken by each.
     fn arrived(&self) -> Option<usize> {
         let seen = self.window.pages_from(0).take(self.looked.clamp(1, ARRIVAL_SEARCH));
         let mut seen = seen.map(|page| page.is_none_or(|page| self.pool.core.holds(page)));
         seen.position(|there| there)
     }
 
-    /// Pins the page that is handed over, and learns from what that took.
+    /// Pins the page that is delivered, and adapts the distance.
     fn obtain(&mut self, place: usize, page: PageId) -> Result<Pin> {
-        let (pin, how) = self.fetch(page)?;
+        let (pin, arrival) = self.fetch(page)?;
         let block = self.take(place);
-        match how {
-            How::Read if block.issued => {
+        match arrival {
+            Arrival::Read if block.issued => {
                 self.stats.wasted += 1;
                 self.distance.lost();
             }
-            How::Waited | How::Read => self.distance.waited(),
-            How::Ready if block.issued => self.distance.used(),
-            How::Ready => self.distance.idle(),
+            Arrival::Waited | Arrival::Read => self.distance.waited(),
+            Arrival::Ready if block.issued => self.distance.used(),
+            Arrival::Ready => self.distance.idle(),
         }
         Ok(pin)
     }
 
-    /// The page of an entry is handed over: what is known of its block until then.
+    /// Takes the state of the block of an entry that is delivered.
     fn take(&mut self, place: usize) -> Block {
         let block = self.window.take_block(place);
         self.reads_ahead -= usize::from(block.leads);
@@ -548,36 +502,36 @@ impl<'p, T> ReadStream<'p, T> {
         block
     }
 
-    /// Pins the page, and says what that took.
-    fn fetch(&mut self, page: PageId) -> Result<(Pin, How)> {
+    /// Pins the page, and returns whether it was in memory, awaited or read.
+    fn fetch(&mut self, page: PageId) -> Result<(Pin, Arrival)> {
         match self.pool.core.find(page) {
-            Found::Valid(pin) => Ok((pin, How::Ready)),
-            Found::Loading(pin) => {
+            PageLookup::Valid(pin) => Ok((pin, Arrival::Ready)),
+            PageLookup::Loading(pin) => {
                 self.stats.waits += 1;
                 match self.pool.core.wait(pin) {
-                    // Perhaps a neighbour in the same read was at fault: its own read tells.
+                    // A neighbour in the same read may be at fault, so the page is read alone.
                     Err(Unread { error: Error::Io(_), .. }) => {
-                        self.pool.pin(page).map(|pin| (pin, How::Read))
+                        self.pool.pin(page).map(|pin| (pin, Arrival::Read))
                     }
                     Err(Unread { error, .. }) => Err(error),
-                    Ok(pin) => Ok((pin, How::Waited)),
+                    Ok(pin) => Ok((pin, Arrival::Waited)),
                 }
             }
-            Found::Absent => {
+            PageLookup::Absent => {
                 self.stats.waits += 1;
                 self.stats.reads += 1;
                 self.stats.depth_sum += 1;
-                self.pool.pin(page).map(|pin| (pin, How::Read))
+                self.pool.pin(page).map(|pin| (pin, Arrival::Read))
             }
         }
     }
 
-    /// Hands over in this order from now on.
+    /// Delivers in this order from now on.
     pub fn deliver(&mut self, delivery: Delivery) {
         self.delivery = delivery;
     }
 
-    /// Stops pulling from `next` until [`ReadStream::resume`]; what was asked for is still
+    /// Stops pulling from `next` until [`ReadStream::resume`]; the entries of the window are still
     /// delivered.
     pub fn pause(&mut self) {
         self.paused = true;
@@ -603,7 +557,7 @@ impl<'p, T> ReadStream<'p, T> {
         self.ended = false;
     }
 
-    /// What happened so far.
+    /// Counters so far.
     pub fn stats(&self) -> StreamStats {
         self.stats
     }
@@ -616,21 +570,21 @@ impl<T> Drop for ReadStream<'_, T> {
     }
 }
 
-/// What pool and device allow a stream. More than an eighth of the pool would not stay in memory
-/// until it is handed over, since a scan passes through a tenth of it.
+/// The bounds that pool and device set. More than an eighth of the pool would not stay in memory
+/// until its delivery, since a scan passes through a tenth of it.
 fn bounds(pool: &BufferPool, most: u32) -> Bounds {
     let share = u32::try_from(pool.frames() / 8).unwrap_or(u32::MAX).max(2);
     let reads = most.min(pool.device_depth().saturating_mul(2)).max(1);
     Bounds { reads, blocks: share, inline: pool.io().method() == Method::Sync }
 }
 
-/// What it took to hand a page over.
+/// How a page came to its delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum Arrival {
     /// It was in memory.
     Ready,
-    /// Its read was on its way.
+    /// Its read was in flight.
     Waited,
-    /// It had to be read then and there.
+    /// It was read for the delivery.
     Read,
 }

@@ -1,98 +1,43 @@
-//! Reading pages without pinning them: nothing that other threads look at is written (R11).
+//! Reading pages without pins: the reader writes no memory that other threads look at (R11).
 //!
-//! A reader announces itself once, in a slot that is its own as long as few threads read, and then
-//! peeks at pages. A frame that has ever been peeked at says so (`PEEKED`), and whoever takes such
-//! a frame away waits until every reader who was announced then has left. So a frame that holds its
-//! page when it is peeked at keeps its memory until the reader leaves; whether the page was changed
-//! meanwhile the latch's version tells, and whether it was taken away the frame's state.
+//! A reader announces itself once (`announce`) and then peeks at pages. The first peek at a frame
+//! sets `PEEKED`. A thread that takes such a frame away waits until the readers announced then have
+//! left. So the frame keeps its memory until the reader leaves. The latch's version tells whether
+//! the page was changed meanwhile, and the frame's state whether it was taken away.
 //!
 //! Invariants:
-//! - An announced reader does no I/O (it counts as a latch, R7) and waits for no lock and no latch:
-//!   whoever takes a frame away waits for it, and holds the lock of the replacement meanwhile, for
-//!   which the holder of a lock or a latch may wait. Debug builds check it with every lock
-//!   (`NoLocks`).
-//! - The announcement precedes the look at the state, and taking a frame away precedes the look at
-//!   the announcements, all in one order (`SeqCst`).
+//! - An announced reader does no I/O (R7) and waits for no lock and no latch. The thread that takes
+//!   a frame away waits for it under the replacement lock, for which a holder of a lock or a latch
+//!   may wait. Debug builds check this with every lock (`NoLocks`).
+//! - A result counts only if the page is [`Reading::unchanged`] afterwards.
 //!
-//! Does not do: bring pages in; pins are for those who stay.
+//! Does not do: read pages from files; keep a page (pins do).
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 
+use rightlink_env::NoLocks;
 use rightlink_env::points::broken;
-use rightlink_env::sync::{Arc, AtomicU64, Ordering};
-use rightlink_env::{NoLocks, thread};
+use rightlink_env::sync::Arc;
 
+use crate::buffer::announce::Announcement;
+use crate::buffer::core::Core;
 use crate::buffer::frame::VALID;
 use crate::buffer::latched;
 use crate::buffer::pin::Pin;
-use crate::buffer::pool::{BufferPool, Core};
+use crate::buffer::pool::BufferPool;
 use crate::ids::PageId;
 use crate::page::PageView;
 
-/// Readers that do not meet each other.
-const SLOTS: usize = 64;
-
-/// Announced readers: an odd number is one who is inside.
-#[derive(Debug)]
-pub(super) struct Readers([Slot; SLOTS]);
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Slot(AtomicU64);
-
-impl Default for Readers {
-    fn default() -> Self {
-        Readers(std::array::from_fn(|_| Slot::default()))
-    }
-}
-
-thread_local! {
-    static HOME: Cell<usize> = const { Cell::new(0) };
-}
-
-impl Readers {
-    fn enter(&self) -> (usize, u64) {
-        let mut at = HOME.get();
-        loop {
-            let slot = &self.0[at].0;
-            let seen = slot.load(Ordering::Relaxed);
-            let swap = (Ordering::SeqCst, Ordering::Relaxed);
-            if seen.is_multiple_of(2)
-                && slot.compare_exchange(seen, seen + 1, swap.0, swap.1).is_ok()
-            {
-                HOME.set(at);
-                return (at, seen + 1);
-            }
-            at = (at + 1) % SLOTS;
-            if at == HOME.get() {
-                thread::yield_now();
-            }
-        }
-    }
-
-    /// Waits until all who are inside now have left.
-    #[cold]
-    pub(super) fn wait(&self) {
-        for Slot(slot) in &self.0 {
-            let seen = slot.load(Ordering::SeqCst);
-            while !seen.is_multiple_of(2) && slot.load(Ordering::SeqCst) == seen {
-                thread::yield_now();
-            }
-        }
-    }
-}
-
-/// An announced reader. Stays on its thread and is short: whoever needs a frame may wait for it.
+/// An announced reader. It stays on its thread and is short, since a thread that needs a frame may
+/// wait for it.
 pub struct Reading<'p> {
     core: &'p Arc<Core>,
-    slot: usize,
-    ticket: u64,
+    announced: Announcement,
     _no_locks: NoLocks,
     on_thread: PhantomData<*const ()>,
 }
 
-/// A page as a reader met it; good while that reader stays.
+/// A page as a reader found it; valid while that reader lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Peek {
     index: u32,
@@ -104,15 +49,15 @@ impl BufferPool {
     /// Announces a reader.
     #[inline]
     pub fn reading(&self) -> Reading<'_> {
-        let (slot, ticket) = self.core.readers.enter();
+        let announced = self.core.readers.enter();
         latched::entered();
         let _no_locks = NoLocks::begin();
-        Reading { core: &self.core, slot, ticket, _no_locks, on_thread: PhantomData }
+        Reading { core: &self.core, announced, _no_locks, on_thread: PhantomData }
     }
 }
 
 impl Reading<'_> {
-    /// The page, if it is in memory and nobody is changing it right now.
+    /// The page, if it is in memory and no thread is changing it right now.
     #[inline(always)]
     pub fn peek(&self, page: PageId) -> Option<Peek> {
         let index = self.core.table.find(&self.core.arena, page)?;
@@ -122,14 +67,14 @@ impl Reading<'_> {
         }
         frame.touch();
         let version = frame.latch.version();
-        let peek = Peek { index, version, ticket: self.ticket };
+        let peek = Peek { index, version, ticket: self.announced.ticket };
         version.is_multiple_of(2).then_some(peek)
     }
 
     /// Its words; they mean nothing unless the page is still [`Reading::unchanged`] afterwards.
     #[inline]
     pub fn view(&self, peek: Peek) -> PageView<'_> {
-        assert!(peek.ticket == self.ticket, "a peek is good for its own reader");
+        assert!(peek.ticket == self.announced.ticket, "a peek is valid for its own reader");
         self.core.arena.page(peek.index).view()
     }
 
@@ -151,7 +96,7 @@ impl Reading<'_> {
     /// Has the page been neither changed nor taken away since it was peeked at?
     #[inline]
     pub fn unchanged(&self, peek: Peek) -> bool {
-        assert!(peek.ticket == self.ticket, "a peek is good for its own reader");
+        assert!(peek.ticket == self.announced.ticket, "a peek is valid for its own reader");
         let frame = self.core.arena.frame(peek.index);
         let same = frame.latch.validate(peek.version) && frame.state() & VALID != 0;
         same || broken("r11-no-validation")
@@ -162,7 +107,7 @@ impl Drop for Reading<'_> {
     #[inline]
     fn drop(&mut self) {
         latched::left();
-        self.core.readers.0[self.slot].0.store(self.ticket + 1, Ordering::Release);
+        self.core.readers.leave(self.announced);
     }
 }
 
@@ -173,7 +118,8 @@ mod tests {
     use crate::ids::{FileId, Xid};
     use crate::page::{PageKind, header};
     use crate::wal::RecordKind;
-    use rightlink_env::sync::{Arc, AtomicBool, AtomicU32};
+    use rightlink_env::sync::{Arc, AtomicBool, AtomicU32, Ordering};
+    use rightlink_env::thread;
 
     const FILE: FileId = FileId(64);
 
@@ -221,9 +167,9 @@ mod tests {
             let frame = reading.core.arena.frame(peek.index);
             (frame.state(), frame.usage(), frame.latch.version())
         };
-        let settled = (0..10).map(|_| look()).collect::<Vec<_>>().pop();
+        let last = (0..10).map(|_| look()).collect::<Vec<_>>().pop();
         for _ in 0..500 {
-            assert_eq!(Some(look()), settled);
+            assert_eq!(Some(look()), last);
         }
     }
 

@@ -1,13 +1,12 @@
 //! Redo of page changes: applies what the log says to pages that are older.
 //!
 //! Invariants:
-//! - A change whose end is not above the page's LSN is there already and is left out, so applying
-//!   the same log twice gives the same pages.
-//! - Changes of one page are applied in log order. Pages may be taken in any order: a change knows
+//! - A change whose end is not above the page's LSN is skipped, because the page has it. So
+//!   applying the same log twice gives the same pages.
+//! - Changes of one page are applied in log order. Pages may be taken in any order: a change names
 //!   one page only, and whether a page is skipped depends on its own changes.
-//! - A change of a page that was never formatted is skipped: the page was cut off later on.
-//! - A missing file is made, empty: whoever reads the catalog afterwards removes it if nobody knows
-//!   it.
+//! - A change of a page that was never formatted is skipped: the page was cut off later.
+//! - A missing file is made, empty. Opening removes it later if the catalog does not name it.
 //!
 //! Does not do: read the log, choose the order (`recovery::redo`).
 
@@ -19,19 +18,19 @@ use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId};
 use crate::page::{delta, header};
 
-/// What redo has to do about a page before its changes can be applied.
+/// How redo gets a page before it applies changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RedoPage {
     /// Its file has it: read it, then apply.
     Read,
-    /// The first change is an image: what the file has does not matter.
+    /// The first change is an image: the bytes of the file do not matter.
     Make,
     /// It lies beyond the end of its file and nothing makes it: leave its changes out.
     Skip,
 }
 
 impl BufferPool {
-    /// What to do about `page`, whose first change to be applied is an image or not. Opens its
+    /// How redo gets `page`, where `image` says whether its first change is an image. Opens the
     /// file.
     pub fn redo_plan(&self, page: PageId, image: bool) -> Result<RedoPage> {
         let file = self.core.files.open_or_create(page.file)?;
@@ -63,15 +62,15 @@ impl BufferPool {
             if lsn == Lsn(0) && !delta::is_image(delta) {
                 continue;
             }
-            // A page that has the change is written again all the same: it may only be in the page
-            // cache, after a sync that failed, and no later sync would make it durable.
+            // A page that has the change is written again, too. After a failed sync it may be in
+            // the page cache only, and no later sync would make it durable (R13).
             self.core.mark_dirty(latched.pin().frame(), from.0);
             if lsn >= end {
                 continue;
             }
             let mut target = latched.page_mut(None);
             if let Err(what) = delta::apply(&mut target, delta) {
-                // The page is half changed: this instance writes nothing any more.
+                // The page is half changed (R19).
                 self.core.poisoned.store(true, Ordering::SeqCst);
                 return Err(Error::corrupt(page, what));
             }

@@ -1,17 +1,18 @@
-//! Which page leaves: three queues after S3-FIFO, so that a scan passes through a tenth of the
-//! pool.
+//! Replacement: chooses the page that leaves memory.
 //!
-//! A page that was read waits in the small queue; used again there it moves to the main queue, else
-//! it is the first to leave. Pages that left are remembered for a while by a fingerprint; one that
-//! comes back goes to the main queue at once. The main queue is a clock: a used page goes round
-//! again.
+//! A page that was read enters the small queue. If it is used again there, it moves to the main
+//! queue, else it leaves first. So a scan passes through a tenth of the pool. A fingerprint of an
+//! evicted page is kept for a while; a page that returns in time enters the main queue. The main
+//! queue is a clock: a used page goes round again.
 //!
 //! Invariants:
-//! - A frame is in the free list, in one queue, or in the hands of whoever is loading it.
-//! - Only clean, unpinned frames are taken (R20): the caller writes dirty ones back and asks
-//!   again. The pool's frames bound every queue, so nothing here grows.
+//! - A frame is in the free list, in one queue, or owned by the thread that loads it.
+//! - Only clean, unpinned frames are taken (R20). The caller writes dirty ones and asks again.
+//! - The pool's frames bound every queue, so no memory grows.
 //!
-//! Does not do: write-back, waiting.
+//! Does not do: write back, wait.
+//!
+//! After S3-FIFO (Yang et al., 2023), with bounded searches that pass over dirty pages.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -27,9 +28,9 @@ const DEPTH: usize = 128;
 pub(super) enum Attempt {
     /// It is taken.
     Taken,
-    /// It is pinned, or somebody was faster.
+    /// It is pinned, or another thread took it.
     Busy,
-    /// It has to be written first.
+    /// It must be written first.
     Dirty,
 }
 
@@ -46,7 +47,7 @@ pub(super) enum Victim {
     AllPinned,
 }
 
-/// How much is looked through for a frame to take.
+/// How much of the pool a search covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Depth {
     /// A few frames of each queue, unless all of those are pinned.
@@ -55,10 +56,10 @@ pub(super) enum Depth {
     Whole,
 }
 
-/// Which frames are looked for.
+/// Which dirty frames are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leaving {
-    /// Those that leave next, as things are.
+    /// Those that leave next.
     Soon,
     /// Those that could leave at all, the next ones first.
     Ever,
@@ -106,7 +107,7 @@ impl Replacement {
         assert!(self.small.len() + self.main.len() + self.free.len() <= self.ghosts.len());
     }
 
-    /// `frame` holds nothing any more.
+    /// `frame` holds no page any more.
     pub(super) fn release(&mut self, frame: u32) {
         self.free.push(frame);
         assert!(self.free.len() <= self.ghosts.len(), "a frame is free once");
@@ -190,8 +191,8 @@ impl Replacement {
         again
     }
 
-    /// Those of `pages` (in ascending order) that are still dirty leave last: they cannot be
-    /// written now, and others might.
+    /// Moves those of `pages` (in ascending order) that are still dirty to the end: they could not
+    /// be written, and others might.
     pub(super) fn postpone(&mut self, arena: &Arena, pages: &[PageId]) {
         assert!(pages.is_sorted(), "the pages are searched by bisection");
         let goes = |frame: &u32| {
@@ -215,12 +216,13 @@ impl Replacement {
         }
     }
 
-    /// Up to `limit` dirty, unpinned frames among the `window` that leave next, in that order. None
-    /// while there are free frames enough, if only those are wanted that leave soon.
+    /// Up to `limit` dirty, unpinned frames among the `window` that leave next, in that order. With
+    /// [`Leaving::Soon`] none while `window` frames are free.
     pub(super) fn dirty_candidates(
         &self,
         arena: &Arena,
-        (window, limit): (usize, usize),
+        window: usize,
+        limit: usize,
         when: Leaving,
     ) -> Vec<u32> {
         if when == Leaving::Soon && self.free.len() >= window {

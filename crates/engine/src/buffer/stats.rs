@@ -1,4 +1,4 @@
-//! What the pool has done, counted.
+//! Counters of the pool and of read streams.
 //!
 //! Does not do: time.
 
@@ -21,7 +21,7 @@ impl Counter {
 
 /// The counters of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct PoolCounters {
     pub(super) hits: Counter,
     pub(super) reads: Counter,
     pub(super) read_calls: Counter,
@@ -38,7 +38,7 @@ pub(super) struct Counters {
     pub(super) dirty: AtomicUsize,
 }
 
-/// What a pool has done since it was opened, and how many pages are dirty now.
+/// Counters of a pool since it was opened, and the number of dirty pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Pins that found their page in memory.
@@ -51,7 +51,7 @@ pub struct PoolStats {
     pub read_errors: u64,
     /// Pins that waited for a read.
     pub waits: u64,
-    /// Latches that somebody slept for.
+    /// Waits of threads that slept for a latch.
     pub latch_waits: u64,
     /// Pages that left memory for another one.
     pub evictions: u64,
@@ -61,7 +61,7 @@ pub struct PoolStats {
     pub write_calls: u64,
     /// Write-back groups.
     pub groups: u64,
-    /// Groups that somebody wrote who only wanted a frame.
+    /// Groups that were written by a thread that needed a frame.
     pub foreground_groups: u64,
     /// Bytes that went to the double-write area.
     pub double_write_bytes: u64,
@@ -73,7 +73,52 @@ pub struct PoolStats {
     pub dirty: usize,
 }
 
-impl Counters {
+/// Counters of a read stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamStats {
+    /// Device reads issued.
+    pub reads: u64,
+    /// Blocks that were joined to a neighbour's read.
+    pub joined: u64,
+    /// Blocks read but never delivered.
+    pub wasted: u64,
+    /// Times the consumer waited for the device.
+    pub waits: u64,
+    /// Sum of the look-ahead distance over all rows delivered.
+    pub distance_sum: u64,
+    /// Rows delivered, or entries that may be rows.
+    pub delivered: u64,
+    /// Sum over all reads of the operations in flight, each read's own included.
+    pub depth_sum: u64,
+}
+
+impl StreamStats {
+    /// Mean distance over all deliveries.
+    pub fn mean_distance(&self) -> f64 {
+        self.distance_sum as f64 / self.delivered.max(1) as f64
+    }
+
+    /// Mean operations in flight, as each read found it, itself included.
+    pub fn queue_depth(&self) -> f64 {
+        self.depth_sum as f64 / self.reads.max(1) as f64
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &StreamStats) -> StreamStats {
+        StreamStats {
+            reads: self.reads + other.reads,
+            joined: self.joined + other.joined,
+            wasted: self.wasted + other.wasted,
+            waits: self.waits + other.waits,
+            distance_sum: self.distance_sum + other.distance_sum,
+            delivered: self.delivered + other.delivered,
+            depth_sum: self.depth_sum + other.depth_sum,
+        }
+    }
+}
+
+impl PoolCounters {
     pub(super) fn snapshot(&self) -> PoolStats {
         PoolStats {
             hits: self.hits.get(),

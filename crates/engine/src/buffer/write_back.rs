@@ -1,110 +1,43 @@
 //! Writing dirty pages home, in groups.
 //!
-//! A group goes through these steps: copy the pages under their latches (R2), make the log durable
-//! up to the greatest LSN among the copies, checksum the copies, make them durable in the
-//! double-write area, write them home (neighbours in one call, all calls in flight together), and
-//! then mark those frames clean whose page has not changed since it was copied.
+//! A group is copied under the latches of its pages (R2). The log is flushed up to the largest LSN
+//! of the copies, which are then checksummed, made durable in the double-write area and written
+//! home. Frames whose pages have not changed since become clean.
 //!
 //! Invariants:
-//! - WAL before data: the log is durable up to the LSN of a page before its copy leaves memory.
-//! - A change that could not be logged stays in memory: whoever made it has taken it back, or
-//!   poisoned the pool, before he unlatches the page; the pool is sound after the last copy.
-//! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
-//!   before that: a checkpoint that sees the clean frame syncs the file.
-//! - A failed home write leaves the page dirty and is reported; the double-write area keeps a copy
-//!   of what it may have torn. A failed sync poisons the instance, and so does a panic in the
-//!   completion of a write.
-//! - One group at a time, in the order in which they are asked for: who needs a frame waits for one
-//!   group, however many others are to be written. The homes of several may be unsynced
-//!   (`double_write`).
+//! - The log is durable up to the LSN of a page before its copy leaves memory (R13).
+//! - A change that could not be logged stays in memory (R13). Its thread takes it back, or poisons
+//!   the pool, before it unlatches the page, and the pool is checked after the last copy.
+//! - A frame becomes clean only after its write has completed (R20). Its file is noted as unsynced
+//!   before that, so a checkpoint that sees the clean frame syncs the file.
+//! - A failed home write leaves the page dirty, and its copy in the double-write area (R15).
+//! - A failed sync poisons the instance, and so does a panic in a completion (R19).
+//! - One group is written at a time, in the order of the callers. So a thread that needs a frame
+//!   waits for one group, however many are due.
 //!
-//! Does not do: decide when (the caller does: checkpoint, cleaner, or whoever needs a frame).
+//! Does not do: choose the time (the checkpoint, the cleaner, or a thread that needs a frame does).
 
 use rightlink_aio::{AlignedBuf, Completion, IoError};
 use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use rightlink_env::{points, thread};
 
 use crate::buffer::data_file::{self, DataFile};
-use crate::buffer::double_write::{self, DoubleWrite};
-use crate::buffer::frame::{self, CopyWrite, DIRTY, Frame, VALID};
+use crate::buffer::double_write::{DoubleWrite, HomeSync};
+use crate::buffer::frame::{self, CopyWrite, DIRTY, Frame, Home};
 use crate::buffer::latched;
-use crate::buffer::load::Found;
-use crate::buffer::pin::{Pin, Shared};
-use crate::buffer::pool::{BufferPool, Core};
+use crate::buffer::pin::{PageLookup, Pin, Shared};
+use crate::buffer::pool::BufferPool;
 use crate::buffer::replacement::Leaving;
+use crate::buffer::write_plan::{WriteBack, dirty_pages};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId};
 use crate::page::{checksum, header};
 
-/// Group size where the device writes pages atomically.
-const DEFAULT_GROUP: usize = 64;
 /// Most neighbours that one call writes.
 const MAX_RUN: usize = 32;
-/// Of what the device serves at once, the part that writes take while somebody reads.
+/// Writes take one in so many of the operations that the device serves at once, while threads read.
 const WRITE_SHARE: usize = 8;
-
-/// State of the write-back, behind a lock that is held for a group.
-#[derive(Debug)]
-pub(super) struct WriteBack {
-    group: usize,
-    area: Option<DoubleWrite>,
-    /// Memory of the group before.
-    spare: Option<AlignedBuf>,
-    /// Pages still to be written for `plan_below`, the last one next.
-    plan: Vec<PageId>,
-    plan_below: Lsn,
-}
-
-impl WriteBack {
-    /// Bytes that a plan needs for each frame.
-    pub(super) const BYTES_PER_FRAME: usize = size_of::<PageId>();
-
-    /// Pages of a group: an eighth of a small pool, a quarter of a tiny one.
-    pub(super) fn group_pages(frames: usize, double_write_pages: usize) -> usize {
-        let wanted = if double_write_pages == 0 { DEFAULT_GROUP } else { double_write_pages };
-        wanted.min((frames / 8).max(4)).min(frames / 4).clamp(1, double_write::MAX_PAGES)
-    }
-
-    pub(super) fn new(group: usize, area: Option<DoubleWrite>) -> WriteBack {
-        WriteBack { group, area, spare: None, plan: Vec::new(), plan_below: Lsn(0) }
-    }
-
-    /// The pages of `file` at and above `blocks` are gone.
-    pub(super) fn forget(&mut self, file: FileId, blocks: u32) {
-        self.plan.clear();
-        if let Some(area) = &mut self.area {
-            area.forget(file, blocks);
-        }
-    }
-
-    /// The next pages that were first dirtied before `below`, in file order.
-    fn next_group(&mut self, core: &Core, below: Lsn) -> Vec<PageId> {
-        if self.plan.is_empty() || self.plan_below != below {
-            self.plan = dirty_pages(core, |frame| below == LATEST || frame.rec_lsn() < below.0);
-            self.plan.reverse();
-            self.plan_below = below;
-        }
-        let keep = self.plan.len().saturating_sub(self.group);
-        let mut pages = self.plan.split_off(keep);
-        pages.reverse();
-        pages
-    }
-}
-
-/// Every dirty page, whatever redo needs.
-const LATEST: Lsn = Lsn(u64::MAX);
-
-/// The dirty pages that `wanted` lets through, in file order.
-fn dirty_pages(core: &Core, wanted: impl Fn(&Frame) -> bool) -> Vec<PageId> {
-    let dirty = |frame: &&Frame| {
-        let state = frame.state();
-        state & VALID != 0 && state & DIRTY != 0 && wanted(frame)
-    };
-    let mut pages: Vec<_> = core.arena.frames().iter().filter(dirty).map(Frame::tag).collect();
-    pages.sort_unstable();
-    pages
-}
 
 impl BufferPool {
     /// Write-back step: writes up to one double-write group of dirty pages first dirtied before
@@ -118,16 +51,16 @@ impl BufferPool {
             if pages.is_empty() {
                 return Ok(0);
             }
-            let written = self.write_group(&mut state, &pages, Taste::All)?;
+            let written = self.write_group(&mut state, &pages, Busy::Wait)?;
             if written > 0 {
                 return Ok(written);
             }
         }
     }
 
-    /// Write-back ahead of eviction: writes a group of the dirty pages that leave next, once there
-    /// are enough of them that somebody who needs a frame might soon find none clean. Returns how
-    /// many it wrote, 0 if it is not time.
+    /// Write-back ahead of eviction: writes a group of the dirty pages that leave next, once so
+    /// many are dirty that a search for a frame might soon find none clean. Returns how many it
+    /// wrote, 0 if too few are dirty.
     pub fn clean_ahead(&self) -> Result<usize> {
         latched::assert_none();
         let mut state = self.write_back.lock();
@@ -145,31 +78,31 @@ impl BufferPool {
         drop(self.write_back.lock());
     }
 
-    /// Makes homes durable whose place in the double-write area is wanted soon, beside the groups
-    /// that are written meanwhile: else one of these would have to, and who needs a frame would
-    /// wait for it. False if it is not time.
-    pub fn settle_homes(&self) -> Result<bool> {
+    /// Makes homes durable before their slots of the double-write area are needed. Groups are
+    /// written meanwhile; without this one of them would sync the homes, while a thread that needs
+    /// a frame waits. Returns whether there was anything to do.
+    pub fn sync_homes(&self) -> Result<bool> {
         latched::assert_none();
         self.check_sound()?;
         let begun = match &mut self.write_back.lock().area {
-            Some(area) => area.begin_settling(),
+            Some(area) => area.begin_sync(),
             None => Ok(None),
         };
         let begun = begun.map_err(|error| self.fatal_if_sync("double-write", error))?;
-        let Some((through, files)) = begun else {
+        let Some(HomeSync { through, files }) = begun else {
             return Ok(false);
         };
         if !points::broken("homes-not-synced") {
             files.iter().try_for_each(|home| self.sync_home(home))?;
         }
         if let Some(area) = &mut self.write_back.lock().area {
-            area.settled(through);
+            area.end_sync(through);
         }
         Ok(true)
     }
 
-    /// Writes a group because somebody needs a frame and found none clean; unless one of what
-    /// leaves next was written while this waited for its turn.
+    /// Writes a group because the caller needs a frame and found none clean. Writes nothing if
+    /// another thread wrote pages that leave next while this one waited for the lock.
     pub(super) fn clean_for_eviction(&self) -> Result<usize> {
         latched::assert_none();
         points::hit("buffer.evict.write-back");
@@ -183,9 +116,9 @@ impl BufferPool {
         self.write_leaving(&mut state, &pages)
     }
 
-    /// Writes `pages`, which were to leave next; if that fails, others are.
+    /// Writes `pages`, which leave next. If that fails they leave last, so that others are written.
     fn write_leaving(&self, state: &mut WriteBack, pages: &[PageId]) -> Result<usize> {
-        let written = self.write_group(state, pages, Taste::Free);
+        let written = self.write_group(state, pages, Busy::Skip);
         match written {
             Ok(0) => {}
             Ok(_) => {
@@ -199,7 +132,7 @@ impl BufferPool {
     /// Up to `limit` dirty pages among the `window` frames that leave next, in file order.
     fn leaving(&self, window: usize, limit: usize, when: Leaving) -> Vec<PageId> {
         let replacement = self.core.replacement.lock();
-        let frames = replacement.dirty_candidates(&self.core.arena, (window, limit), when);
+        let frames = replacement.dirty_candidates(&self.core.arena, window, limit, when);
         drop(replacement);
         let mut pages: Vec<_> = frames.iter().map(|&i| self.core.arena.frame(i).tag()).collect();
         pages.sort_unstable();
@@ -213,16 +146,16 @@ impl BufferPool {
         self.sync_home(&open)
     }
 
-    /// Everything is durable and nobody writes any more (a clean close): the double-write area need
-    /// not be looked at by the next opening.
+    /// Empties the double-write area at a clean close, when everything is durable and writing has
+    /// stopped. The next opening has nothing to recover from it.
     pub fn retire_area(&self) -> Result<()> {
         let mut state = self.write_back.lock();
         let retired = state.area.as_mut().map_or(Ok(()), DoubleWrite::retire);
         retired.map_err(|error| self.fatal_if_sync("double-write", error))
     }
 
-    /// Makes durable what has been written home so far. A checkpoint takes the redo horizon first,
-    /// and relies on it only after this.
+    /// Makes durable all pages written home so far. A checkpoint takes the redo horizon before this
+    /// call, and uses it only afterwards (R13).
     pub fn sync_all(&self) -> Result<()> {
         self.core
             .files
@@ -237,13 +170,12 @@ impl BufferPool {
         self.sync_all()
     }
 
-    /// Others have their turn between two groups: this may be all of a large index, and somebody
-    /// may need a frame.
+    /// Writes all wanted pages. Unlocks between two groups, since another thread may need a frame.
     fn write_all(&self, wanted: impl Fn(&Frame) -> bool) -> Result<()> {
         latched::assert_none();
         let most = self.write_back.lock().group;
         for group in dirty_pages(&self.core, wanted).chunks(most) {
-            self.write_group(&mut self.write_back.lock(), group, Taste::All)?;
+            self.write_group(&mut self.write_back.lock(), group, Busy::Wait)?;
         }
         Ok(())
     }
@@ -253,14 +185,14 @@ impl BufferPool {
         file.sync().map_err(|error| self.fatal("sync of a data file", error))
     }
 
-    /// The state of files or log is unknown: this instance writes nothing any more.
+    /// Poisons the instance, because the state of files or log is unknown (R19).
     pub(super) fn fatal(&self, what: &str, error: Error) -> Error {
         let why = format!("{what} failed: {error}");
         self.poison(&why);
         Error::Poisoned(why)
     }
 
-    /// As [`BufferPool::fatal`] if a sync failed; other errors leave what was there before.
+    /// As [`BufferPool::fatal`] if a sync failed; other errors leave the files as before.
     pub(super) fn fatal_if_sync(&self, what: &str, error: Error) -> Error {
         match &error {
             Error::Io(io) if io.op.starts_with("sync") => self.fatal(what, error),
@@ -268,7 +200,7 @@ impl BufferPool {
         }
     }
 
-    /// This instance writes nothing any more.
+    /// From now on this instance accepts no change and writes nothing (R19).
     pub(super) fn poison(&self, why: &str) {
         self.core.poison(why);
     }
@@ -281,15 +213,15 @@ impl BufferPool {
     }
 
     /// Writes `pages` (in file order, those that are still dirty) home.
-    fn write_group(&self, state: &mut WriteBack, pages: &[PageId], taste: Taste) -> Result<usize> {
+    fn write_group(&self, state: &mut WriteBack, pages: &[PageId], busy: Busy) -> Result<usize> {
         assert!(pages.len() <= state.group && pages.is_sorted(), "a group in file order");
         self.check_sound()?;
-        let mut group = Group::new(state.spare.take(), state.group, pages.len());
+        let mut group = WriteGroup::new(state.spare.take(), state.group, pages.len());
         for page in pages {
-            self.copy(&mut group, *page, taste)?;
+            self.copy(&mut group, *page, busy)?;
         }
-        // Whoever could not log a store has taken it back or poisoned the pool before he let go of
-        // the page: if the pool is sound now, the log has what was copied.
+        // R13: a thread that could not log a store took it back, or poisoned the pool, before it
+        // unlatched the page. If the pool is sound now, the log has every copied change.
         if !points::broken("copies-though-poisoned") {
             self.check_sound()?;
         }
@@ -298,6 +230,7 @@ impl BufferPool {
             return Ok(0);
         }
         points::hit("buffer.writeback.copied");
+        // R13: the log comes before the data.
         if !points::broken("wal-before-data") && group.lsn > self.wal.durable() {
             self.wal.flush(group.lsn)?;
         }
@@ -309,31 +242,31 @@ impl BufferPool {
         written
     }
 
-    /// Copies one page under its latch, if it is dirty and to the caller's taste.
-    fn copy(&self, group: &mut Group, page: PageId, taste: Taste) -> Result<()> {
-        let (Found::Valid(pin), Some(file)) =
+    /// Copies one page under its latch (R2), if it is dirty and can be latched as `busy` says.
+    fn copy(&self, group: &mut WriteGroup, page: PageId, busy: Busy) -> Result<()> {
+        let (PageLookup::Valid(pin), Some(file)) =
             (self.core.find(page), self.core.files.get(page.file))
         else {
             return Ok(());
         };
         points::hit("buffer.writeback.before-copy");
-        let latch = match taste {
-            Taste::All => Some(pin.shared()),
-            Taste::Free => pin.try_shared(),
+        let latch = match busy {
+            Busy::Wait => Some(pin.shared()),
+            Busy::Skip => pin.try_shared(),
         };
         let Some(latch) = latch.filter(|_| pin.frame().state() & DIRTY != 0) else {
             return Ok(());
         };
-        // Under the latch: what is changed later is logged at or above this.
+        // Under the latch: later changes of the page are logged at or above this position.
         let end = self.wal.end();
         group.add(&latch, file.logged);
         let version = latch.version();
         drop(latch);
-        group.copies.push(Copy { pin, page, version, end, file });
+        group.copies.push(PageCopy { pin, page, version, end, file });
         Ok(())
     }
 
-    fn write_area(&self, state: &mut WriteBack, group: &mut Group) -> Result<()> {
+    fn write_area(&self, state: &mut WriteBack, group: &mut WriteGroup) -> Result<()> {
         let Some(area) = &mut state.area else {
             return Ok(());
         };
@@ -347,8 +280,8 @@ impl BufferPool {
             .map_err(|error| self.fatal_if_sync("double-write", error))
     }
 
-    fn write_homes(&self, state: &mut WriteBack, group: Group) -> Result<usize> {
-        let Group { bytes, copies, in_area, .. } = group;
+    fn write_homes(&self, state: &mut WriteBack, group: WriteGroup) -> Result<usize> {
+        let WriteGroup { bytes, copies, in_area, .. } = group;
         let runs = runs(&copies);
         let left = AtomicUsize::new(runs.len());
         let (failed, panicked) = (Mutex::default(), Mutex::default());
@@ -357,7 +290,7 @@ impl BufferPool {
         self.core.counters.groups.add(1);
         self.core.counters.write_calls.add(runs.len() as u64);
         for (number, run) in runs.iter().enumerate() {
-            self.wait_for_turn(number, || runs.len() - op.left.load(Ordering::Acquire));
+            self.wait_for_depth(number, || runs.len() - op.left.load(Ordering::Acquire));
             self.submit_run(&op, number, run, &copies);
         }
         while !self.core.io.wait_for(|| op.left.load(Ordering::Acquire) == 0) {
@@ -373,9 +306,9 @@ impl BufferPool {
         written
     }
 
-    /// Waits until one more write may be on its way after `submitted` others: as many as the device
-    /// serves, but a few only as long as somebody reads.
-    fn wait_for_turn(&self, submitted: usize, done: impl Fn() -> usize) {
+    /// Waits until one more write may be submitted after `submitted` others. As many as the device
+    /// serves are in flight, and only a few while threads read.
+    fn wait_for_depth(&self, submitted: usize, done: impl Fn() -> usize) {
         let depth = self.device_depth() as usize;
         let reading = || self.core.reads_in_flight.load(Ordering::Relaxed) > 0;
         let most = || if reading() { (depth / WRITE_SHARE).max(1) } else { depth };
@@ -384,24 +317,24 @@ impl BufferPool {
         }
     }
 
-    fn submit_run(&self, op: &Arc<WriteOp>, number: usize, run: &Run, copies: &[Copy]) {
+    fn submit_run(&self, op: &Arc<WriteOp>, number: usize, run: &WriteRun, copies: &[PageCopy]) {
         let first = &copies[run.first];
         let at = (1 + run.first) * PAGE_SIZE;
         let range = at..at + run.len * PAGE_SIZE;
-        let place = (&first.file.file, data_file::offset(first.page.block));
-        frame::submit_write(&self.core.io, place, range, Arc::clone(op), number as u64);
+        let home = Home { file: &first.file.file, offset: data_file::offset(first.page.block) };
+        frame::submit_write(&self.core.io, home, range, Arc::clone(op), number as u64);
     }
 
-    /// Marks clean what has been written; the first error, if a write failed.
+    /// Marks the written pages clean. Returns the first error if a write failed.
     fn finish(
         &self,
         op: &WriteOp,
-        runs: &[Run],
-        copies: &[Copy],
+        runs: &[WriteRun],
+        copies: &[PageCopy],
         mut area: Option<&mut DoubleWrite>,
     ) -> Result<usize> {
         if let Some(message) = op.panicked.lock().take() {
-            // What was noted of the writes may be half of it.
+            // The results of the writes may be incomplete (R19).
             let why = format!("a panic ended a write of pages: {message}");
             self.poison(&why);
             return Err(Error::Poisoned(why));
@@ -410,7 +343,7 @@ impl BufferPool {
         let mut written = 0;
         for (number, run) in runs.iter().enumerate() {
             let pages = &copies[run.first..run.first + run.len];
-            // Also a failed write may have changed something.
+            // A failed write may have changed the file, too.
             pages[0].file.written();
             let well = failed.iter().all(|(tag, _)| *tag != number as u64);
             if well {
@@ -418,7 +351,7 @@ impl BufferPool {
                 written += run.len;
             }
             if let Some(area) = &mut area {
-                tell(area, run, copies, well);
+                report_homes(area, run, copies, well);
             }
         }
         self.core.counters.written.add(written as u64);
@@ -428,8 +361,8 @@ impl BufferPool {
         }
     }
 
-    fn finish_page(&self, copy: &Copy) {
-        // The latch keeps everybody from making the page dirty between the look and the mark.
+    fn finish_page(&self, copy: &PageCopy) {
+        // Under the latch no thread makes the page dirty between the check and the mark (R20).
         let latch = copy.pin.shared();
         if latch.version() == copy.version || points::broken("clean-though-changed") {
             self.core.mark_clean(copy.pin.frame());
@@ -440,17 +373,17 @@ impl BufferPool {
     }
 }
 
-/// Which dirty pages a group takes.
+/// How a group treats pages that are latched exclusively.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taste {
-    /// All: waits for those that somebody has latched exclusively.
-    All,
-    /// Those that nobody has latched exclusively.
-    Free,
+enum Busy {
+    /// It waits for the latch.
+    Wait,
+    /// It leaves them out.
+    Skip,
 }
 
 /// One page of a group.
-struct Copy {
+struct PageCopy {
     pin: Pin,
     page: PageId,
     version: u64,
@@ -459,22 +392,22 @@ struct Copy {
     file: Arc<DataFile>,
 }
 
-/// Private copies on their way to the files, behind room for the head of the double-write area.
-struct Group {
+/// Private copies that are written, behind room for the head of the double-write area.
+struct WriteGroup {
     bytes: AlignedBuf,
-    copies: Vec<Copy>,
+    copies: Vec<PageCopy>,
     /// The log must be durable up to here.
     lsn: Lsn,
     /// The double-write area has copies.
     in_area: bool,
 }
 
-impl Group {
+impl WriteGroup {
     /// A group of up to `pages` pages, in memory of an earlier one if there is some.
-    fn new(spare: Option<AlignedBuf>, most: usize, pages: usize) -> Group {
+    fn new(spare: Option<AlignedBuf>, most: usize, pages: usize) -> WriteGroup {
         assert!(pages <= most, "all groups have equal room");
         let bytes = spare.unwrap_or_else(|| AlignedBuf::zeroed((1 + most) * PAGE_SIZE));
-        Group { bytes, copies: Vec::with_capacity(pages), lsn: Lsn(0), in_area: false }
+        WriteGroup { bytes, copies: Vec::with_capacity(pages), lsn: Lsn(0), in_area: false }
     }
 
     fn place(number: usize) -> std::ops::Range<usize> {
@@ -482,7 +415,7 @@ impl Group {
     }
 
     fn add(&mut self, latch: &Shared<'_>, logged: bool) {
-        self.bytes[Group::place(self.copies.len())].copy_from_slice(latch.bytes());
+        self.bytes[WriteGroup::place(self.copies.len())].copy_from_slice(latch.bytes());
         if logged {
             self.lsn = self.lsn.max(header::lsn(latch.bytes()));
         }
@@ -490,7 +423,7 @@ impl Group {
 
     fn stamp(&mut self) {
         for (number, copy) in self.copies.iter().enumerate() {
-            let bytes = &mut self.bytes[Group::place(number)];
+            let bytes = &mut self.bytes[WriteGroup::place(number)];
             let bytes: &mut [u8; PAGE_SIZE] = bytes.try_into().expect("a place holds a page");
             if !header::is_zero(bytes) {
                 checksum::stamp(copy.page, bytes);
@@ -502,36 +435,36 @@ impl Group {
     }
 }
 
-/// Tells the area what became of the homes of a run. What is torn of files that are
-/// not logged, nobody needs after a crash.
-fn tell(area: &mut DoubleWrite, run: &Run, copies: &[Copy], well: bool) {
+/// Tells the area whether the homes of a run were written. Files that are not logged are left out:
+/// a crash empties them.
+fn report_homes(area: &mut DoubleWrite, run: &WriteRun, copies: &[PageCopy], well: bool) {
     for (number, copy) in copies.iter().enumerate().skip(run.first).take(run.len) {
-        let Copy { page, file, .. } = copy;
+        let PageCopy { page, file, .. } = copy;
         if well {
-            area.trust(*page);
+            area.note_whole(*page);
         } else if file.logged {
-            area.doubt(*page, number, file);
+            area.note_torn(*page, number, file);
         }
     }
 }
 
 /// Neighbours that are written in one call.
-struct Run {
+struct WriteRun {
     first: usize,
     len: usize,
 }
 
-fn runs(copies: &[Copy]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(copies: &[PageCopy]) -> Vec<WriteRun> {
+    let mut runs: Vec<WriteRun> = Vec::new();
     for (number, copy) in copies.iter().enumerate() {
-        let follows = |run: &&mut Run| {
+        let follows = |run: &&mut WriteRun| {
             let last = copies[run.first + run.len - 1].page;
             let next = last.block.0.checked_add(1);
             run.len < MAX_RUN && last.file == copy.page.file && next == Some(copy.page.block.0)
         };
         match runs.last_mut().filter(follows) {
             Some(run) => run.len += 1,
-            None => runs.push(Run { first: number, len: 1 }),
+            None => runs.push(WriteRun { first: number, len: 1 }),
         }
     }
     runs
@@ -558,12 +491,13 @@ impl Completion for WriteOp {
         if let Err(error) = result {
             self.failed.lock().push((tag, error));
         }
-        // Last: a panic comes before it.
+        // Last, so that a panic comes before it and `panicked` counts (R21).
         self.left.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn panicked(&self, _tag: u64, message: &str) {
         self.panicked.lock().get_or_insert_with(|| message.to_string());
+        // R21: the write-back that waits for this write goes on.
         if !points::broken("panicked-write-uncounted") {
             self.left.fetch_sub(1, Ordering::AcqRel);
         }

@@ -151,7 +151,7 @@ impl Engine {
     /// Sees to it that who needs a frame finds one clean, or can clean some at once.
     fn make_room(&self) -> Result<bool> {
         let cleaned = self.pool.clean_ahead()? > 0;
-        Ok(self.pool.settle_homes()? || cleaned)
+        Ok(self.pool.sync_homes()? || cleaned)
     }
 
     /// As [`Engine::step_pages`], but in time: a checkpoint that is ahead of its schedule rests, so

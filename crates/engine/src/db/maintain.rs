@@ -79,7 +79,7 @@ impl Database {
     /// cold. Returns how many pages left memory.
     pub fn evict(&self) -> Result<usize> {
         self.engine().check_open()?;
-        self.engine().pool.settle_reads();
+        self.engine().pool.drain_reads();
         self.engine().pool.evict_all()
     }
 
@@ -90,7 +90,7 @@ impl Database {
         let inner = |page: &_| {
             matches!(header::kind(page), Some(PageKind::BtreeInner | PageKind::BtreeMeta))
         };
-        self.engine().pool.settle_reads();
+        self.engine().pool.drain_reads();
         self.engine().pool.evict(&|page| !inner(page))
     }
 

@@ -81,7 +81,7 @@ fn workload(test: &TestPool, seed: u64, steps: u32) -> History {
                 pool.write_back(Lsn(u64::MAX)).unwrap();
             }
             4 => {
-                pool.settle_homes().unwrap();
+                pool.sync_homes().unwrap();
             }
             _ => {}
         }
@@ -283,16 +283,16 @@ fn homes_settled_early_need_their_copies_no_more() {
     // The log has no images of the pages any more.
     checkpoint(&test.pool).unwrap();
     test.pool.flush_all().unwrap();
-    let mut settled = 0;
+    let mut synced = 0;
     for group in 0..14 {
         let block = group % PAGES;
         let end = set(&test.pool, page(block), 1000).unwrap();
         history.stores.push((block, 1000, end));
         assert_eq!(test.pool.write_back(Lsn(u64::MAX)).unwrap(), 1);
         // Each time half of the slots are used.
-        settled += u64::from(test.pool.settle_homes().unwrap());
+        synced += u64::from(test.pool.sync_homes().unwrap());
     }
-    assert!((2..=4).contains(&settled), "{settled}");
+    assert!((2..=4).contains(&synced), "{synced}");
     let pending = disk.pending();
     for choice in pending.choices(6) {
         let torn = disk.crash_image(&choice);

@@ -133,7 +133,7 @@ fn a_panic_in_the_completion_of_a_read_poisons() {
     let hook = panic_at_pass("buffer.read.page", 2);
     let mut pages: Vec<_> = (4..8).map(page).collect();
     assert_eq!(test.pool.read_ahead(&mut pages).reads, 1, "the four are read together");
-    test.pool.settle_reads();
+    test.pool.drain_reads();
     drop(hook);
     assert_eq!((get(&test.pool, page(4)).unwrap(), get(&test.pool, page(5)).unwrap()), (4, 5));
     assert!(is_poisoned(&set(&test.pool, page(4), 7)) && is_poisoned(&test.pool.flush_all()));

@@ -3,7 +3,7 @@
 //! Invariants: a page may become empty here but stays in the list; `vacuum` squeezes it out.
 //! Does not do: decide what is dead.
 
-use crate::buffer::{Held, Mtr};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::Tries;
@@ -45,7 +45,12 @@ impl Index {
     }
 
     /// Where an entry is or would be on a latched page; `None` if it belongs on another.
-    fn spot(&self, mtr: &Mtr<'_>, held: Held, position: &[u8]) -> Checked<Option<(usize, bool)>> {
+    fn spot(
+        &self,
+        mtr: &Mtr<'_>,
+        held: LatchedPage,
+        position: &[u8],
+    ) -> Checked<Option<(usize, bool)>> {
         let page = mtr.bytes(held);
         if super::bucket::place_on(page, position)? != Place::Here {
             return Ok(None);
@@ -54,7 +59,12 @@ impl Index {
     }
 
     /// Takes entries out of a latched page: by place, ascending. Fails before anything is stored.
-    pub(crate) fn remove(&self, mtr: &mut Mtr<'_>, held: Held, gone: &[usize]) -> Result<()> {
+    pub(crate) fn remove(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: LatchedPage,
+        gone: &[usize],
+    ) -> Result<()> {
         assert!(gone.is_sorted_by(|a, b| a < b), "each place once, ascending");
         let block = mtr.id(held).block.0;
         let damage = |what| self.corrupt(block, what);

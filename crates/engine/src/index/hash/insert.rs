@@ -10,7 +10,7 @@
 
 use rightlink_env::points::broken;
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
@@ -172,7 +172,13 @@ impl<'a> Batch<'a, '_> {
 
     /// Entries from `start` on, into the latched page `first` or, for the first of them, right of
     /// it.
-    fn fill(&self, mut mtr: Mtr<'a>, first: Held, start: usize, kit: &mut Kit) -> Result<Round> {
+    fn fill(
+        &self,
+        mut mtr: Mtr<'a>,
+        first: LatchedPage,
+        start: usize,
+        kit: &mut Kit,
+    ) -> Result<Round> {
         let mut at = start;
         while at < self.entries.len() {
             match self.one(&mut mtr, first, at, at == start)? {
@@ -201,14 +207,20 @@ impl<'a> Batch<'a, '_> {
 
     /// One entry, into `first` or right of it. An error is one of the first entry: with others
     /// stored before, it only ends the page.
-    fn one(&self, mtr: &mut Mtr<'a>, first: Held, at: usize, is_first: bool) -> Result<One> {
+    fn one(&self, mtr: &mut Mtr<'a>, first: LatchedPage, at: usize, is_first: bool) -> Result<One> {
         match self.try_one(mtr, first, at, is_first) {
             Err(_) if !is_first => Ok(One::Elsewhere),
             done => done,
         }
     }
 
-    fn try_one(&self, mtr: &mut Mtr<'a>, first: Held, at: usize, is_first: bool) -> Result<One> {
+    fn try_one(
+        &self,
+        mtr: &mut Mtr<'a>,
+        first: LatchedPage,
+        at: usize,
+        is_first: bool,
+    ) -> Result<One> {
         let (position, aim) = self.aim(at);
         let damage = |mtr: &Mtr<'_>, held, what| self.index.corrupt(mtr.id(held).block.0, what);
         let place = place_on(mtr.bytes(first), &position[..aim]);
@@ -241,7 +253,7 @@ impl<'a> Batch<'a, '_> {
     fn put(
         &self,
         mtr: &mut Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         at: usize,
         position: &[u8],
         is_first: bool,
@@ -271,7 +283,7 @@ impl<'a> Batch<'a, '_> {
     fn judge(
         &self,
         mtr: &Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         at: usize,
         position: &[u8],
         oracle: &dyn HeapOracle,
@@ -302,11 +314,11 @@ impl<'a> Batch<'a, '_> {
     fn walk(
         &self,
         mtr: &mut Mtr<'a>,
-        first: Held,
+        first: LatchedPage,
         at: usize,
         position: &[u8],
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<Held, One>> {
+    ) -> Result<std::result::Result<LatchedPage, One>> {
         let (mut target, mut current) = (None, first);
         loop {
             let block = mtr.id(current).block.0;
@@ -358,7 +370,7 @@ enum One {
     /// It belongs elsewhere.
     Elsewhere,
     /// No room in this page.
-    Full(Held),
+    Full(LatchedPage),
     /// Something must be got first.
     Lack(Lack),
     /// The batch stops.
@@ -367,7 +379,7 @@ enum One {
 
 impl Index {
     /// An entry that is there already stays; it may have been marked dead.
-    fn revive(&self, mtr: &mut Mtr<'_>, held: Held, pos: usize) {
+    fn revive(&self, mtr: &mut Mtr<'_>, held: LatchedPage, pos: usize) {
         let bucket = Bucket::open(mtr.bytes(held)).expect("opened under this latch");
         let word = bucket.word(pos);
         if word & super::bucket::DEAD != 0 {

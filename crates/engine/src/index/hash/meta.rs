@@ -16,7 +16,7 @@
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
-use crate::buffer::{BufferPool, Held, Mtr, Pin};
+use crate::buffer::{BufferPool, LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, Xid};
@@ -161,8 +161,8 @@ pub(crate) struct Taken {
     /// The block.
     pub(crate) block: u32,
     /// Its page.
-    pub(crate) page: Held,
-    meta: Held,
+    pub(crate) page: LatchedPage,
+    meta: LatchedPage,
     /// Next free page, if it was one.
     next: Option<u32>,
     free_count: u32,
@@ -236,7 +236,7 @@ impl Index {
     }
 
     /// Gives the emptied page `held` back; `meta` is latched.
-    pub(crate) fn free(&self, mtr: &mut Mtr<'_>, held: Held, meta: Held) {
+    pub(crate) fn free(&self, mtr: &mut Mtr<'_>, held: LatchedPage, meta: LatchedPage) {
         let now = parse(mtr.bytes(meta)).expect("the caller has read it under this latch");
         let block = mtr.id(held).block.0;
         assert!(block > FIRST && block < now.used, "a page that can be given back");
@@ -263,7 +263,7 @@ impl Taken {
     }
 
     /// The meta page.
-    pub(crate) fn meta(&self) -> Held {
+    pub(crate) fn meta(&self) -> LatchedPage {
         self.meta
     }
 }

@@ -12,7 +12,7 @@
 
 use rightlink_env::points::hit;
 
-use crate::buffer::{Held, Mtr};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::hash::Index;
@@ -120,7 +120,7 @@ impl Index {
     pub(crate) fn split(
         &self,
         mut mtr: Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         entry: &Entry<'_>,
         spare: Option<Spare>,
     ) -> Result<Option<Lack>> {

@@ -1,24 +1,24 @@
-//! The window of a read stream: the entries that it has asked for and not handed over yet, and the
-//! blocks that they need.
+//! The window of a read stream: the entries that were asked for and not delivered, and their
+//! blocks.
 //!
-//! Most rows of a scan need the block of the row before or of one nearby, so what is known about a
-//! block is found by one step from each of its entries, and by its number only when an entry comes
-//! in and when neighbours are looked for.
+//! Most rows of a scan need the same block as the row before, or one nearby. So each entry holds
+//! the place of its block. The hash table of blocks is used only when an entry comes in, and when
+//! neighbours are joined.
 //!
-//! Invariants: every block of the window has an entry; a block is known once, however many entries
-//! need it.
-//! Does not do: reading; when an entry's turn comes.
+//! Invariants: every block of the window has an entry; a block is in the window once, however many
+//! entries need it.
+//! Does not do: read; choose the entry that is delivered next.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::ids::PageId;
 
-/// One entry that was asked for and not handed over yet.
-struct Entry<T> {
+/// One entry that was asked for and not delivered.
+struct WindowEntry<T> {
     /// The page that it needs, and the place of its block.
     page: Option<(PageId, u32)>,
-    /// Rows that can be handed over from here to the next entry.
+    /// Rows that can be delivered from here to the next entry.
     rows: u32,
     tag: T,
 }
@@ -28,7 +28,7 @@ struct Entry<T> {
 pub(super) struct Block {
     /// How many.
     entries: u32,
-    /// It was found in memory or on its way since an entry of it was handed over.
+    /// It was in memory or being read, since the last delivery of an entry of it.
     pub(super) near: bool,
     /// The stream has started a read of it.
     pub(super) issued: bool,
@@ -61,7 +61,7 @@ impl Hasher for PageHasher {
 
 /// The window.
 pub(super) struct Window<T> {
-    entries: VecDeque<Entry<T>>,
+    entries: VecDeque<WindowEntry<T>>,
     /// Where the blocks of the window are.
     places: HashMap<PageId, u32, BuildHasherDefault<PageHasher>>,
     blocks: Vec<Block>,
@@ -81,7 +81,7 @@ impl<T> Default for Window<T> {
 impl<T> Window<T> {
     /// Bytes that one entry takes, with a block of its own.
     pub(super) const ENTRY_BYTES: usize =
-        size_of::<Entry<T>>() + 2 * size_of::<(PageId, u32)>() + size_of::<Block>();
+        size_of::<WindowEntry<T>>() + 2 * size_of::<(PageId, u32)>() + size_of::<Block>();
 
     /// Entries.
     pub(super) fn len(&self) -> usize {
@@ -117,13 +117,13 @@ impl<T> Window<T> {
         self.entries.back()?.page.map(|(page, _)| page)
     }
 
-    /// What is known about the block that the entry at `place` needs.
+    /// The state of the block that the entry at `place` needs.
     pub(super) fn block(&mut self, place: usize) -> Option<&mut Block> {
         let (_, block) = self.entries[place].page?;
         Some(&mut self.blocks[block as usize])
     }
 
-    /// What is known about the block of `page`, if an entry needs it.
+    /// The state of the block of `page`, if an entry needs it.
     pub(super) fn block_of(&self, page: PageId) -> Option<&Block> {
         self.places.get(&page).map(|place| &self.blocks[*place as usize])
     }
@@ -141,7 +141,7 @@ impl<T> Window<T> {
             (page, place)
         });
         self.rows += u64::from(rows);
-        self.entries.push_back(Entry { page, rows, tag });
+        self.entries.push_back(WindowEntry { page, rows, tag });
     }
 
     fn place_of(&mut self, page: PageId) -> u32 {
@@ -160,7 +160,7 @@ impl<T> Window<T> {
         })
     }
 
-    /// The page of the entry at `place` is about to be handed over: what was known of its block.
+    /// The page of the entry at `place` is about to be delivered: takes the state of its block.
     /// Other entries find it in memory.
     pub(super) fn take_block(&mut self, place: usize) -> Block {
         let (page, at) = self.entries[place].page.expect("an entry that needs a page");
