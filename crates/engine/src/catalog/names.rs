@@ -59,7 +59,7 @@ impl Names {
         Self { slots, loading, edition: AtomicU64::new(0) }
     }
 
-    /// Which edition of the names this is.
+    /// The edition of the names, which a use of a definition checks again (R24).
     pub(super) fn edition(&self) -> u64 {
         self.edition.load(Ordering::Acquire)
     }

@@ -3,7 +3,7 @@
 //! Invariants: all writes of a statement carry one xid. A write that does not reach its end, by an
 //! error or by a panic of a caller's closure, undoes the statement by aborting that xid; after that
 //! the statement takes no more writes, and [`Statement::check`] fails. Its snapshot does not see
-//! its own writes (no Halloween).
+//! its own writes (R22).
 //! Does not do: savepoints and ends of transactions.
 
 use rightlink_env::sync::Arc;

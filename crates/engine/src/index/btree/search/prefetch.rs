@@ -259,7 +259,7 @@ impl Tree {
     /// Prefetches the header and the trailer of the leaf at `block`.
     #[inline]
     pub(crate) fn prefetch_leaf_ends(&self, block: u32) {
-        self.pool.expect(self.page(block), &ENDS);
+        self.pool.prefetch_lines(self.page(block), &ENDS);
     }
 
     /// Prefetches what an insertion of `key` touches on the leaf at `block`, whose ends are cached.
