@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - Memory stays within the reservation that a [`Sorter`] takes from the budget. A record that
-//!   does not fit is refused as a limit.
+//!   does not fit is refused.
 //! - Merges take neighbouring runs only, so equal keys stay in order.
 //! - A temporary file is removed when its owner is dropped, after an error too. Opening the
 //!   database empties the folder (R18).
