@@ -17,7 +17,7 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 
-use rightlink_env::points;
+use rightlink_env::{Broken, points};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
@@ -31,7 +31,7 @@ const STACK: usize = 1 << 20;
 /// A rule, and the world that must notice when it is broken.
 pub(crate) struct Case {
     /// Name of the broken variant, as [`points::broken`] is asked.
-    pub(crate) rule: &'static str,
+    pub(crate) rule: Broken,
     /// The world.
     pub(crate) world: fn(),
     /// Schedules within which it must be caught.
@@ -140,7 +140,7 @@ struct Explored {
 /// Runs up to `schedules` schedules of `world`, with a rule broken if one is named. On a thread of
 /// its own: a failed schedule leaves half unwound stacks behind, and the thread counts as panicking
 /// ever after.
-fn explore(rule: Option<&'static str>, world: fn(), schedules: usize, panics: Panics) -> Explored {
+fn explore(rule: Option<Broken>, world: fn(), schedules: usize, panics: Panics) -> Explored {
     let run = move || {
         PANICS.set(panics);
         let rule = rule.map(points::break_rule);

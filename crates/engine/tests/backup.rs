@@ -6,6 +6,7 @@
 //! Invariants: one thread and a simulated disk, but for the load; a finding names moment and seed.
 //! Does not do: crashes of the original at every call (`crash.rs`, scenario `backup`).
 
+use rightlink_env::Broken;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rightlink::{
@@ -225,7 +226,7 @@ fn tables_that_shrink_beside_a_backup() {
 /// asked for the `moment`th time.
 #[test]
 fn what_a_backup_rests_on_is_needed() {
-    for rule in ["backup-log-not-held", "backup-no-second-look"] {
+    for rule in [Broken::BackupLogNotHeld, Broken::BackupFilesNotRechecked] {
         let _broken = points::break_rule(rule);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             at_every_moment(nothing, recycle);

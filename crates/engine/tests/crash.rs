@@ -13,6 +13,7 @@
 
 mod common;
 
+use rightlink_env::Broken;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
@@ -68,17 +69,17 @@ fn every_crash_keeps_a_prefix_with_all_that_was_acknowledged() {
 #[test]
 fn broken_rules_are_found() {
     let cases = [
-        ("commit-not-durable", "rollback"),
-        ("wal-not-synced", "rollback"),
-        ("no-double-write", "eviction"),
-        ("wal-before-data", "eviction"),
-        ("dirty-after-append", "checkpoint-steps"),
-        ("evict-dirty", "eviction"),
-        ("wal-segment-name-not-synced", "log-growth"),
-        ("wal-control-not-synced", "log-recycling"),
-        ("punch-before-log", "forgotten-outcomes"),
-        ("segment-before-control", "outcome-segments"),
-        ("sequence-not-logged", "sequence"),
+        (Broken::CommitNotDurable, "rollback"),
+        (Broken::LogNotSynced, "rollback"),
+        (Broken::NoDoubleWrite, "eviction"),
+        (Broken::DataBeforeLog, "eviction"),
+        (Broken::DirtyPageWithoutRedo, "checkpoint-steps"),
+        (Broken::DirtyFrameEvicted, "eviction"),
+        (Broken::SegmentNameNotSynced, "log-growth"),
+        (Broken::ControlFileNotSynced, "log-recycling"),
+        (Broken::HolePunchedBeforeLog, "forgotten-outcomes"),
+        (Broken::OutcomesRemovedEarly, "outcome-segments"),
+        (Broken::SequenceNotLogged, "sequence"),
     ];
     let mut missed = Vec::new();
     for (rule, name) in cases {

@@ -7,6 +7,7 @@
 //!
 //! Does not do: threads (`model.rs`), crashes (`crash.rs`).
 
+use rightlink_env::Broken;
 use std::time::Duration;
 
 use rightlink::{
@@ -408,7 +409,7 @@ fn every_way_to_a_key_gives_what_the_scan_gives() {
 #[test]
 fn a_lookup_that_takes_the_first_row_for_the_only_one_is_caught() {
     let caught = points::caught(
-        "key-twice",
+        Broken::SecondRowOfKeyMissed,
         &[("model", || {
             run(0, 500);
         })],

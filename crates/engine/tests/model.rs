@@ -34,7 +34,7 @@ use rightlink::{
     Transaction, TransactionOptions, Type, Upserted, Value,
 };
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
-use rightlink_env::{Rng, points};
+use rightlink_env::{Broken, Rng, points};
 
 const PAIR: i64 = 1000;
 const PAIRS: i64 = 12;
@@ -623,9 +623,10 @@ fn expected(error: &Error) -> bool {
 }
 
 /// Breaks the rule that was asked for, on this thread and those of a database that it opens.
-fn broken_rule() -> Option<points::Broken> {
-    let rule = std::env::var("RIGHTLINK_MODEL_BREAK").ok()?;
-    Some(points::break_rule(rule.leak()))
+fn broken_rule() -> Option<points::BrokenRule> {
+    let name = std::env::var("RIGHTLINK_MODEL_BREAK").ok()?;
+    let line = Broken::from_name(&name).expect("it is the name of a broken variant");
+    Some(points::break_rule(line))
 }
 
 /// Stops the side jobs, also when a writer panics.

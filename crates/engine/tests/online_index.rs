@@ -10,6 +10,7 @@ use rightlink::{
     Predicate, ScanOptions, TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
 };
 use rightlink_aio::SimDisk;
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicI64, Mutex, Ordering};
 use rightlink_env::{Env, Rng, points, thread};
 
@@ -237,7 +238,7 @@ fn change(txn: &mut Transaction, rng: &mut Rng, next: &AtomicI64) -> rightlink::
 /// one that was replaced meanwhile, though it keeps what it found under the name.
 #[test]
 fn a_running_transaction_meets_what_is_built_meanwhile() {
-    for rule in [None, Some("known-edition")] {
+    for rule in [None, Some(Broken::KnownDefinitionNotRechecked)] {
         let broken = rule.map(points::break_rule);
         let db = filled(&SimDisk::new(3), 200);
         let read_committed = TransactionOptions {
@@ -270,7 +271,7 @@ fn a_running_transaction_meets_what_is_built_meanwhile() {
 /// there.
 #[test]
 fn a_statement_does_not_read_an_index_that_was_replaced_before_its_snapshot() {
-    for rule in [None, Some("read-edition")] {
+    for rule in [None, Some(Broken::DefinitionOlderThanSnapshot)] {
         let db = filled(&SimDisk::new(3), 200);
         db.create_index_online("t", &by_tag()).unwrap();
         let read_committed = TransactionOptions {
@@ -301,7 +302,7 @@ fn a_statement_does_not_read_an_index_that_was_replaced_before_its_snapshot() {
 /// the old one still says would have brought the rows back.
 #[test]
 fn a_scan_of_a_replaced_index_brings_no_dead_rows_back() {
-    for rule in [None, Some("r4-replaced")] {
+    for rule in [None, Some(Broken::ReplacedIndexTrusted)] {
         let db = filled(&SimDisk::new(3), 4000);
         let mut txn = db.begin();
         for id in (0..4000).filter(|id| id % 10 == 9) {
@@ -551,7 +552,7 @@ fn a_row_that_changes_hands_is_no_violation() {
 /// An update that changes the new key alone is heap-only before the build, and not during it.
 #[test]
 fn updates_count_an_index_that_is_being_built() {
-    for rule in [None, Some("r10-hot")] {
+    for rule in [None, Some(Broken::UpdateAlwaysHeapOnly)] {
         let db = filled(&SimDisk::new(3), 500);
         let broken = rule.map(points::break_rule);
         let other = db.clone();
@@ -577,8 +578,8 @@ fn updates_count_an_index_that_is_being_built() {
 #[test]
 fn both_waits_are_needed() {
     for (rule, begins, ends) in [
-        ("online-first-wait", None, "online.sorted"),
-        ("online-second-wait", Some("online.built"), "online.caught-up"),
+        (Broken::OnlineBuildSkipsFirstWait, None, "online.sorted"),
+        (Broken::OnlineBuildSkipsSecondWait, Some("online.built"), "online.caught-up"),
     ] {
         let db = filled(&SimDisk::new(3), 500);
         let writer: Arc<Mutex<Option<Transaction>>> = Arc::default();
@@ -767,8 +768,14 @@ fn keys_that_only_the_index_knew_go_with_their_rows() {
 #[test]
 fn an_index_that_trusts_the_last_version_is_caught() {
     let (whole, partial): (fn(), fn()) = (keys_of_a_whole_index, keys_of_a_partial_index);
-    assert_eq!(points::caught("r10-by-key", &[("whole", whole)]), Some("whole"));
-    assert_eq!(points::caught("r10-by-key", &[("partial", partial)]), Some("partial"));
+    assert_eq!(
+        points::caught(Broken::AbsentEntryCountsAsRemoved, &[("whole", whole)]),
+        Some("whole")
+    );
+    assert_eq!(
+        points::caught(Broken::AbsentEntryCountsAsRemoved, &[("partial", partial)]),
+        Some("partial")
+    );
 }
 
 /// A change of the definition is not kept waiting, nor the writers behind it.

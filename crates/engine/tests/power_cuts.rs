@@ -19,6 +19,7 @@
 #[path = "power_cuts/load.rs"]
 mod load;
 
+use rightlink_env::Broken;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -55,9 +56,14 @@ fn every_power_cut_keeps_what_was_acknowledged() {
 /// What a broken rule does to the disk shows in some image.
 #[test]
 fn broken_rules_are_found() {
-    let rules = ["commit-not-durable", "wal-not-synced", "no-double-write", "dirty-after-append"];
+    let rules = [
+        Broken::CommitNotDurable,
+        Broken::LogNotSynced,
+        Broken::NoDoubleWrite,
+        Broken::DirtyPageWithoutRedo,
+    ];
     let missed = rules.into_iter().filter(|rule| {
-        let _broken = points::break_rule(rule);
+        let _broken = points::break_rule(*rule);
         let findings = cut_power(Work { images: 600, first_seed: 1000, findings: 1, keeps: false });
         println!("{rule}: {findings:?}");
         findings.is_empty()

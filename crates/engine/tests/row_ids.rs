@@ -5,6 +5,7 @@ use rightlink::{
     Database, IndexSchema, Isolation, RowId, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value,
 };
+use rightlink_env::Broken;
 use rightlink_env::sync::{AtomicBool, Ordering};
 use rightlink_env::{Rng, points};
 
@@ -241,7 +242,7 @@ fn a_row_id_does_not_come_to_mean_another_row() {
 /// The second of three who wait takes the row and rolls back: what it made is no version to begin
 /// at. The third begins at the one that the second took, which the queue has kept for it.
 fn third_after_a_rollback(broken: bool) -> bool {
-    let broken_rule = || broken.then(|| points::break_rule("r9-anchor"));
+    let broken_rule = || broken.then(|| points::break_rule(Broken::AnchorNotMoved));
     let (_dir, db) = database();
     let mut holder = begin(&db, Isolation::ReadCommitted);
     let at = find(&mut holder, 3);
@@ -298,7 +299,7 @@ fn who_waits_behind_a_rollback_finds_the_row() {
 /// Who waits for a version that was made after its snapshot lets that go, and with it what keeps
 /// vacuum from freezing the creator by which it knows the version. It is the version all the same.
 fn frozen_while_waited_for(broken: bool) -> bool {
-    let broken_rule = || broken.then(|| points::break_rule("r9-frozen"));
+    let broken_rule = || broken.then(|| points::break_rule(Broken::FrozenVersionNotRecognised));
     let (_dir, db) = database();
     let done = std::thread::scope(|scope| {
         let (db, broken_rule) = (&db, &broken_rule);

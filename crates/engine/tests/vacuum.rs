@@ -1,5 +1,6 @@
 //! Vacuum through the public names: progress, cancelling, snapshots that hold rows back.
 
+use rightlink_env::Broken;
 use std::time::Duration;
 
 use rightlink::{
@@ -202,7 +203,8 @@ fn an_old_snapshot_is_let_go() {
 #[test]
 fn a_snapshot_that_is_too_old_fails_its_next_read() {
     an_old_snapshot_is_let_go();
-    let caught = points::caught("r9-expired", &[("too old", an_old_snapshot_is_let_go)]);
+    let caught =
+        points::caught(Broken::ExpiredSnapshotNotTold, &[("too old", an_old_snapshot_is_let_go)]);
     assert_eq!(caught, Some("too old"));
 }
 

@@ -9,6 +9,7 @@
 //!   [`stack`], which asks the system where a thread's stack ends.
 //! - Durations and ordering come from the monotonic [`Clock`]; wall time is for display only.
 
+mod broken;
 pub mod budget;
 pub mod clock;
 mod locks;
@@ -19,6 +20,7 @@ pub mod stack;
 pub mod sync;
 pub mod thread;
 
+pub use broken::Broken;
 pub use budget::{Budget, Reservation};
 pub use clock::{Clock, Nanos};
 pub use locks::NoLocks;

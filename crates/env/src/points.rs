@@ -168,15 +168,15 @@ pub fn counts() -> BTreeMap<&'static str, u64> {
     registry().counts.clone()
 }
 
-/// Is the rule called `name` to be broken here and now? Always false without the feature `testing`.
+/// Is this line to be broken here and now? Always false without the feature `testing`.
 #[cfg(not(feature = "testing"))]
 #[inline(always)]
-pub const fn broken(_name: &str) -> bool {
+pub const fn broken(_line: crate::Broken) -> bool {
     false
 }
 
 #[cfg(feature = "testing")]
-pub use switches::{Broken, break_rule, broken, caught};
+pub use switches::{BrokenRule, break_rule, broken, caught};
 
 /// Which rule is broken on this thread; threads inherit it from the one that starts them.
 #[cfg(feature = "testing")]
@@ -184,68 +184,69 @@ pub(crate) mod switches {
     use std::cell::Cell;
     use std::marker::PhantomData;
 
+    use crate::Broken;
+
     thread_local! {
-        static RULE: Cell<&'static str> = const { Cell::new("") };
+        static RULE: Cell<Option<Broken>> = const { Cell::new(None) };
         static ASKED: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Is the rule called `name` to be broken here and now?
+    /// Is this line to be broken here and now?
     #[inline]
-    pub fn broken(name: &str) -> bool {
-        let is = RULE.get() == name;
+    pub fn broken(line: Broken) -> bool {
+        let is = RULE.get() == Some(line);
         ASKED.set(ASKED.get() + u64::from(is));
         is
     }
 
-    /// Breaks the rule called `name` on this thread, and on threads that it starts, until the
+    /// Breaks a rule at one line on this thread, and on threads that it starts, until the
     /// answer is dropped.
     ///
     /// # Panics
     /// If a rule is broken already: what a test caught would have two possible reasons.
     #[must_use]
-    pub fn break_rule(name: &'static str) -> Broken {
-        assert!(!name.is_empty() && RULE.get().is_empty(), "one rule is broken at a time");
-        RULE.set(name);
+    pub fn break_rule(line: Broken) -> BrokenRule {
+        assert!(RULE.get().is_none(), "one rule is broken at a time");
+        RULE.set(Some(line));
         ASKED.set(0);
-        Broken { not_send: PhantomData }
+        BrokenRule { not_send: PhantomData }
     }
 
-    /// Which of `checks`, run one after the other while the rule called `name` is broken, is the
-    /// first to panic.
-    pub fn caught(name: &'static str, checks: &[(&'static str, fn())]) -> Option<&'static str> {
-        let _broken = break_rule(name);
+    /// Which of `checks`, run one after the other while `line` is broken, is the first to panic.
+    pub fn caught(line: Broken, checks: &[(&'static str, fn())]) -> Option<&'static str> {
+        let _broken = break_rule(line);
         let panics = |(_, check): &&(&str, fn())| std::panic::catch_unwind(check).is_err();
         checks.iter().find(panics).map(|(check, _)| *check)
     }
 
     /// The rule broken on this thread, for one that it starts.
     #[cfg_attr(feature = "shuttle", expect(dead_code, reason = "all threads are one there"))]
-    pub(crate) fn current() -> &'static str {
+    pub(crate) fn current() -> Option<Broken> {
         RULE.get()
     }
 
     /// What a thread that starts takes over.
     #[cfg_attr(feature = "shuttle", expect(dead_code, reason = "all threads are one there"))]
-    pub(crate) fn inherit(name: &'static str) {
-        RULE.set(name);
+    pub(crate) fn inherit(line: Option<Broken>) {
+        RULE.set(line);
     }
 
     /// A rule is broken; dropping mends it.
     #[derive(Debug)]
-    pub struct Broken {
+    pub struct BrokenRule {
         not_send: PhantomData<*const ()>,
     }
 
-    impl Broken {
+    impl BrokenRule {
         /// How often this thread came to the line that implements the rule.
         pub fn asked(&self) -> u64 {
             ASKED.get()
         }
     }
 
-    impl Drop for Broken {
+    impl Drop for BrokenRule {
         fn drop(&mut self) {
-            assert!(!RULE.replace("").is_empty(), "a rule is mended once");
+            assert!(RULE.take().is_some(), "a rule is mended once");
         }
     }
 }
@@ -253,17 +254,20 @@ pub(crate) mod switches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(all(feature = "testing", not(feature = "shuttle")))]
+    use crate::Broken;
 
     #[test]
     #[cfg(all(feature = "testing", not(feature = "shuttle")))]
     fn a_rule_is_broken_where_and_as_long_as_asked() {
-        assert!(!broken("test.rule"));
-        let rule = break_rule("test.rule");
-        assert!(broken("test.rule") && !broken("test.other") && rule.asked() == 1);
-        let started = crate::thread::spawn("inherits", || broken("test.rule"));
+        let [one, other] = [Broken::ALL[0], Broken::ALL[1]];
+        assert!(!broken(one));
+        let rule = break_rule(one);
+        assert!(broken(one) && !broken(other) && rule.asked() == 1);
+        let started = crate::thread::spawn("inherits", move || broken(one));
         assert_eq!(started.join(), Ok(true));
         drop(rule);
-        assert!(!broken("test.rule"));
+        assert!(!broken(one));
     }
 
     #[test]

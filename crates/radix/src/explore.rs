@@ -4,6 +4,7 @@
 //! Each word that is read or written is a point at which another thread may go on, so a reader
 //! meets nodes in every state of change. The variants with a broken rule must be caught.
 
+use rightlink_env::Broken;
 use rightlink_env::points::break_rule;
 use rightlink_env::sync::Arc;
 use rightlink_env::thread;
@@ -65,7 +66,7 @@ fn readers_beside_writers_see_whole_entries() {
 }
 
 /// On a thread of its own: a failed schedule leaves half unwound stacks behind.
-fn is_caught(rule: &'static str) -> bool {
+fn is_caught(rule: Broken) -> bool {
     let run = move || {
         let _broken = break_rule(rule);
         shuttle::check_random(|| readers_and_writers(1), RUNS);
@@ -75,7 +76,7 @@ fn is_caught(rule: &'static str) -> bool {
 
 #[test]
 fn every_broken_rule_is_caught() {
-    for rule in ["radix-reader-does-not-look-again", "radix-version-odd-too-late"] {
+    for rule in [Broken::RadixReadNotValidated, Broken::RadixVersionNotMarked] {
         assert!(is_caught(rule), "{rule} is not caught");
     }
 }

@@ -15,6 +15,7 @@
 //! Invariants: answers are those of some moment between call and return. Does not do: one moment
 //! for several keys, unless they are asked for in one call and lie in one shard.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Mutex, Ordering, fence, spin_hint};
 
@@ -64,7 +65,7 @@ impl<V: Fixed> Shard<V> {
                 let found = search(&self.store);
                 fence(Ordering::Acquire);
                 let same = self.version.load(Ordering::Relaxed) == version;
-                if same || broken("radix-reader-does-not-look-again") {
+                if same || broken(Broken::RadixReadNotValidated) {
                     return found;
                 }
             }
@@ -81,7 +82,7 @@ impl<V: Fixed> Shard<V> {
         let mut writer = self.writer.lock();
         let version = self.version.load(Ordering::Relaxed);
         assert!(version.is_multiple_of(2), "a writer stopped in the middle");
-        if !broken("radix-version-odd-too-late") {
+        if !broken(Broken::RadixVersionNotMarked) {
             self.version.store(version + 1, Ordering::Relaxed);
         }
         fence(Ordering::Release);

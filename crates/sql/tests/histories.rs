@@ -20,6 +20,7 @@ mod record;
 #[path = "histories/work.rs"]
 mod work;
 
+use rightlink_env::Broken;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
@@ -174,4 +175,4 @@ fn broken_rules_are_found() {
 }
 
 /// Rules of what transactions see; each is one line of the engine.
-const RULES: [&str; 1] = ["key-twice"];
+const RULES: [Broken; 1] = [Broken::SecondRowOfKeyMissed];

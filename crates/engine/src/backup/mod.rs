@@ -21,6 +21,7 @@
 mod pages;
 mod target;
 
+use rightlink_env::Broken;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_aio::Io;
@@ -159,7 +160,7 @@ impl Copy<'_> {
             for file in wanted {
                 self.copy_file(file, pace)?;
             }
-            if broken("backup-no-second-look") {
+            if broken(Broken::BackupFilesNotRechecked) {
                 wal.flush(wal.end())?;
                 return Ok((wal.durable(), oldest));
             }

@@ -7,6 +7,7 @@
 //! Does not do: I/O; the operations of callers (`pool`).
 
 use rightlink_aio::Io;
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use rightlink_env::{Reservation, points};
 
@@ -98,7 +99,7 @@ impl Core {
 
     /// A frame with the state `before` was taken away: waits for readers without pins (R11).
     pub(super) fn retire(&self, before: u64) {
-        if before & PEEKED != 0 && !points::broken("r11-no-wait") {
+        if before & PEEKED != 0 && !points::broken(Broken::FrameTakenFromReaders) {
             self.readers.wait();
         }
     }

@@ -20,6 +20,7 @@
 //!
 //! After InnoDB's double-write buffer, whose homes are synced once for each batch.
 
+use rightlink_env::Broken;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_aio::{AlignedBuf, File, Io, OpenMode};
@@ -186,7 +187,7 @@ impl DoubleWrite {
     /// slots away and has room now, one slot is added.
     fn sync_homes(&mut self, sync_home: impl Fn(&DataFile) -> Result<()>) -> Result<()> {
         points::hit("buffer.double-write.settle");
-        if !points::broken("torn-homes-left") {
+        if !points::broken(Broken::TornHomesNotRepaired) {
             self.repair_torn()?;
         }
         // A sync that is under way ends before `sync_home` returns.
@@ -340,7 +341,7 @@ struct Recovery<'a> {
 impl Recovery<'_> {
     fn recover_group(&mut self, head: &Head, slot: &[u8]) -> Result<()> {
         for (copy, (page, sum)) in slot.chunks_exact(PAGE_SIZE).skip(1).zip(&head.copies) {
-            let meant = sum_of(copy) == *sum || points::broken("any-sound-copy");
+            let meant = sum_of(copy) == *sum || points::broken(Broken::AnyValidCopyCounts);
             let youngest = meant && is_valid(*page, copy) && self.seen.insert(*page);
             if youngest && self.restore(*page, copy)? {
                 self.restored.push(*page);
@@ -351,7 +352,7 @@ impl Recovery<'_> {
 
     /// Writes the valid `copy` home if the home is torn; true if the home was torn.
     fn restore(&mut self, page: PageId, copy: &[u8]) -> Result<bool> {
-        let rewrite = self.rewrite && !points::broken("homes-not-settled");
+        let rewrite = self.rewrite && !points::broken(Broken::RecoveredHomesNotSynced);
         let Some((file, written)) = self.file(page.file)? else {
             return Ok(false);
         };

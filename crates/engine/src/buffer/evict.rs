@@ -10,6 +10,7 @@
 //!
 //! Does not do: choose the victim (`replacement`).
 
+use rightlink_env::Broken;
 use std::time::Duration;
 
 use rightlink_env::sync::Ordering;
@@ -44,7 +45,8 @@ impl Core {
         let page = frame.tag();
         let bucket = self.table.lock(page);
         // A free frame keeps its tag, so only the table tells which page a frame holds (R20).
-        let here = bucket.find(&self.arena) == Some(index) || points::broken("evict-stale-tag");
+        let here =
+            bucket.find(&self.arena) == Some(index) || points::broken(Broken::StaleTagEvicted);
         if here
             && frame.tag() == page
             && let Some(before) = frame.try_claim(0)

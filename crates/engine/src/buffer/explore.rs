@@ -4,6 +4,7 @@
 //! are enough.
 
 use rightlink_aio::SimDisk;
+use rightlink_env::Broken;
 use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
@@ -326,8 +327,8 @@ fn a_panic_in_a_completion_leaves_nobody_waiting() {
 #[test]
 fn broken_handling_of_panics_is_caught() {
     catches_beside_panics(&[
-        Case { rule: "panicked-read-left", world: completions_panic, within: 400 },
-        Case { rule: "panicked-write-uncounted", world: completions_panic, within: 400 },
+        Case { rule: Broken::PanickedReadNotReported, world: completions_panic, within: 400 },
+        Case { rule: Broken::PanickedWriteNotCounted, world: completions_panic, within: 400 },
     ]);
 }
 
@@ -344,22 +345,30 @@ fn the_log_comes_first() {
 #[test]
 fn broken_pools_are_caught() {
     catches(&[
-        Case { rule: "r11-no-validation", world: latches, within: 600 },
-        Case { rule: "r11-no-wait", world: peeks, within: 2000 },
+        Case { rule: Broken::OptimisticReadNotValidated, world: latches, within: 600 },
+        Case { rule: Broken::FrameTakenFromReaders, world: peeks, within: 2000 },
         Case {
-            rule: "announced-reader-locks",
+            rule: Broken::AnnouncedReaderLocks,
             world: announced_readers_take_no_lock,
             within: 2000,
         },
-        Case { rule: "latch-exclusive", world: latch_modes, within: 1000 },
-        Case { rule: "latch-no-wake", world: latch_modes, within: 1000 },
-        Case { rule: "evict-pinned", world: pages_come_and_go, within: 400 },
-        Case { rule: "evict-dirty", world: pages_come_and_go, within: 400 },
-        Case { rule: "evict-stale-tag", world: frames_change_hands, within: 2000 },
-        Case { rule: "clean-though-changed", world: pages_come_and_go, within: 400 },
-        Case { rule: "read-twice", world: one_read_of_a_missing_page, within: 400 },
-        Case { rule: "r2-private-copy", world: hints_beside_write_back, within: 2000 },
-        Case { rule: "wal-before-data", world: log_before_data, within: 400 },
-        Case { rule: "dirty-after-append", world: log_before_data, within: 2000 },
+        Case { rule: Broken::ExclusiveLatchBesideReaders, world: latch_modes, within: 1000 },
+        Case { rule: Broken::LatchWakeupLost, world: latch_modes, within: 1000 },
+        Case { rule: Broken::PinnedFrameEvicted, world: pages_come_and_go, within: 400 },
+        Case { rule: Broken::DirtyFrameEvicted, world: pages_come_and_go, within: 400 },
+        Case { rule: Broken::StaleTagEvicted, world: frames_change_hands, within: 2000 },
+        Case { rule: Broken::ChangedPageMarkedClean, world: pages_come_and_go, within: 400 },
+        Case {
+            rule: Broken::PageReadIntoTwoFrames,
+            world: one_read_of_a_missing_page,
+            within: 400,
+        },
+        Case {
+            rule: Broken::PageCopiedAfterChecksum,
+            world: hints_beside_write_back,
+            within: 2000,
+        },
+        Case { rule: Broken::DataBeforeLog, world: log_before_data, within: 400 },
+        Case { rule: Broken::DirtyPageWithoutRedo, world: log_before_data, within: 2000 },
     ]);
 }

@@ -18,6 +18,7 @@
 //!
 //! Does not do: choose victims, I/O.
 
+use rightlink_env::Broken;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -160,8 +161,8 @@ impl Frame {
     /// allows a dirty page, whose file is being cut. Returns the state before, for `Core::retire`.
     pub(super) fn try_claim(&self, forgiven: u64) -> Option<u64> {
         let state = self.state();
-        let pinned = pins(state) != 0 && !broken("evict-pinned");
-        let dirty = state & DIRTY & !forgiven != 0 && !broken("evict-dirty");
+        let pinned = pins(state) != 0 && !broken(Broken::PinnedFrameEvicted);
+        let dirty = state & DIRTY & !forgiven != 0 && !broken(Broken::DirtyFrameEvicted);
         if state & VALID == 0 || pinned || dirty {
             return None;
         }

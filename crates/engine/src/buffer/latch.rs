@@ -14,6 +14,7 @@
 //!
 //! Does not do: deadlock detection (R12 orders latches), recursion, time limits.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{
     AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence, spin_hint,
@@ -159,7 +160,7 @@ impl Latch {
         };
         let held = if mode == Mode::Shared { before & COUNT == 1 } else { before & EXCLUSIVE != 0 };
         debug_assert!(before & (COUNT | EXCLUSIVE) != 0, "only a held latch is released");
-        if before & WAITING != 0 && held && !broken("latch-no-wake") {
+        if before & WAITING != 0 && held && !broken(Broken::LatchWakeupLost) {
             self.wake(parking);
         }
     }
@@ -244,7 +245,7 @@ fn taken(word: u32, mode: Mode, owns_handoff: bool) -> Option<u32> {
     }
     match mode {
         Mode::Shared => Some((word & !HANDOFF) + 1),
-        Mode::Exclusive if word & COUNT == 0 || broken("latch-exclusive") => {
+        Mode::Exclusive if word & COUNT == 0 || broken(Broken::ExclusiveLatchBesideReaders) => {
             Some((word & !HANDOFF) | EXCLUSIVE)
         }
         Mode::Exclusive => None,

@@ -15,6 +15,7 @@
 //! Does not do: choose pages to read (`read_stream`), choose victims (`evict`).
 
 use rightlink_aio::{Completion, IoError, Method, ReadRequest};
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
 
@@ -168,7 +169,8 @@ impl BufferPool {
     ) -> Result<Option<u32>> {
         let index = self.claim(need)?;
         let bucket = self.core.table.lock(page);
-        if bucket.find(&self.core.arena).is_some() && !points::broken("read-twice") {
+        if bucket.find(&self.core.arena).is_some() && !points::broken(Broken::PageReadIntoTwoFrames)
+        {
             drop(bucket);
             self.core.replacement.lock().release(index);
             return Ok(None);
@@ -286,7 +288,7 @@ impl Completion for ReadOp {
     fn panicked(&self, _tag: u64, message: &str) {
         let why = format!("a panic ended a read of {}: {message}", self.file.name());
         self.core.poison(&why);
-        if !points::broken("panicked-read-left") {
+        if !points::broken(Broken::PanickedReadNotReported) {
             for &index in &self.frames[self.ended.load(Ordering::Acquire)..] {
                 self.core.abandon_read(index, Error::Poisoned(why.clone()));
             }

@@ -54,8 +54,6 @@ mod write_plan;
 
 pub use double_write::DoubleWrite;
 pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
-/// The old name of [`LatchedPage`].
-pub use mtr::LatchedPage as Held;
 pub use mtr::{LatchedPage, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};

@@ -20,6 +20,7 @@
 //!
 //! After InnoDB's mini-transactions. The delta of a page is recorded by the stores themselves.
 
+use rightlink_env::Broken;
 use std::cell::Cell;
 
 use rightlink_env::{points, thread};
@@ -137,7 +138,7 @@ impl<'p> Mtr<'p> {
             }
             let from = if *logged { end.0 } else { NO_REDO };
             points::hit("buffer.mtr.before-mark");
-            let late = points::broken("dirty-after-append");
+            let late = points::broken(Broken::DirtyPageWithoutRedo);
             pool.core.mark_dirty(latched.pin().frame(), if late { NO_REDO } else { from });
             let (pages, spare) = SPARE.take();
             SPARE.set((pages, Vec::new()));
@@ -252,7 +253,8 @@ fn part(changed: &MtrPage) -> Option<PagePart<'_>> {
 
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
-        if !self.pages.iter().any(MtrPage::changed) || points::broken("panic-publishes-change") {
+        if !self.pages.iter().any(MtrPage::changed) || points::broken(Broken::PanicPublishesChange)
+        {
             return;
         }
         // R19: a half changed page reaches neither a reader nor the disk.

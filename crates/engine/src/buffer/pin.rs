@@ -10,6 +10,7 @@
 //!
 //! Does not do: log records (`mtr`), reading pages (`pool`).
 
+use rightlink_env::Broken;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -126,7 +127,7 @@ impl Pin {
         }
         let result = read(self.memory().view());
         // The pin keeps the tag, so the version alone tells.
-        (latch.validate(version) || broken("r11-no-validation")).then_some(result)
+        (latch.validate(version) || broken(Broken::OptimisticReadNotValidated)).then_some(result)
     }
 
     /// A second pin of the same page.

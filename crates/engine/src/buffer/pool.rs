@@ -8,6 +8,7 @@
 //!
 //! Does not do: start threads; interpret pages beyond their header.
 
+use rightlink_env::Broken;
 use std::ops::Range;
 
 use rightlink_aio::Io;
@@ -217,7 +218,7 @@ impl BufferPool {
     pub fn punch(&self, file: FileId, blocks: Range<u32>) -> Result<()> {
         let open = self.core.files.expect(file)?;
         assert!(!blocks.is_empty() && blocks.end <= open.blocks(), "blocks of the file");
-        if !points::broken("punch-before-log") {
+        if !points::broken(Broken::HolePunchedBeforeLog) {
             self.wal.flush(self.wal.end())?;
         }
         points::hit("buffer.punch");

@@ -13,6 +13,7 @@
 //!
 //! Does not do: read pages from files; keep a page (pins do).
 
+use rightlink_env::Broken;
 use std::marker::PhantomData;
 
 use rightlink_env::NoLocks;
@@ -82,7 +83,7 @@ impl Reading<'_> {
     /// the last pin of a frame may need a lock.
     pub fn pin(&self, page: PageId) -> Option<Pin> {
         let index = self.core.table.find(&self.core.arena, page)?;
-        if broken("announced-reader-locks") {
+        if broken(Broken::AnnouncedReaderLocks) {
             return self.core.pin_valid(index, page);
         }
         let frame = self.core.arena.frame(index);
@@ -99,7 +100,7 @@ impl Reading<'_> {
         assert!(peek.ticket == self.announced.ticket, "a peek is valid for its own reader");
         let frame = self.core.arena.frame(peek.index);
         let same = frame.latch.validate(peek.version) && frame.state() & VALID != 0;
-        same || broken("r11-no-validation")
+        same || broken(Broken::OptimisticReadNotValidated)
     }
 }
 

@@ -18,6 +18,7 @@
 //! Does not do: choose the time (the checkpoint, the cleaner, or a thread that needs a frame does).
 
 use rightlink_aio::{AlignedBuf, Completion, IoError};
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use rightlink_env::{points, thread};
 
@@ -92,7 +93,7 @@ impl BufferPool {
         let Some(HomeSync { through, files }) = begun else {
             return Ok(false);
         };
-        if !points::broken("homes-not-synced") {
+        if !points::broken(Broken::HomesNotSynced) {
             files.iter().try_for_each(|home| self.sync_home(home))?;
         }
         if let Some(area) = &mut self.write_back.lock().area {
@@ -222,7 +223,7 @@ impl BufferPool {
         }
         // R13: a thread that could not log a store took it back, or poisoned the pool, before it
         // unlatched the page. If the pool is sound now, the log has every copied change.
-        if !points::broken("copies-though-poisoned") {
+        if !points::broken(Broken::UnloggedChangeWritten) {
             self.check_sound()?;
         }
         if group.copies.is_empty() {
@@ -231,7 +232,7 @@ impl BufferPool {
         }
         points::hit("buffer.writeback.copied");
         // R13: the log comes before the data.
-        if !points::broken("wal-before-data") && group.lsn > self.wal.durable() {
+        if !points::broken(Broken::DataBeforeLog) && group.lsn > self.wal.durable() {
             self.wal.flush(group.lsn)?;
         }
         group.stamp();
@@ -270,7 +271,9 @@ impl BufferPool {
         let Some(area) = &mut state.area else {
             return Ok(());
         };
-        if points::broken("no-double-write") || group.copies.iter().all(|copy| !copy.file.logged) {
+        if points::broken(Broken::NoDoubleWrite)
+            || group.copies.iter().all(|copy| !copy.file.logged)
+        {
             return Ok(());
         }
         let pages: Vec<_> = group.copies.iter().map(|copy| copy.page).collect();
@@ -364,7 +367,7 @@ impl BufferPool {
     fn finish_page(&self, copy: &PageCopy) {
         // Under the latch no thread makes the page dirty between the check and the mark (R20).
         let latch = copy.pin.shared();
-        if latch.version() == copy.version || points::broken("clean-though-changed") {
+        if latch.version() == copy.version || points::broken(Broken::ChangedPageMarkedClean) {
             self.core.mark_clean(copy.pin.frame());
         } else {
             copy.pin.frame().raise_rec_lsn(copy.end);
@@ -427,7 +430,7 @@ impl WriteGroup {
             let bytes: &mut [u8; PAGE_SIZE] = bytes.try_into().expect("a place holds a page");
             if !header::is_zero(bytes) {
                 checksum::stamp(copy.page, bytes);
-                if points::broken("r2-private-copy") {
+                if points::broken(Broken::PageCopiedAfterChecksum) {
                     bytes[4..].copy_from_slice(&copy.pin.shared().bytes()[4..]);
                 }
             }
@@ -498,7 +501,7 @@ impl Completion for WriteOp {
     fn panicked(&self, _tag: u64, message: &str) {
         self.panicked.lock().get_or_insert_with(|| message.to_string());
         // R21: the write-back that waits for this write goes on.
-        if !points::broken("panicked-write-uncounted") {
+        if !points::broken(Broken::PanickedWriteNotCounted) {
             self.left.fetch_sub(1, Ordering::AcqRel);
         }
     }

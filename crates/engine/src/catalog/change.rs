@@ -8,6 +8,7 @@
 //! are removed at the end); files are removed only after the commit that drops them is durable.
 //! Does not do: the transaction's end itself (`db`), altering (`alter`).
 
+use rightlink_env::Broken;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::sync::Arc;
@@ -192,7 +193,9 @@ impl Catalog {
         (name, mode): (&str, LockMode),
         known: &mut Vec<Known>,
     ) -> Result<Arc<Entry>> {
-        let is_same = |edition| edition == self.names.edition() || points::broken("known-edition");
+        let is_same = |edition| {
+            edition == self.names.edition() || points::broken(Broken::KnownDefinitionNotRechecked)
+        };
         let at = known.iter().position(|last| last.name == name);
         if let Some(last) = at.map(|at| &known[at])
             && changes.is_empty()

@@ -6,6 +6,7 @@
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, FairMutex, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
@@ -292,10 +293,10 @@ impl Engine {
         // In this order: what the log says of outcomes that are not kept is durable before the
         // control file says it.
         let oldest_xid = self.txns.oldest_xid();
-        if !broken("oldest-before-log") {
+        if !broken(Broken::OldestXidBeforeLog) {
             self.wal.flush(self.wal.end())?;
         }
-        if broken("segment-before-control") {
+        if broken(Broken::OutcomesRemovedEarly) {
             self.txns.drop_segments(oldest_xid)?;
         }
         let counters = |durable| self.counters(clean, durable, oldest_xid);
@@ -522,7 +523,7 @@ mod tests {
     fn what_the_control_file_says_of_outcomes_is_in_the_log() {
         let check = the_log_knows_what_the_control_file_says_of_outcomes;
         check();
-        let caught = points::caught("oldest-before-log", &[("outcomes", check)]);
+        let caught = points::caught(Broken::OldestXidBeforeLog, &[("outcomes", check)]);
         assert!(caught.is_some(), "nobody noticed");
     }
 }

@@ -4,6 +4,7 @@
 //! the transaction goes on. The scans of a transaction end with it.
 //! Does not do: retries (`Database::with_retry`).
 
+use rightlink_env::Broken;
 use std::time::Duration;
 
 use rightlink_env::points::{broken, hit};
@@ -467,7 +468,7 @@ impl Transaction {
             let entry = self.entry(table, LockMode::Access)?;
             hit("read.resolved");
             let snapshot = self.running()?.begin_read()?;
-            if self.edition() == edition || broken("read-edition") {
+            if self.edition() == edition || broken(Broken::DefinitionOlderThanSnapshot) {
                 return Ok((entry, snapshot));
             }
         }

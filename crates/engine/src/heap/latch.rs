@@ -8,9 +8,10 @@
 //!
 //! PostgreSQL: `visibilitymap_pin` and its callers in `access/heap/heapam.c`.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::store;
@@ -24,8 +25,8 @@ use crate::wal::RecordKind;
 pub(super) struct LatchedPages<'h> {
     mtr: Mtr<'h>,
     /// One or two.
-    heap: [Option<(u32, Held)>; 2],
-    maps: Vec<(PageId, Held)>,
+    heap: [Option<(u32, LatchedPage)>; 2],
+    maps: Vec<(PageId, LatchedPage)>,
 }
 
 /// Which map pages are latched, too?
@@ -45,7 +46,7 @@ impl Heap {
         blocks: &[u32],
         maps: MapLatches,
     ) -> Result<Option<LatchedPages<'_>>> {
-        let sorted = blocks.is_sorted() || broken("r12-order");
+        let sorted = blocks.is_sorted() || broken(Broken::HeapLatchesUnordered);
         assert!(matches!(blocks.len(), 1 | 2) && sorted, "R12");
         let mut map_pins: Vec<Pin> = Vec::new();
         if maps == MapLatches::All {
@@ -113,7 +114,7 @@ impl Heap {
 }
 
 impl LatchedPages<'_> {
-    fn held(&self, block: u32) -> Held {
+    fn held(&self, block: u32) -> LatchedPage {
         let found = self.heap.iter().flatten().find(|(of, _)| *of == block);
         found.expect("a block of this set").1
     }
@@ -134,7 +135,7 @@ impl LatchedPages<'_> {
         self.mtr.page(held)
     }
 
-    fn map(&self, block: u32) -> Option<(PageId, Held)> {
+    fn map(&self, block: u32) -> Option<(PageId, LatchedPage)> {
         let wanted = visibility_map::page_of(crate::ids::FileId(0), block).block;
         self.maps.iter().find(|(id, _)| id.block == wanted).copied()
     }

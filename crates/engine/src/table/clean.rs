@@ -9,6 +9,7 @@
 //! memory is left to it, with the line pointer.
 //! Does not do: prune, decide what is dead.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::datum::Value;
@@ -168,7 +169,7 @@ impl Table {
         let clock = self.heap.clock();
         let mut check = |row: RowId| {
             let root = &dead[place(row)];
-            !clock.newer_than(row.block, root.pruned_at) || broken("r3-by-key")
+            !clock.newer_than(row.block, root.pruned_at) || broken(Broken::CleanedByKeyWithoutClock)
         };
         let mut traces = vec![Trace::Unknown; entries.len()];
         let removed = index.method.remove_dead(&entries, reads, &mut check, &mut traces)?;
@@ -181,7 +182,9 @@ impl Table {
             *gone &= match found {
                 Trace::Unknown => false,
                 Trace::Removed => true,
-                Trace::Absent => index.knew(root.xmin) || broken("r10-by-key"),
+                Trace::Absent => {
+                    index.knew(root.xmin) || broken(Broken::AbsentEntryCountsAsRemoved)
+                }
             };
         }
         Ok(removed)

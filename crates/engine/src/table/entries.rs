@@ -21,6 +21,7 @@
 //! which one of them is told.
 //! Does not do: heap rows; choose pages.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Mutex;
 use rightlink_env::thread;
@@ -96,7 +97,7 @@ impl Table {
         let mut stream = ReadStream::new(self.heap.pool(), options, move || taken.next());
         let (mut waiting, mut pages) = (Vec::new(), 0);
         while let Some((page, (index, entries))) = stream.next()? {
-            let ordered = index.def.unique && !broken("unique-order");
+            let ordered = index.def.unique && !broken(Broken::UniqueEntriesUnordered);
             stream.deliver(if ordered { Delivery::Ordered } else { Delivery::AnyOrder });
             let group = Work { index, entries };
             let Some(stopped) = self.insert_group(statement, xid, group, Some(page))? else {

@@ -18,6 +18,7 @@
 //! was read of a page beyond a row is held as a copy, which the snapshot keeps true.
 //! Does not do: decode keys (`index_only`).
 
+use rightlink_env::Broken;
 use std::ops::Range;
 
 use rightlink_env::Reservation;
@@ -327,7 +328,8 @@ impl Feed {
             return Ok(page);
         }
         // R4: only after the bit was read does the clock tell that the entry was still good then.
-        let newer = table.heap.clock().newer_than(block, batch.sample) && !broken("r4-clock");
+        let newer = table.heap.clock().newer_than(block, batch.sample)
+            && !broken(Broken::AllVisibleWithoutClock);
         // Of an index that was replaced the leaf may have been read after the clock was advanced,
         // and still hold what only the other one was cleaned of.
         Ok(page.filter(|_| newer || self.leaves.index.is_replaced()))
@@ -591,6 +593,7 @@ fn give_dead(table: &Table, index: &TableIndex, batch: &LeafBatch, positions: &[
         return;
     }
     let (clock, sample) = (table.heap.clock(), batch.sample);
-    let mut check = |row: RowId| !clock.newer_than(row.block, sample) || broken("r3-mark");
+    let mut check =
+        |row: RowId| !clock.newer_than(row.block, sample) || broken(Broken::DeadMarkWithoutClock);
     index.method.mark_dead(batch, positions, hints == DeadHints::PageLsn, &mut check);
 }

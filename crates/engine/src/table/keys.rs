@@ -7,6 +7,7 @@
 //! included columns keep their bits.
 //! Does not do: row ids, insertion.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::collation::Collation;
@@ -183,7 +184,7 @@ impl Keys {
         match (self.entry(a, row), self.entry(b, row)) {
             (None, None) => true,
             (Some(a), Some(b)) => (a.key, a.payload) == (b.key, b.payload),
-            _ => broken("r10-predicate"),
+            _ => broken(Broken::PredicateChangeHeapOnly),
         }
     }
 }

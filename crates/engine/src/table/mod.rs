@@ -53,6 +53,7 @@ mod write;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
@@ -298,7 +299,7 @@ impl TableIndex {
     }
 
     fn is_replaced(&self) -> bool {
-        !self.is_in_place() && !broken("r4-replaced")
+        !self.is_in_place() && !broken(Broken::ReplacedIndexTrusted)
     }
 
     /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was
@@ -309,7 +310,10 @@ impl TableIndex {
     pub fn is_usable(&self, snapshot: &Snapshot) -> bool {
         let built = self.built_at != Csn(0) && snapshot.csn() >= self.built_at;
         let since = self.def.usable_from;
-        built || since == Xid::NONE || snapshot.xmin() >= since || broken("r10-usable")
+        built
+            || since == Xid::NONE
+            || snapshot.xmin() >= since
+            || broken(Broken::IndexUsedByOlderSnapshot)
     }
 
     /// Fails if this build would order its text otherwise than it is: neither reads nor writes go

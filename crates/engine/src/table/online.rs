@@ -15,6 +15,7 @@
 //! build. A page that has not changed since before stage 1 is not looked at twice.
 //! Does not do: choose who sees which stage (`catalog`), waiting.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
@@ -258,7 +259,7 @@ impl TableIndex {
 /// The rule is broken where a test wants to see what it is for.
 pub(crate) fn forgets_to_wait(stage: u8) -> bool {
     match stage {
-        1 => broken("online-first-wait"),
-        _ => broken("online-second-wait"),
+        1 => broken(Broken::OnlineBuildSkipsFirstWait),
+        _ => broken(Broken::OnlineBuildSkipsSecondWait),
     }
 }

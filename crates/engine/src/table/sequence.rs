@@ -19,6 +19,7 @@
 //! xid, so that its commit is durable although it may have written nothing else.
 //! Does not do: other orders than steps of one size.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{self, broken};
 use rightlink_env::sync::{Arc, Mutex};
 
@@ -204,7 +205,7 @@ impl Sequence {
         let run = wanted.max(RUN).min(there);
         let first = next.expect("there are some");
         xid()?;
-        if !broken("sequence-not-logged") {
+        if !broken(Broken::SequenceNotLogged) {
             let value = self.after(first, run - 1).expect("so many are there");
             self.store(SequencePosition { value, drawn: true })?;
         }

@@ -5,6 +5,7 @@
 //! entry for the new version, the unchanged ones too, because the new version has another row id.
 //! Does not do: unique keys that change places within one statement; each row is checked by itself.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::datum::Value;
@@ -150,7 +151,7 @@ impl Table {
         row: RowId,
     ) -> Option<IndexEntry<'k>> {
         let entry = keys.entry(NEW, row)?;
-        let stays = keys.same(OLD, NEW) || broken("r8-kept");
+        let stays = keys.same(OLD, NEW) || broken(Broken::ChangedKeyNotChecked);
         let kept = index.def.unique && stays && !self.is_being_indexed();
         Some(IndexEntry { kept, replaces: true, ..entry })
     }
@@ -163,7 +164,7 @@ impl Table {
         update: &Update,
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
-        let hot = unchanged && update.same_when_counted || broken("r10-hot");
+        let hot = unchanged && update.same_when_counted || broken(Broken::UpdateAlwaysHeapOnly);
         // The old and the new row have the same keys to those who share them.
         let mut unique = self.indexes.iter().zip(&update.keys).filter(|(it, _)| it.def().unique);
         let keys_stay = unique.all(|(_, keys)| keys.same(OLD, NEW));

@@ -12,6 +12,7 @@
 //! two snapshots and their row ids be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::error::{Error, Result};
@@ -129,7 +130,7 @@ impl Table {
                 if let Some(found) = waited.anchor {
                     start = found.at;
                     anchor = Some(found);
-                    if target.at == start && !broken("r9-frozen") {
+                    if target.at == start && !broken(Broken::FrozenVersionNotRecognised) {
                         // What the anchor sees is still there. Its creator may be frozen by now:
                         // what kept that away may be the snapshot that was let go.
                         *target = TargetVersion::from(start);

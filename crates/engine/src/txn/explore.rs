@@ -4,6 +4,7 @@
 //! Eight xids have recent outcomes here, so that outcomes are spilled to the pages while readers
 //! look for them. The checker itself reports a waiter that is never woken.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
 
@@ -305,11 +306,23 @@ fn commits_are_durable_first_in_every_schedule() {
 #[test]
 fn broken_transactions_are_caught() {
     catches(&[
-        Case { rule: "commit-torn", world: snapshots_stay_consistent, within: 4000 },
-        Case { rule: "commit-not-durable", world: commits_are_durable_first, within: 1000 },
-        Case { rule: "r1-durable", world: commits_are_durable_first, within: 4000 },
-        Case { rule: "lock-fair", world: writers_are_not_passed_by, within: 4000 },
-        Case { rule: "txn-heir", world: row_queues_end, within: 4000 },
-        Case { rule: "txn-no-bell", world: row_queues_end, within: 100 },
+        Case {
+            rule: Broken::CommitNumberBeforeOutcome,
+            world: snapshots_stay_consistent,
+            within: 4000,
+        },
+        Case { rule: Broken::CommitNotDurable, world: commits_are_durable_first, within: 1000 },
+        Case {
+            rule: Broken::RelaxedCommitCalledDurable,
+            world: commits_are_durable_first,
+            within: 4000,
+        },
+        Case {
+            rule: Broken::WriterOvertakenBySharers,
+            world: writers_are_not_passed_by,
+            within: 4000,
+        },
+        Case { rule: Broken::RowNotHandedOn, world: row_queues_end, within: 4000 },
+        Case { rule: Broken::WakeupsDropped, world: row_queues_end, within: 100 },
     ]);
 }

@@ -6,6 +6,7 @@
 //! with another clock resumes nothing.
 //! Does not do: survive the process; the next run finds the rest again.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use super::{DeadRows, RunMemory};
@@ -35,12 +36,13 @@ impl ResumableRun {
         memory: RunMemory<'_>,
     ) -> Result<Option<(DeadRows, Vec<ObjectId>)>> {
         // A table that was written anew, or opened again, has other rows or another clock.
-        if !heap.is_same(&self.heap) && !broken("r3-parked") {
+        if !heap.is_same(&self.heap) && !broken(Broken::ParkedRowIdsNotRechecked) {
             return Ok(None);
         }
         let same = |row: &RowId| {
             let freed = self.freed_to.is_some_and(|last| *row <= last);
-            let since = heap.clock().newer_than(row.block, self.clock) && !broken("r3-parked");
+            let since = heap.clock().newer_than(row.block, self.clock)
+                && !broken(Broken::ParkedRowIdsNotRechecked);
             !freed && !since
         };
         let mut lost = 0;

@@ -1,5 +1,6 @@
 //! Runs over one table: by key and by pass, on several threads, interrupted and taken up again.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
 
@@ -336,6 +337,7 @@ fn row_ids_used_again() {
 #[test]
 fn a_run_does_not_take_up_what_names_new_rows() {
     row_ids_used_again();
-    let caught = points::caught("r3-parked", &[("used again", row_ids_used_again)]);
+    let caught =
+        points::caught(Broken::ParkedRowIdsNotRechecked, &[("used again", row_ids_used_again)]);
     assert_eq!(caught, Some("used again"));
 }

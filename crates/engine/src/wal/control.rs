@@ -11,6 +11,7 @@
 //! Does not do: keep the log that it points to.
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, OpenMode};
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -229,7 +230,7 @@ impl ControlFile {
         let stored = read(io)?;
         let file = io.open_file(FILE, OpenMode::Existing).map_err(Error::Io)?;
         let this = ControlFile { file, stored };
-        if !broken("wal-control-not-settled") {
+        if !broken(Broken::ControlCopyNotSynced) {
             this.put().map_err(Error::Io)?;
         }
         Ok(this)
@@ -253,11 +254,11 @@ impl ControlFile {
     fn put(&self) -> std::result::Result<(), IoError> {
         let mut copy = AlignedBuf::zeroed(COPY);
         encode(&self.stored, &mut copy);
-        let turn = if broken("wal-one-control-copy") { 0 } else { self.stored.generation % 2 };
+        let turn = if broken(Broken::OneControlCopy) { 0 } else { self.stored.generation % 2 };
         let at = turn * SECTOR;
         self.file.write_all_at(&copy, at)?;
         hit("wal.control.before-sync");
-        if broken("wal-control-not-synced") {
+        if broken(Broken::ControlFileNotSynced) {
             return Ok(());
         }
         self.file.sync_data()

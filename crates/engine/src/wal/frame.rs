@@ -13,6 +13,7 @@
 //! records, so the durable LSN of a frame with torn records still counts.
 //! Does not do: find frames.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
@@ -62,7 +63,7 @@ impl FrameHeader {
 }
 
 fn seed(database: u64, start: u64) -> u64 {
-    if broken("wal-no-seed") { 0 } else { database ^ start }
+    if broken(Broken::LogChecksumNotSeeded) { 0 } else { database ^ start }
 }
 
 /// The checksum of the records of the frame at `start`, fed piece by piece.

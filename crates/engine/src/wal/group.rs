@@ -9,6 +9,7 @@
 //! Does not do: I/O, locking.
 
 use rightlink_aio::AlignedBuf;
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use super::block::{
@@ -178,7 +179,7 @@ impl RecordGroup {
     /// Keeps the last, unfilled sector, which the next flush repeats (R16).
     pub(super) fn save_tail(&self, tail: &mut [u8; SECTOR as usize]) {
         tail.fill(0);
-        if broken("wal-tail-not-repeated") {
+        if broken(Broken::LogTailOverwritten) {
             return;
         }
         let from = self.offset(sector_of(self.end));

@@ -41,6 +41,7 @@ pub(crate) use control::UNFINISHED as UNFINISHED_CONTROL;
 pub use copy::{CopyError, LogCopy};
 pub use reader::Reader;
 pub use record::{MAX_PARTS, MAX_RECORD_BYTES, PagePart, Record, RecordKind};
+use rightlink_env::Broken;
 pub use stats::WalStats;
 
 use rightlink_aio::{AlignedBuf, Io, IoError};
@@ -210,7 +211,7 @@ struct OpenRecord<'a> {
 
 impl Drop for OpenRecord<'_> {
     fn drop(&mut self) {
-        if !self.complete && !broken("wal-half-record") {
+        if !self.complete && !broken(Broken::HalfRecordWritten) {
             self.state.poison("a panic left a record half written");
             self.wal.wakeups.iter().for_each(Condvar::notify_all);
         }
@@ -312,7 +313,7 @@ impl Wal {
         hit("wal.control.after-sync");
         self.redo.fetch_max(control.redo.0, Ordering::AcqRel);
         let held = self.holds.lock().iter().min().copied();
-        let held = held.filter(|_| !broken("backup-log-not-held"));
+        let held = held.filter(|_| !broken(Broken::BackupLogNotHeld));
         self.recycle(held.map_or(control.redo.0, |held| held.min(control.redo.0)))
     }
 
@@ -328,7 +329,7 @@ impl Wal {
     /// Frees the segments that a reader from `redo` on does not need (R17). The frame that covers
     /// `redo` may start in an earlier segment, which is kept.
     fn recycle(&self, redo: u64) -> Result<()> {
-        let keep = if broken("wal-cover-ignored") { redo } else { self.needed_for(redo) };
+        let keep = if broken(Broken::CoveringSegmentFreed) { redo } else { self.needed_for(redo) };
         assert!(keep <= redo, "a frame covers what comes after its start");
         let (recycled, removed) = match self.segments.recycle(keep) {
             Ok(counts) => counts,
@@ -441,7 +442,7 @@ impl Wal {
                 // `upto` is in the group that is being written if the active one begins behind it.
                 let group = state.turn - usize::from(upto.0 <= state.active.start());
                 state = self.wakeups[group % 2].wait(state);
-                if broken("wal-follower-once") {
+                if broken(Broken::FlushEndsEarly) {
                     break;
                 }
             }
@@ -480,12 +481,12 @@ impl Wal {
         group.save_tail(&mut tail);
         let (base, image) = group.image();
         hit("wal.frame.before-write");
-        if broken("wal-durable-early") {
+        if broken(Broken::LogDurableEarly) {
             self.durable.store(group.end(), Ordering::Release);
         }
         self.segments.write(base, image)?;
         hit("wal.flush.before-sync");
-        let syncs = match broken("wal-not-synced") {
+        let syncs = match broken(Broken::LogNotSynced) {
             true => 1,
             false => self.segments.sync(base, group.end())?,
         };
@@ -608,7 +609,7 @@ impl Drop for LeaderTurn<'_> {
                 self.wal.durable.store(group.end(), Ordering::Release);
             }
             Some(Ok(_)) => {}
-            Some(Err(_)) if broken("wal-failed-sync-forgiven") => {}
+            Some(Err(_)) if broken(Broken::FailedSyncForgiven) => {}
             Some(Err(error)) => {
                 state.poison(&format!("{error}; the outcome of commits in flight is unknown"));
             }
@@ -618,7 +619,7 @@ impl Drop for LeaderTurn<'_> {
         let poisoned = state.poisoned.is_some();
         // A woken thread needs this lock.
         drop(state);
-        if broken("wal-no-wake") {
+        if broken(Broken::FlushWaitersNotWoken) {
             return;
         }
         let [own, next] =
@@ -627,7 +628,7 @@ impl Drop for LeaderTurn<'_> {
         // One waiter of the next group is enough: it leads the group and wakes the others (R21).
         match poisoned {
             true => next.notify_all(),
-            false if broken("wal-no-next") => {}
+            false if broken(Broken::NextFlushLeaderNotWoken) => {}
             false => next.notify_one(),
         }
     }
@@ -682,7 +683,7 @@ fn sync_tail(
         Reader::copy(&mut source(), at, bytes)?;
         let used = ((end - at) as usize).min(len);
         bytes[used..].fill(0);
-        if !broken("wal-tail-not-settled") {
+        if !broken(Broken::LogTailNotRewritten) {
             segments.write(at, bytes).map_err(Error::Io)?;
         }
         let rest = used % SECTOR as usize;

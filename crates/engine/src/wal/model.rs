@@ -6,6 +6,7 @@
 
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
 use rightlink_aio::{Io, IoOptions, Method, SimDisk};
+use rightlink_env::Broken;
 use rightlink_env::sync::Arc;
 use rightlink_env::{Env, thread};
 
@@ -115,11 +116,11 @@ fn a_failed_sync_wakes_everyone_in_every_schedule() {
 #[test]
 fn broken_logs_are_caught() {
     catches(&[
-        Case { rule: "wal-durable-early", world: commits, within: 1000 },
-        Case { rule: "wal-follower-once", world: commits, within: 1000 },
-        Case { rule: "wal-no-wake", world: commits, within: 1000 },
-        Case { rule: "wal-no-next", world: commits, within: 1000 },
-        Case { rule: "wal-not-synced", world: commits, within: 100 },
-        Case { rule: "wal-failed-sync-forgiven", world: a_sync_fails, within: 1000 },
+        Case { rule: Broken::LogDurableEarly, world: commits, within: 1000 },
+        Case { rule: Broken::FlushEndsEarly, world: commits, within: 1000 },
+        Case { rule: Broken::FlushWaitersNotWoken, world: commits, within: 1000 },
+        Case { rule: Broken::NextFlushLeaderNotWoken, world: commits, within: 1000 },
+        Case { rule: Broken::LogNotSynced, world: commits, within: 100 },
+        Case { rule: Broken::FailedSyncForgiven, world: a_sync_fails, within: 1000 },
     ]);
 }

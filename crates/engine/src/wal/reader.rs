@@ -11,6 +11,7 @@
 //! to a limit that was durable at the start.
 
 use rightlink_aio::Io;
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::{Env, Level};
 
@@ -225,11 +226,11 @@ impl Reader {
     /// No whole frame follows `end`: decides between a torn tail and damage (R16).
     fn finish(&mut self, end: u64) -> Result<()> {
         self.body.clear();
-        if self.durable > end && !broken("wal-hole-is-the-end") {
+        if self.durable > end && !broken(Broken::StatedLogEndIgnored) {
             return Err(self.hole(end, self.durable));
         }
         let behind = self.search(end)?;
-        if !broken("wal-no-search") && behind.durable > end {
+        if !broken(Broken::LogNotSearchedBehindHole) && behind.durable > end {
             return Err(self.hole(end, behind.durable));
         }
         self.dropped = behind.written.saturating_sub(end);

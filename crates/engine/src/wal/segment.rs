@@ -14,6 +14,7 @@
 //!
 //! Does not do: decide which segments are still needed (`Wal`).
 
+use rightlink_env::Broken;
 use std::collections::BTreeMap;
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, IoErrorKind, OpenMode};
@@ -168,11 +169,11 @@ impl Segments {
             return Err(refused(error));
         }
         hit("wal.segment.before-sync");
-        if !broken("wal-segment-not-synced") {
+        if !broken(Broken::SegmentNotSynced) {
             file.sync_all().map_err(Failure::Unknown)?;
         }
         self.io.rename(UNFINISHED, &name(number)).map_err(refused)?;
-        if !broken("wal-segment-name-not-synced") {
+        if !broken(Broken::SegmentNameNotSynced) {
             self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
         }
         hit("wal.segment.created");

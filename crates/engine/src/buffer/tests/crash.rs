@@ -5,6 +5,7 @@
 
 use rightlink_aio::sim::{FaultKind, OpKind, Recording, Repeat};
 use rightlink_aio::{AlignedBuf, Io, OpenMode, SimDisk};
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
 use rightlink_env::{Env, Rng, points};
@@ -268,7 +269,7 @@ fn killed_then_cut() -> Vec<String> {
 #[test]
 fn homes_that_recovery_keeps_are_durable_before_the_area_is_used_again() {
     assert_eq!(killed_then_cut(), [""; 0]);
-    let _broken = points::break_rule("homes-not-settled");
+    let _broken = points::break_rule(Broken::RecoveredHomesNotSynced);
     assert_ne!(killed_then_cut(), [""; 0], "the only good copy was overwritten");
 }
 
@@ -656,16 +657,24 @@ fn redo_makes_missing_files() {
 /// Each rule of write-back, broken, is caught by the test beside it.
 #[test]
 fn broken_write_back_is_caught() {
-    let cases: [(&'static str, &'static str, fn()); 9] = [
-        ("homes-not-synced", "settled early", homes_settled_early_need_their_copies_no_more),
-        ("any-sound-copy", "older group", a_copy_left_by_an_older_group_does_not_count),
-        ("torn-homes-left", "failed write", a_home_torn_by_a_failed_write_is_mended),
-        ("copies-though-poisoned", "not logged", a_change_that_could_not_be_logged_stays_in_memory),
-        ("wal-before-data", "log first", no_page_reaches_the_disk_before_its_log),
-        ("no-double-write", "torn homes", torn_homes_are_healed_from_the_area),
-        ("dirty-after-append", "checkpoint", a_checkpoint_between_mark_and_append_loses_nothing),
-        ("clean-though-changed", "hot page", a_hot_page_lets_the_redo_position_move),
-        ("evict-dirty", "power cut", every_power_cut_is_recovered_from),
+    let cases: [(Broken, &'static str, fn()); 9] = [
+        (Broken::HomesNotSynced, "settled early", homes_settled_early_need_their_copies_no_more),
+        (Broken::AnyValidCopyCounts, "older group", a_copy_left_by_an_older_group_does_not_count),
+        (Broken::TornHomesNotRepaired, "failed write", a_home_torn_by_a_failed_write_is_mended),
+        (
+            Broken::UnloggedChangeWritten,
+            "not logged",
+            a_change_that_could_not_be_logged_stays_in_memory,
+        ),
+        (Broken::DataBeforeLog, "log first", no_page_reaches_the_disk_before_its_log),
+        (Broken::NoDoubleWrite, "torn homes", torn_homes_are_healed_from_the_area),
+        (
+            Broken::DirtyPageWithoutRedo,
+            "checkpoint",
+            a_checkpoint_between_mark_and_append_loses_nothing,
+        ),
+        (Broken::ChangedPageMarkedClean, "hot page", a_hot_page_lets_the_redo_position_move),
+        (Broken::DirtyFrameEvicted, "power cut", every_power_cut_is_recovered_from),
     ];
     for (rule, name, check) in cases {
         assert!(points::caught(rule, &[(name, check)]).is_some(), "nobody noticed {rule}");

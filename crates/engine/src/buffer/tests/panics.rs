@@ -1,6 +1,7 @@
 //! Panics in the middle of a change, and in completions of reads and writes: half a change is
 //! neither seen nor written, and all who wait learn that what they wait for will not come.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
 
@@ -100,7 +101,7 @@ fn a_change_that_panics_while_it_is_committed_is_never_seen() {
     a_panic_within_commit_publishes_nothing();
     a_record_too_long_publishes_nothing();
     for check in [a_panic_within_commit_publishes_nothing, a_record_too_long_publishes_nothing] {
-        let caught = points::caught("panic-publishes-change", &[("commit", check)]);
+        let caught = points::caught(Broken::PanicPublishesChange, &[("commit", check)]);
         assert!(caught.is_some(), "broken, and nobody noticed");
     }
 }

@@ -10,6 +10,7 @@
 //! a crash leaves can be walked and given back by the next sweep.
 //! Does not do: the marking (`table`), which knows rows.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::{Budget, Reservation};
 
@@ -89,7 +90,7 @@ impl Overflow {
             for (block, state) in (map + 1..).zip(states) {
                 let is_lost = state == HEAD && range.contains(&block) && !marks.has(block);
                 if is_lost && let Some(link) = link_at(self, block)? {
-                    let ended = link.creator < horizon || broken("overflow-horizon");
+                    let ended = link.creator < horizon || broken(Broken::OverflowFreedEarly);
                     if ended && (link.first, link.number) == (block, 0) {
                         let pages = self.give_back(block, link.creator)?;
                         (swept.chains, swept.pages) = (swept.chains + 1, swept.pages + pages);

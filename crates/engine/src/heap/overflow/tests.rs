@@ -1,5 +1,6 @@
 //! Chains and their map, without rows.
 
+use rightlink_env::Broken;
 use rightlink_env::{Rng, points};
 
 use super::*;
@@ -107,7 +108,7 @@ fn what_nobody_names_is_given_back_and_used_again() {
 /// The horizon is what keeps a value whose row is still to come.
 #[test]
 fn without_the_horizon_a_value_goes_before_its_row_comes() {
-    for rule in [None, Some("overflow-horizon")] {
+    for rule in [None, Some(Broken::OverflowFreedEarly)] {
         let (pool, store) = store(64);
         let value = store.store(Xid(200), &bytes(1, 20_000)).unwrap();
         let broken = rule.map(points::break_rule);

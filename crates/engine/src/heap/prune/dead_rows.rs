@@ -8,6 +8,7 @@
 //!
 //! PostgreSQL: `heap_index_delete_tuples` in `access/heap/heapam.c`.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::error::Result;
@@ -75,7 +76,8 @@ impl<'t> UnseenCheck<'t> {
         // One that is taken after this has a later commit number than all that was ended before.
         let txns = self.visibility.txns();
         let live = self.live.get_or_insert_with(|| txns.live_snapshots());
-        is_between_snapshots(head, &mut self.visibility, live) || broken("r9-unseen")
+        is_between_snapshots(head, &mut self.visibility, live)
+            || broken(Broken::EveryEndedVersionDead)
     }
 }
 

@@ -8,6 +8,7 @@
 //! the lock that vacuum holds from its first look at a page to its last.
 //! Does not do: find or remove index entries.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::MutexGuard;
 
@@ -51,12 +52,13 @@ impl Heap {
     pub fn free_by_key(&self, roots: &[DeadRoot]) -> Result<Option<FreedByKey>> {
         assert!(roots.is_sorted_by_key(|root| root.row_id), "one visit per page");
         let turn = self.shared.freeing.try_lock();
-        if turn.is_none() && !broken("r3-turn") {
+        if turn.is_none() && !broken(Broken::FreedBesideVacuum) {
             return Ok(None);
         }
         // All are asked before the first is freed: blocks share buckets of the clock.
         let same = |root: &&DeadRoot| {
-            !self.clock().newer_than(root.row_id.block, root.pruned_at) || broken("r3-free")
+            !self.clock().newer_than(root.row_id.block, root.pruned_at)
+                || broken(Broken::FreedWithoutClock)
         };
         let rows: Vec<RowId> = roots.iter().filter(same).map(|root| root.row_id).collect();
         let mut freed = 0;
@@ -68,7 +70,7 @@ impl Heap {
 
     fn free_block_by_key(&self, rows: &[RowId]) -> Result<u64> {
         let block = rows[0].block;
-        if !broken("r3-clock") {
+        if !broken(Broken::RecycleClockNotAdvanced) {
             self.clock().advance(block);
         }
         let Some(mut set) = self.latch(&[block.0], MapLatches::Marked)? else { return Ok(0) };
@@ -104,8 +106,8 @@ impl Heap {
 
     fn free_block(&self, rows: &[RowId]) -> Result<u64> {
         let block = rows[0].block;
-        let late = broken("r3-late");
-        if !broken("r3-clock") && !late {
+        let late = broken(Broken::RecycleClockAdvancedLate);
+        if !broken(Broken::RecycleClockNotAdvanced) && !late {
             self.clock().advance(block);
         }
         let limits = FreezeLimits { freeze_below: Xid::NONE, horizon: self.txns().horizon() };

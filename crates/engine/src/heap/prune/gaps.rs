@@ -16,6 +16,7 @@
 //!
 //! J. Lee et al., 2016 (SAP HANA), and J. Böttcher et al., 2019; PostgreSQL has no counterpart.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 
 use crate::error::Result;
@@ -158,7 +159,7 @@ impl PrunePlan {
         if before == 0 {
             // A reader that sees the predecessor, on another page, may follow its link to here.
             let awaited = is_root && head.has(UPDATED) && head.xmin >= set.horizon;
-            if awaited && !broken("r9-stub") {
+            if awaited && !broken(Broken::NoForwardingStub) {
                 return self.leave_stub(at, &head, row, links);
             }
             if !is_root && links.redirect[usize::from(at.slot)] == 0 {
@@ -214,7 +215,7 @@ impl PrunePlan {
     /// Links the version at `before` past the removed one, which had `gone`.
     fn relink(&mut self, before: RowId, gone: &TupleHeader, row: &[u8], links: &mut VersionLinks) {
         let Some(old) = links.head(before.slot).copied() else { return };
-        let new = match broken("r9-link") {
+        let new = match broken(Broken::OldVersionKeepsItsEnd) {
             true => TupleHeader { next: gone.next, ..old },
             false => old.relinked_past(gone),
         };

@@ -13,6 +13,7 @@
 //!
 //! PostgreSQL: the page-LSN test of `_bt_killitems` and the pin that blocks vacuum's cleanup lock.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Ordering};
 
@@ -48,7 +49,7 @@ impl RecycleClock {
 
     /// Were row ids of `block` given free after `time`?
     pub fn newer_than(&self, block: BlockNo, time: u64) -> bool {
-        !broken("r3-bucket") && self.bucket(block).load(Ordering::SeqCst) > time
+        !broken(Broken::RecycleClockIgnored) && self.bucket(block).load(Ordering::SeqCst) > time
     }
 
     /// Notes that row ids of `block` are about to be given free; they are in no index any more.

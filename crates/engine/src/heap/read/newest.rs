@@ -10,6 +10,7 @@
 //!
 //! PostgreSQL: the `ctid` walk of `heapam_tuple_lock` in `access/heap/heapam_handler.c`.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::error::{ConflictKind, Error, Result};
@@ -80,7 +81,7 @@ impl From<RowId> for TargetVersion {
 impl TargetVersion {
     /// Is this the version that was meant?
     pub(in crate::heap) fn is(self, tuple: &Tuple<'_>) -> bool {
-        self.xmin.is_none_or(|by| tuple.header.xmin == by) || broken("r9-walk")
+        self.xmin.is_none_or(|by| tuple.header.xmin == by) || broken(Broken::VersionNotIdentified)
     }
 }
 
@@ -152,7 +153,7 @@ impl Heap {
                 continue;
             };
             unsure = false;
-            if !counts && !broken("r9-ahead") {
+            if !counts && !broken(Broken::UncreatedVersionBelieved) {
                 (at, xmin) = (start, None);
                 continue;
             }

@@ -2,6 +2,7 @@
 //!
 //! See `schedules` for how worlds are run.
 
+use rightlink_env::Broken;
 use rightlink_env::thread;
 
 use super::*;
@@ -152,10 +153,10 @@ fn snapshots_keep_their_versions() {
 #[test]
 fn broken_heaps_are_caught() {
     catches(&[
-        Case { rule: "r1-hint", world: hints, within: 2000 },
-        Case { rule: "r9-horizon", world: pruning, within: 2000 },
-        Case { rule: "r9-register", world: pruning, within: 2000 },
-        Case { rule: "lock-group", world: sharing, within: 2000 },
-        Case { rule: "r12-order", world: crossing, within: 2000 },
+        Case { rule: Broken::CommitHintNotDurable, world: hints, within: 2000 },
+        Case { rule: Broken::HorizonIgnoresSnapshots, world: pruning, within: 2000 },
+        Case { rule: Broken::SnapshotRegisteredLate, world: pruning, within: 2000 },
+        Case { rule: Broken::LockGroupForgetsMembers, world: sharing, within: 2000 },
+        Case { rule: Broken::HeapLatchesUnordered, world: crossing, within: 2000 },
     ]);
 }

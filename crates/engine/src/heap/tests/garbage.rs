@@ -1,5 +1,6 @@
 //! How dead versions, row ids, old xids and empty pages leave.
 
+use rightlink_env::Broken;
 use rightlink_env::points;
 
 use super::*;
@@ -77,7 +78,7 @@ fn a_new_version_takes_the_place_of_a_dead_one_of_its_length() {
 /// A version that a snapshot still sees keeps its place, however full the page is.
 #[test]
 fn no_version_takes_the_place_of_one_that_is_seen() {
-    for rule in [None, Some("r9-hole")] {
+    for rule in [None, Some(Broken::SeenVersionOverwritten)] {
         let fixture = Fixture::new();
         let roots: Vec<RowId> = (0..64u8).map(|n| fixture.insert(&[n; 100])).collect();
         let (_txn, old) = fixture.snapshot();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::heap::prune::plan::PrunePlan;
 use crate::heap::visibility::HeapVisibility;
+use rightlink_env::Broken;
 use rightlink_env::points;
 
 fn lock(fixture: &Fixture, txn: &mut Transaction, at: RowId, lock: RowLock) -> WriteOutcome {
@@ -28,7 +29,7 @@ fn is_free(fixture: &Fixture, at: RowId) -> bool {
     }
 }
 
-fn writer_waits_for_all_who_share(rule: Option<&'static str>) -> bool {
+fn writer_waits_for_all_who_share(rule: Option<Broken>) -> bool {
     let broken = rule.map(points::break_rule);
     let fixture = Fixture::new();
     let root = fixture.insert(b"one");
@@ -53,7 +54,10 @@ fn writer_waits_for_all_who_share(rule: Option<&'static str>) -> bool {
 #[test]
 fn a_writer_waits_for_all_who_share_a_row() {
     assert!(writer_waits_for_all_who_share(None));
-    assert!(!writer_waits_for_all_who_share(Some("lock-group")), "only the newest was asked");
+    assert!(
+        !writer_waits_for_all_who_share(Some(Broken::LockGroupForgetsMembers)),
+        "only the newest was asked"
+    );
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn a_savepoint_takes_its_own_locks_with_it_and_no_others() {
 }
 
 /// A row whose keys are shared is changed, and so is what came of that: is it held to the end?
-fn keys_are_held_through_changes(rule: Option<&'static str>) -> bool {
+fn keys_are_held_through_changes(rule: Option<Broken>) -> bool {
     let broken = rule.map(points::break_rule);
     let fixture = Fixture::new();
     let root = fixture.insert(b"0");
@@ -169,7 +173,10 @@ fn keys_are_held_through_changes(rule: Option<&'static str>) -> bool {
 #[test]
 fn who_shares_keys_keeps_them_through_changes() {
     assert!(keys_are_held_through_changes(None));
-    assert!(!keys_are_held_through_changes(Some("lock-carried")), "the new version was free");
+    assert!(
+        !keys_are_held_through_changes(Some(Broken::LockNotCarriedOver)),
+        "the new version was free"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Updates, deletes and locks: HOT chains, who wins, what a unique check learns.
 
+use rightlink_env::Broken;
 use rightlink_env::points;
 
 use super::*;
@@ -251,7 +252,7 @@ fn a_scan_does_not_meet_the_updates_of_its_own_statement() {
 /// to be or is not there.
 #[test]
 fn a_later_version_is_believed_if_it_came_to_be() {
-    for rule in [None, Some("r9-ahead")] {
+    for rule in [None, Some(Broken::UncreatedVersionBelieved)] {
         let broken = rule.map(points::break_rule);
         let fixture = Fixture::new();
         let root = fixture.insert(b"one");

@@ -9,6 +9,7 @@
 //!
 //! PostgreSQL: `SetHintBits` in `access/heap/heapam_visibility.c`.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::buffer::Pin;
@@ -76,7 +77,9 @@ impl CommitHints {
 fn final_status(txns: &TxnManager, xid: Xid) -> Option<Status> {
     match txns.try_status(xid)? {
         Status::InProgress => None,
-        Status::Committed(_) if !broken("r1-hint") && !txns.is_durable(xid) => None,
+        Status::Committed(_) if !broken(Broken::CommitHintNotDurable) && !txns.is_durable(xid) => {
+            None
+        }
         status => Some(status),
     }
 }

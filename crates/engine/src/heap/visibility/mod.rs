@@ -20,6 +20,7 @@ mod snapshot;
 pub(in crate::heap) use hints::CommitHints;
 pub(in crate::heap) use snapshot::SnapshotVisibility;
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::error::Result;
@@ -174,8 +175,9 @@ impl<'t> HeapVisibility<'t> {
             return Some(false);
         }
         let aborted = self.xmin_status(tuple)? == XminStatus::Aborted;
-        let rests_on_durable =
-            broken("r1-dead-mark") || tuple.has(XMAX_COMMITTED) || self.txns.is_durable(tuple.xmax);
+        let rests_on_durable = broken(Broken::DeadMarkNotDurable)
+            || tuple.has(XMAX_COMMITTED)
+            || self.txns.is_durable(tuple.xmax);
         Some(aborted || rests_on_durable)
     }
 

@@ -26,9 +26,8 @@ use crate::txn::{Locker, RowLock, Transaction};
 use crate::wal::RecordKind;
 
 impl Heap {
-    /// Locks the row whose version `old` the transaction's snapshot sees or [`Heap::newest_version`]
-    /// found.
-    /// The lock is the statement's xid in xmax, so it ends with that xid (R23).
+    /// Locks the row whose version `old` the snapshot sees or [`Heap::newest_version`] found.
+    /// The lock is the xid of the statement in xmax, so it ends with that xid (R23).
     pub fn lock(
         &self,
         txn: &mut Transaction,

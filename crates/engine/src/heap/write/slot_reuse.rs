@@ -12,6 +12,7 @@
 //!
 //! PostgreSQL has no counterpart.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 
 use crate::error::Result;
@@ -105,7 +106,7 @@ impl ReusableSpace {
             hints.note(visibility.txns(), offset, &tuple.header);
             estimate.note(&tuple, visibility);
             let is_dead = visibility.is_dead_to_all(&tuple.header, horizon) == Some(true);
-            if !is_dead && !broken("r9-hole") {
+            if !is_dead && !broken(Broken::SeenVersionOverwritten) {
                 continue;
             }
             dead += 1;

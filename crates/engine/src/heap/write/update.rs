@@ -11,6 +11,7 @@
 //!
 //! PostgreSQL: `heap_update` in `access/heap/heapam.c`.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
@@ -137,7 +138,7 @@ impl Heap {
     ) -> Result<UpdateAttempt> {
         let home = change.old.at.block.0;
         let mut blocks = [home, target];
-        if !broken("r12-order") {
+        if !broken(Broken::HeapLatchesUnordered) {
             blocks.sort_unstable();
         }
         let blocks = if home == target { &blocks[..1] } else { &blocks[..] };
@@ -198,7 +199,7 @@ impl Heap {
         let Some(oldest) = page.prune_xid() else {
             return Ok(ReuseSearch::None { prunable: false });
         };
-        if oldest >= horizon && !broken("r9-hole") {
+        if oldest >= horizon && !broken(Broken::SeenVersionOverwritten) {
             // What lies between two snapshots may leave (R9).
             return Ok(ReuseSearch::None { prunable: true });
         }
@@ -254,7 +255,7 @@ fn replace(
     if !old.locks.is_empty() {
         let txn = change.writer.txn;
         let others = old.locks.iter().any(|lock| !txn.owns(lock.xid));
-        let carried = others && !broken("lock-carried");
+        let carried = others && !broken(Broken::LockNotCarriedOver);
         let new_version = match carried {
             true => NewVersionLocks::Carried,
             false => NewVersionLocks::OldVersionOnly,

@@ -4,6 +4,7 @@
 //! See `schedules` for how worlds are run. Rows at and above block [`DEAD`] are garbage that vacuum
 //! takes out; rows of slot [`STABLE`] stay from first to last.
 
+use rightlink_env::Broken;
 use rightlink_env::thread::{self, JoinHandle};
 
 use crate::buffer::testing::{self, TestPool};
@@ -257,10 +258,10 @@ fn a_unique_hash_key_is_won_once() {
 #[test]
 fn broken_hash_indexes_are_caught() {
     catches(&[
-        Case { rule: "hash-step", world: scans_beside_squeezes, within: 4000 },
-        Case { rule: "hash-guess", world: inserts_beside_splits, within: 2000 },
-        Case { rule: "hash-judge", world: vacuum_beside_splits, within: 4000 },
-        Case { rule: "hash-unique", world: unique, within: 2000 },
-        Case { rule: "hash-walk", world: unique_beside_squeezes, within: 4000 },
+        Case { rule: Broken::HashLinkNotChecked, world: scans_beside_squeezes, within: 4000 },
+        Case { rule: Broken::HashPageNotRechecked, world: inserts_beside_splits, within: 2000 },
+        Case { rule: Broken::HashVerdictNotRepeated, world: vacuum_beside_splits, within: 4000 },
+        Case { rule: Broken::HashUniqueLatchReleased, world: unique, within: 2000 },
+        Case { rule: Broken::HashWalkWithoutCoupling, world: unique_beside_squeezes, within: 4000 },
     ]);
 }

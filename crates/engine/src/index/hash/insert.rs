@@ -8,6 +8,7 @@
 //! taken gets its record before anything else happens.
 //! Does not do: wait. Whom to wait for is an outcome.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::buffer::{LatchedPage, Mtr, Pin};
@@ -165,7 +166,7 @@ impl<'a> Batch<'a, '_> {
         let here = place_on(mtr.bytes(held), &position[..aim]);
         match here.map_err(|what| self.index.corrupt(mtr.id(held).block.0, what))? {
             Place::Here => self.fill(mtr, held, at, kit),
-            _ if broken("hash-guess") => self.fill(mtr, held, at, kit),
+            _ if broken(Broken::HashPageNotRechecked) => self.fill(mtr, held, at, kit),
             Place::Right(_) | Place::Lost => Ok(Round::Lack(Lack::Luck)),
         }
     }
@@ -224,14 +225,16 @@ impl<'a> Batch<'a, '_> {
         let (position, aim) = self.aim(at);
         let damage = |mtr: &Mtr<'_>, held, what| self.index.corrupt(mtr.id(held).block.0, what);
         let place = place_on(mtr.bytes(first), &position[..aim]);
-        if place.map_err(|what| damage(mtr, first, what))? != Place::Here && !broken("hash-guess") {
+        if place.map_err(|what| damage(mtr, first, what))? != Place::Here
+            && !broken(Broken::HashPageNotRechecked)
+        {
             return Ok(One::Elsewhere);
         }
         let mut held = first;
         if let Some(oracle) = self.oracle_for(at) {
             let verdict = self.judge(mtr, first, at, &position, oracle);
             match verdict.map_err(|what| damage(mtr, first, what))? {
-                Verdict::Free if is_first && broken("hash-unique") => {
+                Verdict::Free if is_first && broken(Broken::HashUniqueLatchReleased) => {
                     let pin = mtr.release(first);
                     held = mtr.latch(pin);
                 }
@@ -345,7 +348,7 @@ impl<'a> Batch<'a, '_> {
             // Vacuum must not come between the two pages, or it could empty the next one: it is
             // latched before this one is let go.
             let here = current;
-            let early = broken("hash-walk");
+            let early = broken(Broken::HashWalkWithoutCoupling);
             if early && here != first && Some(here) != target {
                 mtr.release(here);
             }

@@ -13,6 +13,7 @@
 //! Invariants: the first page of entries is block 1, for ever.
 //! Does not do: bucket numbers (`directory`).
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
@@ -195,7 +196,7 @@ impl Index {
         // written and have left memory. Zeroes would then stand in its place.
         let is_new = || {
             let now = parse(meta.shared().bytes());
-            now.is_ok_and(|now| now.used == used) || broken("hash-spare")
+            now.is_ok_and(|now| now.used == used) || broken(Broken::HashBlockNotRechecked)
         };
         let pin = self.pool.pin_unwritten(self.page(used), &is_new)?;
         Ok(Spare { block: used, pin, meta, recycled: false })

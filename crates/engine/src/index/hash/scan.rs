@@ -12,6 +12,7 @@
 //! and after the caller's check ran under it (R3); they are hints and not logged.
 //! Does not do: order by key, the other direction; visibility.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::buffer::Pin;
@@ -84,7 +85,7 @@ impl HashScan {
         let pin = self.index.0.pin_linked(self.link)?;
         self.link = 0;
         self.read(&pin, clock, batch, |bucket, rest| {
-            bucket.low() == rest.low.as_slice() || broken("hash-step")
+            bucket.low() == rest.low.as_slice() || broken(Broken::HashLinkNotChecked)
         })
     }
 

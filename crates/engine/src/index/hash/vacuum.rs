@@ -15,6 +15,7 @@
 //! the pass has ended (R3).
 //! Does not do: decide which rows are dead; two passes at once.
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Mutex, MutexGuard, Ordering};
 
@@ -171,7 +172,7 @@ impl Pass<'_> {
         let mut mtr = Mtr::new(&self.index.pool);
         let held = mtr.latch(pin);
         let mut dead = dead;
-        if mtr.version(held) != version && !broken("hash-judge") {
+        if mtr.version(held) != version && !broken(Broken::HashVerdictNotRepeated) {
             if !is_here(mtr.bytes(held), at).map_err(damage)? {
                 return Ok(None);
             }

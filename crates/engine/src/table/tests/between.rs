@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::table::{IndexBounds, Written};
+use rightlink_env::Broken;
 
 fn set_row(store: &Store, id: i64, row: &[Value]) {
     let mut txn = store.begin(Isolation::ReadCommitted);
@@ -194,8 +195,14 @@ fn broken_links_are_caught() {
     use rightlink_env::points::caught;
     let plain: fn() = || hold_old_snapshots(false);
     let walk: fn() = walks_over_removed_versions;
-    assert_eq!(caught("r9-link", &[("old snapshots", plain)]), Some("old snapshots"));
-    assert_eq!(caught("r9-stub", &[("walk", walk)]), Some("walk"));
+    assert_eq!(
+        caught(Broken::OldVersionKeepsItsEnd, &[("old snapshots", plain)]),
+        Some("old snapshots")
+    );
+    assert_eq!(caught(Broken::NoForwardingStub, &[("walk", walk)]), Some("walk"));
     let place: fn() = meets_another_row_in_the_place;
-    assert_eq!(caught("r9-walk", &[("another row", place)]), Some("another row"));
+    assert_eq!(
+        caught(Broken::VersionNotIdentified, &[("another row", place)]),
+        Some("another row")
+    );
 }

@@ -1,5 +1,6 @@
 //! Entries of dead rows leave without vacuum and without scans.
 
+use rightlink_env::Broken;
 use std::ops::Bound;
 
 use rightlink_env::points;
@@ -248,11 +249,11 @@ fn deaths_are_told_apart() {
 fn broken_cleaning_is_caught() {
     use rightlink_env::points::caught;
     let first: fn() = the_first_death_of_a_row_id_frees_no_second_one;
-    assert_eq!(caught("r3-free", &[("first", first)]), Some("first"));
+    assert_eq!(caught(Broken::FreedWithoutClock, &[("first", first)]), Some("first"));
     let next: fn() = a_cleaning_does_not_hit_the_next_owner_of_a_row_id;
-    assert_eq!(caught("r3-by-key", &[("next", next)]), Some("next"));
+    assert_eq!(caught(Broken::CleanedByKeyWithoutClock, &[("next", next)]), Some("next"));
     let stays: fn() = stays_in_the_indexes;
-    assert_eq!(caught("r9-unseen", &[("stays", stays)]), Some("stays"));
+    assert_eq!(caught(Broken::EveryEndedVersionDead, &[("stays", stays)]), Some("stays"));
 }
 
 /// Names of rows.

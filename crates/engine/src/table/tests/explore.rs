@@ -2,6 +2,7 @@
 //!
 //! See `schedules` for how worlds are run.
 
+use rightlink_env::Broken;
 use std::time::Duration;
 
 use rightlink_env::thread;
@@ -564,20 +565,20 @@ fn an_index_serves_the_snapshots_that_it_can() {
 #[test]
 fn broken_tables_are_caught() {
     catches(&[
-        Case { rule: "r1-dead-mark", world: dead_marks, within: 1000 },
-        Case { rule: "r3-clock", world: recycled_row_ids, within: 3000 },
-        Case { rule: "r3-late", world: recycled_at_once, within: 12_000 },
-        Case { rule: "r3-bucket", world: recycled_row_ids, within: 3000 },
-        Case { rule: "r3-mark", world: recycled_row_ids, within: 3000 },
-        Case { rule: "r3-by-key", world: cleaned_row_ids, within: 3000 },
-        Case { rule: "r3-turn", world: cleaned_row_ids, within: 3000 },
-        Case { rule: "r4-clock", world: index_only, within: 3000 },
-        Case { rule: "r9-expired", world: aging_snapshots, within: 2000 },
-        Case { rule: "r8-latch", world: one_key, within: 2000 },
-        Case { rule: "r8-latch", world: upserts, within: 2000 },
-        Case { rule: "r8-kept", world: kept_key, within: 1000 },
-        Case { rule: "unique-order", world: several_keys, within: 2000 },
-        Case { rule: "r10-usable", world: builds, within: 1000 },
-        Case { rule: "r10-hot", world: updates, within: 1000 },
+        Case { rule: Broken::DeadMarkNotDurable, world: dead_marks, within: 1000 },
+        Case { rule: Broken::RecycleClockNotAdvanced, world: recycled_row_ids, within: 3000 },
+        Case { rule: Broken::RecycleClockAdvancedLate, world: recycled_at_once, within: 12_000 },
+        Case { rule: Broken::RecycleClockIgnored, world: recycled_row_ids, within: 3000 },
+        Case { rule: Broken::DeadMarkWithoutClock, world: recycled_row_ids, within: 3000 },
+        Case { rule: Broken::CleanedByKeyWithoutClock, world: cleaned_row_ids, within: 3000 },
+        Case { rule: Broken::FreedBesideVacuum, world: cleaned_row_ids, within: 3000 },
+        Case { rule: Broken::AllVisibleWithoutClock, world: index_only, within: 3000 },
+        Case { rule: Broken::ExpiredSnapshotNotTold, world: aging_snapshots, within: 2000 },
+        Case { rule: Broken::UniqueLatchReleased, world: one_key, within: 2000 },
+        Case { rule: Broken::UniqueLatchReleased, world: upserts, within: 2000 },
+        Case { rule: Broken::ChangedKeyNotChecked, world: kept_key, within: 1000 },
+        Case { rule: Broken::UniqueEntriesUnordered, world: several_keys, within: 2000 },
+        Case { rule: Broken::IndexUsedByOlderSnapshot, world: builds, within: 1000 },
+        Case { rule: Broken::UpdateAlwaysHeapOnly, world: updates, within: 1000 },
     ]);
 }

@@ -1,5 +1,6 @@
 //! Indexes that hold some rows: which updates are heap-only (R10), and what cleaning finds.
 
+use rightlink_env::Broken;
 use rightlink_env::points;
 
 use super::*;
@@ -50,7 +51,7 @@ fn held(store: &Store) -> (Vec<i64>, u64) {
 /// notices takes the row in or out, and a heap-only version would be in or out with the root.
 #[test]
 fn an_update_is_heap_only_unless_it_moves_the_row_in_or_out() {
-    for rule in [None, Some("r10-predicate")] {
+    for rule in [None, Some(Broken::PredicateChangeHeapOnly)] {
         let store = store(7);
         let rows = [scored(1, Some(1.0)), scored(2, Some(-1.0)), scored(3, None)];
         let ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();

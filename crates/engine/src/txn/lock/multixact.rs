@@ -18,6 +18,7 @@
 //! Does not do: waiting; writer priority (`writer_priority`); memory budgets (the number is
 //! limited). PostgreSQL keeps multixacts on disk; here a crash releases all row locks.
 
+use rightlink_env::Broken;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::points::broken;
@@ -75,7 +76,11 @@ impl SharedState {
     pub(in crate::txn) fn multixact_members(&self, multixact: Xid) -> Vec<Locker> {
         let Some(known) = self.multixacts.all.get(&multixact.0) else { return Vec::new() };
         let members = &known.members;
-        let counted = if broken("lock-group") { &members[members.len() - 1..] } else { members };
+        let counted = if broken(Broken::LockGroupForgetsMembers) {
+            &members[members.len() - 1..]
+        } else {
+            members
+        };
         let runs = |member: &&Locker| self.xids.live_owner(member.xid.0).is_some();
         counted.iter().filter(runs).copied().collect()
     }

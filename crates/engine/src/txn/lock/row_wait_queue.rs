@@ -16,6 +16,7 @@
 //! or declines the row before its statement ends. A transaction has at most one granted queue.
 //! Does not do: keep late arrivals from overtaking a grantee.
 
+use rightlink_env::Broken;
 use std::collections::VecDeque;
 
 use rightlink_env::points::broken;
@@ -267,7 +268,7 @@ impl SharedState {
             id = self.merge_queues(id, late);
         }
         // The grantee has not ended, so a snapshot of now sees the version that it replaces.
-        let before = self.queue(id).anchor.filter(|_| broken("r9-anchor"));
+        let before = self.queue(id).anchor.filter(|_| broken(Broken::AnchorNotMoved));
         let anchor = self.new_anchor(before.map_or(version.row, |anchor| anchor.start), grantee);
         let queue = self.queue(id);
         queue.newest = successor.map(|row| (row, xid));
@@ -279,7 +280,7 @@ impl SharedState {
 
     /// The grantee does not write the row: it is granted to the next in the queue.
     pub(in crate::txn) fn decline_row(&mut self, grantee: TxnId) {
-        if broken("txn-heir") {
+        if broken(Broken::RowNotHandedOn) {
             return;
         }
         if let Some(queue) = self.txn(grantee).granted_queue.take() {

@@ -8,6 +8,7 @@
 //! that one seed gives one run of a simulation.
 //! Does not do: the locking itself (`wakeup`), I/O, anything that takes long.
 
+use rightlink_env::Broken;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::Nanos;
@@ -184,7 +185,7 @@ impl SharedState {
     pub(in crate::txn) fn horizon(&self) -> u64 {
         let finished = self.xids.finished_below();
         match self.snapshots.oldest_xmin() {
-            Some(oldest) if !broken("r9-horizon") => oldest.min(finished),
+            Some(oldest) if !broken(Broken::HorizonIgnoresSnapshots) => oldest.min(finished),
             _ => finished,
         }
     }

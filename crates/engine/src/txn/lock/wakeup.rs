@@ -10,6 +10,7 @@
 //! Does not do: decide which transactions are woken (`row_wait_queue`, `writer_priority`,
 //! `table_lock`).
 
+use rightlink_env::Broken;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl DeferredWakeups {
     }
 
     fn deliver(self) {
-        if broken("txn-no-bell") {
+        if broken(Broken::WakeupsDropped) {
             return;
         }
         self.0.into_iter().for_each(|condvar| condvar.notify_one());

@@ -12,6 +12,7 @@
 //! when the writer releases its claim or ends, or when a cycle is broken up.
 //! Does not do: stop sharers that would not wait; order sharers or writers among themselves.
 
+use rightlink_env::Broken;
 use std::collections::BTreeSet;
 
 use rightlink_env::points::broken;
@@ -38,7 +39,8 @@ impl SharedState {
         row: RowVersion,
         lock: RowLock,
     ) -> Option<TxnId> {
-        let claims = self.row_claims.get(&row).filter(|_| !broken("lock-fair"))?;
+        let claims =
+            self.row_claims.get(&row).filter(|_| !broken(Broken::WriterOvertakenBySharers))?;
         let mut others = claims.iter().filter(|claim| claim.writer != id);
         others.find(|claim| !claim.wants.is_compatible(lock)).map(|claim| claim.writer)
     }

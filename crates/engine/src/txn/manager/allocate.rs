@@ -1,6 +1,6 @@
 //! Assigning xids, and the ceiling below which the log allows it.
 //!
-//! A transaction gets xids in runs of 1, 2, 4 .. 1024; what it does not use is aborted when it
+//! A transaction gets xids in runs of 1, 4, 8 .. 1024; what it does not use is aborted when it
 //! ends. The ceiling on disk ("limit") rises in steps that double from 1,024 to 65,536 xids.
 //! Opening starts at the ceiling; a clean close lowers it, so that opening often costs no xids.
 //! From [`FEW_LEFT`] xids on the log is warned; at [`MAX_XID`] statements that write are refused.

@@ -12,6 +12,7 @@
 //!
 //! Does not do: undo (there is none), flush scheduling (the log groups concurrent flushes).
 
+use rightlink_env::Broken;
 use std::ops::Range;
 
 use rightlink_env::points::{self, broken};
@@ -123,7 +124,7 @@ impl TxnManager {
         points::hit("txn.commit.after-append");
         if relaxed {
             self.note_relaxed(ending, lsn);
-        } else if !broken("commit-not-durable")
+        } else if !broken(Broken::CommitNotDurable)
             && let Err(error) = self.file.flush(lsn)
         {
             return Err(self.leave_in_doubt(error));
@@ -190,7 +191,7 @@ impl TxnManager {
             TxnOutcome::Committed => {
                 state.csn += 1;
                 let csn = state.csn;
-                if broken("commit-torn") {
+                if broken(Broken::CommitNumberBeforeOutcome) {
                     drop(state);
                     state = self.state.lock();
                 }

@@ -10,6 +10,7 @@
 //! page only when the commit is durable.
 //! Does not do: decide outcomes (`commit`), bytes on disk (`status::file`).
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Ordering};
 
@@ -138,7 +139,7 @@ impl TxnManager {
     }
 
     fn write_spill(&self, spill: &CsnSpill) -> Result<()> {
-        if !broken("r1-spill") {
+        if !broken(Broken::CommitNumberSpilledEarly) {
             // R1: else the page of a child could reach the disk before the commit record.
             self.file.flush(self.durable_commits.latest())?;
         }

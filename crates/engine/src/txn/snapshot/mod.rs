@@ -13,6 +13,7 @@
 pub(in crate::txn) mod registered;
 pub(in crate::txn) mod set;
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::Arc;
 
@@ -131,13 +132,13 @@ impl Snapshot {
     /// the own transaction then wrote the other. There is never a third, because two rows of
     /// others, or two own ones, would have been there at one moment.
     pub fn may_see_key_twice(&self) -> bool {
-        self.repeatable && self.newest_own().is_some() && !broken("key-twice")
+        self.repeatable && self.newest_own().is_some() && !broken(Broken::SecondRowOfKeyMissed)
     }
 
     /// The answers that need no commit status.
     fn sees_without_status(&self, xid: Xid) -> Option<bool> {
         if let Some(run) = self.own_xids.find(xid.0) {
-            let before = xid.0 < self.own_bound || broken("statement-bound");
+            let before = xid.0 < self.own_bound || broken(Broken::StatementSeesItself);
             return Some(before && !run.is_aborted(xid.0));
         }
         if xid == Xid::FROZEN {

@@ -5,6 +5,7 @@
 //! unmarked check are sound. It does not expire while a statement writes by it.
 //! Does not do: visibility of xids ([`Snapshot`](super::Snapshot)).
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
@@ -43,7 +44,7 @@ impl RegisteredSnapshot {
         let expires = may_expire && manager.options.max_snapshot_age.is_some();
         let taken = expires.then(|| manager.options.clock.now());
         let mut state = manager.state.lock();
-        let point = match broken("r9-register") {
+        let point = match broken(Broken::SnapshotRegisteredLate) {
             false => state.register(by),
             true => {
                 let now = state.now();

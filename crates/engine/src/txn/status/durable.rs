@@ -4,6 +4,7 @@
 //! is read without a lock.
 //! Does not do: make commits durable (the log).
 
+use rightlink_env::Broken;
 use std::ops::Range;
 
 use rightlink_env::points::broken;
@@ -50,7 +51,7 @@ impl DurableCommits {
     /// Is the commit of `xid` durable? Calls `durable`, the end of the durable log, only when some
     /// commit may not be.
     pub(in crate::txn) fn is_durable(&self, xid: u64, durable: impl FnOnce() -> Lsn) -> bool {
-        if broken("r1-durable") {
+        if broken(Broken::RelaxedCommitCalledDurable) {
             return true;
         }
         let latest = self.latest.load(Ordering::Acquire);

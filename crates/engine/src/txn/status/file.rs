@@ -29,7 +29,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::buffer::{BufferPool, Held, Mtr, Pin};
+use crate::buffer::{BufferPool, LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId, Xid};
@@ -172,7 +172,7 @@ impl PooledStatus {
         &self,
         mtr: &mut Mtr<'p>,
         entries: &[StatusEntries],
-    ) -> Result<Vec<(u64, Held)>> {
+    ) -> Result<Vec<(u64, LatchedPage)>> {
         let mut pins: Vec<(u64, Pin)> = Vec::new();
         for entry in entries {
             for part in split_by_page(entry.xids.clone()) {
@@ -192,14 +192,14 @@ impl PooledStatus {
 }
 
 /// Formats a page that is still zero.
-fn format_if_new(mtr: &mut Mtr<'_>, held: Held) {
+fn format_if_new(mtr: &mut Mtr<'_>, held: LatchedPage) {
     if header::kind(mtr.bytes(held)).is_none() {
         mtr.page(held).replace(&header::format(PageKind::Status, 0));
     }
 }
 
 /// Stores `value` for the xids of `range`, all on the page `held`.
-fn store(mtr: &mut Mtr<'_>, held: Held, range: Range<u64>, value: u64) {
+fn store(mtr: &mut Mtr<'_>, held: LatchedPage, range: Range<u64>, value: u64) {
     let bytes = value.to_le_bytes().repeat((range.end - range.start) as usize);
     mtr.page(held).write(offset_of(range.start), &bytes);
 }

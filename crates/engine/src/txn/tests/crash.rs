@@ -1,5 +1,6 @@
 //! Crashes, failed syncs and damage: what was acknowledged is kept, and nothing is half done.
 
+use rightlink_env::Broken;
 use std::collections::BTreeMap;
 
 use rightlink_env::sync::{Arc, Mutex};
@@ -300,12 +301,20 @@ fn outcomes_are_forgotten_for_good() {
 /// Each rule of transactions, broken, is caught by the test beside it.
 #[test]
 fn broken_rules_are_caught() {
-    let cases: [(&'static str, &'static str, fn()); 5] = [
-        ("r1-spill", "spilled number", a_spilled_number_does_not_outlive_its_commit),
-        ("r1-durable", "relaxed", a_relaxed_commit_is_durable_only_after_a_flush),
-        ("commit-not-durable", "acknowledged", a_crash_keeps_what_was_acknowledged),
-        ("statement-bound", "own changes", super::a_statement_never_sees_its_own_changes),
-        ("r9-horizon", "model", super::horizon_and_visibility_match_a_model),
+    let cases: [(Broken, &'static str, fn()); 5] = [
+        (
+            Broken::CommitNumberSpilledEarly,
+            "spilled number",
+            a_spilled_number_does_not_outlive_its_commit,
+        ),
+        (
+            Broken::RelaxedCommitCalledDurable,
+            "relaxed",
+            a_relaxed_commit_is_durable_only_after_a_flush,
+        ),
+        (Broken::CommitNotDurable, "acknowledged", a_crash_keeps_what_was_acknowledged),
+        (Broken::StatementSeesItself, "own changes", super::a_statement_never_sees_its_own_changes),
+        (Broken::HorizonIgnoresSnapshots, "model", super::horizon_and_visibility_match_a_model),
     ];
     for (rule, name, check) in cases {
         let caught = rightlink_env::points::caught(rule, &[(name, check)]);

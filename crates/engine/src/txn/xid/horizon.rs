@@ -9,6 +9,7 @@
 //! of that then also finds the mark.
 //! Does not do: visibility (`snapshot`).
 
+use rightlink_env::Broken;
 use std::collections::BTreeMap;
 use std::collections::btree_map::{Keys, Values};
 
@@ -129,7 +130,7 @@ impl SnapshotRegistry {
         for number in &numbers {
             let aging = self.expirable.remove(number).expect("listed just now");
             // Before the deregistration: a reader that misses a pruned version finds the mark.
-            if !broken("r9-expired") {
+            if !broken(Broken::ExpiredSnapshotNotTold) {
                 aging.expired.store(true, Ordering::SeqCst);
             }
             self.deregister(aging.csn);

@@ -3,6 +3,7 @@
 //! Invariants: a key that stays is found, whatever the pages on the way have become (R5, R6).
 //! Does not do: ranges (`scans`).
 
+use rightlink_env::Broken;
 use rightlink_env::sync::Arc;
 use rightlink_env::thread;
 
@@ -176,10 +177,10 @@ fn pages_wait_for_descents() {
 #[test]
 fn broken_descents_are_caught() {
     catches(&[
-        Case { rule: "announced-reader-waits", world: descents_beside_splits, within: 2000 },
-        Case { rule: "r5-separator", world: descents_beside_splits, within: 2000 },
-        Case { rule: "r5-carried", world: bounds_beside_merges, within: 4000 },
-        Case { rule: "r6-recycle", world: registered_descents, within: 4000 },
-        Case { rule: "r6-late", world: nested_registrations, within: 2000 },
+        Case { rule: Broken::AnnouncedReaderWaits, world: descents_beside_splits, within: 2000 },
+        Case { rule: Broken::SeparatorNotCompared, world: descents_beside_splits, within: 2000 },
+        Case { rule: Broken::BoundsOfChangedParent, world: bounds_beside_merges, within: 4000 },
+        Case { rule: Broken::PageReusedUnderDescent, world: registered_descents, within: 4000 },
+        Case { rule: Broken::LateRegistrationsIgnored, world: nested_registrations, within: 2000 },
     ]);
 }

@@ -2,8 +2,9 @@
 //!
 //! Invariants: while the look-ahead is registered, what it names is a leaf of the tree, or free
 //! again (R6, R11). It is advice: nobody is wrong who reads another leaf ahead.
-//! Does not do: say how far ahead (tests beside `ahead`).
+//! Does not do: say how far ahead (`tests/prefetch.rs`).
 
+use rightlink_env::Broken;
 use rightlink_env::points;
 use rightlink_env::sync::Arc;
 use rightlink_env::thread;
@@ -118,5 +119,5 @@ fn leaves_are_named_ahead() {
 
 #[test]
 fn a_broken_look_ahead_is_caught() {
-    catches(&[Case { rule: "r11-ahead", world: look_ahead, within: 2000 }]);
+    catches(&[Case { rule: Broken::LookAheadNotValidated, world: look_ahead, within: 2000 }]);
 }

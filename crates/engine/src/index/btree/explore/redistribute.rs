@@ -4,6 +4,7 @@
 //! after it, wherever it was moved meanwhile (R5).
 //! Does not do: what splits and merges have in common with them (`scans`, `vacuum`).
 
+use rightlink_env::Broken;
 use rightlink_env::thread;
 
 use crate::buffer::testing::TestPool;
@@ -158,7 +159,11 @@ fn vacuum_follows_what_is_shared() {
 #[test]
 fn broken_spreads_are_caught() {
     catches(&[
-        Case { rule: "r5-spread-cycle", world: vacuum_beside_spreads, within: 4000 },
-        Case { rule: "r5-spread-receiver", world: vacuum_meets_what_was_shared, within: 4000 },
+        Case { rule: Broken::SpreadWithoutCycle, world: vacuum_beside_spreads, within: 4000 },
+        Case {
+            rule: Broken::SpreadReceiversNotNoted,
+            world: vacuum_meets_what_was_shared,
+            within: 4000,
+        },
     ]);
 }

@@ -3,6 +3,7 @@
 //! Invariants: what stays from the first call to the last is seen, once, in its order.
 //! Does not do: single keys (`descents`).
 
+use rightlink_env::Broken;
 use rightlink_env::sync::Arc;
 use rightlink_env::thread;
 
@@ -215,8 +216,12 @@ fn lists_change_under_scans() {
 #[test]
 fn broken_scans_are_caught() {
     catches(&[
-        Case { rule: "r5-link", world: scans, within: 2000 },
-        Case { rule: "r5-list", world: scans_beside_joined_lists, within: 2000 },
-        Case { rule: "r6-near", world: key_lists_beside_merges, within: 2000 },
+        Case { rule: Broken::LinkNotChecked, world: scans, within: 2000 },
+        Case { rule: Broken::ListNotCutToRange, world: scans_beside_joined_lists, within: 2000 },
+        Case {
+            rule: Broken::NearLeafLowFenceIgnored,
+            world: key_lists_beside_merges,
+            within: 2000,
+        },
     ]);
 }

@@ -3,6 +3,7 @@
 //! Invariants: what was dead before a pass is gone after it, wherever it was moved meanwhile (R5).
 //! Does not do: scans beside it (`scans`).
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{AtomicUsize, Ordering};
 use rightlink_env::thread;
 
@@ -142,7 +143,7 @@ fn growth_for_several() {
 #[test]
 fn a_file_grows_once_for_several() {
     survives("growth for several", growth_for_several, 300);
-    catches(&[Case { rule: "growth-turn", world: growth_for_several, within: 1000 }]);
+    catches(&[Case { rule: Broken::FileGrownPerWaiter, world: growth_for_several, within: 1000 }]);
 }
 
 #[test]
@@ -161,12 +162,20 @@ fn vacuum_follows_merges() {
 #[test]
 fn broken_vacuums_are_caught() {
     catches(&[
-        Case { rule: "r5-cycle", world: vacuum_beside_splits, within: 2000 },
-        Case { rule: "r5-parts", world: vacuum_in_parts, within: 4000 },
-        Case { rule: "r5-merge-cycle", world: vacuum_beside_merges, within: 4000 },
-        Case { rule: "r5-followed", world: vacuum_meets_what_is_merged, within: 4000 },
-        Case { rule: "r5-receiver", world: vacuum_meets_what_is_merged, within: 4000 },
-        Case { rule: "r5-judged", world: vacuum_beside_merges, within: 4000 },
-        Case { rule: "r6-growing", world: vacuum_beside_growth, within: 4000 },
+        Case { rule: Broken::SplitNotFollowed, world: vacuum_beside_splits, within: 2000 },
+        Case { rule: Broken::PartsNotFollowed, world: vacuum_in_parts, within: 4000 },
+        Case { rule: Broken::MergeWithoutCycle, world: vacuum_beside_merges, within: 4000 },
+        Case {
+            rule: Broken::FollowedPageNotRevisited,
+            world: vacuum_meets_what_is_merged,
+            within: 4000,
+        },
+        Case {
+            rule: Broken::MergeReceiverNotNoted,
+            world: vacuum_meets_what_is_merged,
+            within: 4000,
+        },
+        Case { rule: Broken::MergedPageNotFollowed, world: vacuum_beside_merges, within: 4000 },
+        Case { rule: Broken::GrowingBlocksCalledFree, world: vacuum_beside_growth, within: 4000 },
     ]);
 }

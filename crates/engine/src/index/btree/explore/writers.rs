@@ -4,6 +4,7 @@
 //! across a read (R7); of two rows with a unique key one gets in (R8).
 //! Does not do: transactions.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::Arc;
 use rightlink_env::thread;
 
@@ -178,10 +179,10 @@ fn no_latch_is_held_across_a_read() {
 #[test]
 fn broken_writers_are_caught() {
     catches(&[
-        Case { rule: "r5-fits", world: merges_beside_insertions, within: 4000 },
-        Case { rule: "r6-hints", world: stale_hints, within: 2000 },
-        Case { rule: "r6-fences", world: remembered_leaf, within: 4000 },
-        Case { rule: "r7-no-io", world: writers_of_a_cold_tree, within: 2000 },
-        Case { rule: "r8-latch", world: unique, within: 2000 },
+        Case { rule: Broken::MergeDropsEntries, world: merges_beside_insertions, within: 4000 },
+        Case { rule: Broken::FreeHintOutlivesReuse, world: stale_hints, within: 2000 },
+        Case { rule: Broken::RememberedLeafNotChecked, world: remembered_leaf, within: 4000 },
+        Case { rule: Broken::ReadUnderLatch, world: writers_of_a_cold_tree, within: 2000 },
+        Case { rule: Broken::UniqueLatchReleased, world: unique, within: 2000 },
     ]);
 }

@@ -10,7 +10,7 @@
 
 use rightlink_env::sync::Ordering;
 
-use crate::buffer::{Held, Mtr};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::error::Result;
 use crate::ids::{BlockNo, RowId};
 use crate::index::btree::page::entries::Entries;
@@ -31,7 +31,7 @@ impl Tree {
     pub(crate) fn remove_dead_equals(
         &self,
         mtr: &mut Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         key: &[u8],
     ) -> Result<bool> {
         let Some(heap) = self.heap.get() else { return Ok(false) };

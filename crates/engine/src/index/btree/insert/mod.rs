@@ -29,7 +29,7 @@ mod unique;
 
 use rightlink_env::sync::Ordering;
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
@@ -76,7 +76,7 @@ enum InsertStep {
 
 /// The leaf that a run begins on, latched.
 struct RunLeaf {
-    held: Held,
+    held: LatchedPage,
     /// Tree key of the first entry.
     tree_key: TreeKey,
     /// Where the search for that key ended; `None` if the search was for the key without row id.
@@ -119,7 +119,7 @@ enum EntryOutcome {
     /// The run ends without it.
     EndRun(InsertStep),
     /// The page must be split; the entry belongs in front of entry `pos`.
-    PageFull { held: Held, pos: usize },
+    PageFull { held: LatchedPage, pos: usize },
 }
 
 impl Tree {
@@ -313,7 +313,7 @@ impl<'a> BatchInsert<'a, '_> {
     fn insert_entry(
         &self,
         mtr: &mut Mtr<'a>,
-        first: &mut Held,
+        first: &mut LatchedPage,
         entry: &RunEntry<'_>,
         known: KnownPosition,
         full: Option<LeafVersion>,
@@ -378,7 +378,7 @@ impl<'a> BatchInsert<'a, '_> {
     fn space_for(
         &self,
         mtr: &Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         pos: usize,
         entry: &RunEntry<'_>,
     ) -> Result<Retry> {

@@ -10,7 +10,7 @@
 //! Does not do: find the position; split.
 //! PostgreSQL: `_bt_insertonpg`, `_bt_delete_or_dedup_one_page`.
 
-use crate::buffer::{Held, Mtr};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::RowId;
@@ -43,7 +43,7 @@ impl Tree {
     pub(crate) fn insert_on_page(
         &self,
         mtr: &mut Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         position: EntryPosition,
         key: &[u8],
         value: EntryValue<'_>,
@@ -82,7 +82,7 @@ impl Tree {
     fn insert_reencoded(
         &self,
         mtr: &mut Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         pos: usize,
         key: &[u8],
         value: EntryValue<'_>,
@@ -145,7 +145,7 @@ impl Tree {
     pub(crate) fn clear_dead_mark(
         &self,
         mtr: &mut Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         RowPosition { entry, member }: RowPosition,
     ) -> Result<()> {
         let block = mtr.id(held).block.0;

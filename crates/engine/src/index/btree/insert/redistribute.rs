@@ -14,12 +14,13 @@
 //! entry that found no space is not inserted here.
 //! Does not do: inner pages; move keys left; find the full leaf (`insert`).
 
+use rightlink_env::Broken;
 use std::ops::Range;
 
 use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
@@ -148,7 +149,7 @@ struct PooledEntries {
 
 impl PooledEntries {
     /// Decodes the leaves, without rows that are marked dead.
-    fn load(tree: &Tree, mtr: &Mtr<'_>, leaves: &[Held]) -> Result<PooledEntries> {
+    fn load(tree: &Tree, mtr: &Mtr<'_>, leaves: &[LatchedPage]) -> Result<PooledEntries> {
         let mut all = PooledEntries::default();
         for held in leaves {
             let damage = |what| tree.corrupt(mtr.id(*held).block.0, what);
@@ -221,11 +222,11 @@ struct Redistribution {
 
 /// The pages of a [`Redistribution`], latched.
 struct LatchedSiblings {
-    leaves: Vec<Held>,
+    leaves: Vec<LatchedPage>,
     blocks: Vec<u32>,
     /// The leaf behind them, if its left link changes.
-    behind: Option<Held>,
-    parent: Held,
+    behind: Option<LatchedPage>,
+    parent: LatchedPage,
     /// The parent's entry of the first leaf.
     at: usize,
 }
@@ -274,7 +275,7 @@ impl Tree {
         }
         // The cycle id is read after all leaves are latched, the new one included: a vacuum that
         // begins later waits there.
-        let cycle = match broken("r5-spread-cycle") {
+        let cycle = match broken(Broken::SpreadWithoutCycle) {
             true => 0,
             false => self.cycle.load(Ordering::SeqCst),
         };
@@ -346,7 +347,7 @@ impl Tree {
         let Redistribution { leaves, parent, one_more } = plan;
         let low = leaves[0].low.clone();
         let blocks: Vec<u32> = leaves.iter().map(|leaf| leaf.block).collect();
-        let leaves: Vec<Held> = leaves.into_iter().map(|leaf| mtr.latch(leaf.pin)).collect();
+        let leaves: Vec<LatchedPage> = leaves.into_iter().map(|leaf| mtr.latch(leaf.pin)).collect();
         let Some(next) = check_siblings(mtr, &leaves, &blocks, &low) else {
             return Ok(Err(Retry::Conflict));
         };
@@ -356,11 +357,12 @@ impl Tree {
             behind = Some(mtr.latch(pin));
         }
         let target = SearchTarget::At(&low);
-        let (parent, found) = match self.latch_page(mtr, parent, target, 1, OtherLatches::Held)? {
-            LatchResult::Here(held, found) => (held, found),
-            LatchResult::Lost => return Ok(Err(Retry::Conflict)),
-            LatchResult::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
-        };
+        let (parent, found) =
+            match self.latch_page(mtr, parent, target, 1, OtherLatches::LatchedPage)? {
+                LatchResult::Here(held, found) => (held, found),
+                LatchResult::Lost => return Ok(Err(Retry::Conflict)),
+                LatchResult::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
+            };
         let damage = |what| self.corrupt(mtr.id(parent).block.0, what);
         let node = Node::open(mtr.bytes(parent)).map_err(damage)?;
         let at =
@@ -410,7 +412,8 @@ impl Tree {
         mtr.page(siblings.parent).replace(parent);
         // This is counted before the change is visible: a running vacuum must not stop at a page
         // that took entries in.
-        let receivers = if broken("r5-spread-receiver") { &[][..] } else { &siblings.blocks[1..] };
+        let receivers =
+            if broken(Broken::SpreadReceiversNotNoted) { &[][..] } else { &siblings.blocks[1..] };
         receivers.iter().for_each(|block| self.merges.record_merge_into(*block));
         mtr.commit(RecordKind::IndexSpread, Xid::NONE)?;
         rightlink_env::points::hit("btree.spread");
@@ -434,7 +437,12 @@ fn read_sibling(pin: Pin, block: u32) -> Option<(SiblingLeaf, u32)> {
 
 /// The block right of these leaves, if they are still siblings in this order and the first one
 /// still has this low fence.
-fn check_siblings(mtr: &Mtr<'_>, leaves: &[Held], blocks: &[u32], low: &[u8]) -> Option<u32> {
+fn check_siblings(
+    mtr: &Mtr<'_>,
+    leaves: &[LatchedPage],
+    blocks: &[u32],
+    low: &[u8],
+) -> Option<u32> {
     let (mut left, mut right) = (None, blocks[0]);
     for (held, block) in leaves.iter().zip(blocks) {
         let node = Node::open(mtr.bytes(*held)).ok().filter(may_share)?;

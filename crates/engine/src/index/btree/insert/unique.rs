@@ -9,9 +9,10 @@
 //! Does not do: wait. The outcome names the transaction to wait for.
 //! PostgreSQL: `_bt_check_unique`.
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
-use crate::buffer::{Held, Mtr};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::index::am::{HeapOracle, InsertOutcome, ask};
@@ -45,7 +46,7 @@ impl<'a> BatchInsert<'a, '_> {
     pub(super) fn remove_dead_versions(
         &self,
         mtr: &mut Mtr<'a>,
-        held: Held,
+        held: LatchedPage,
         entry: &RunEntry<'_>,
         known: KnownPosition,
     ) -> Result<bool> {
@@ -66,10 +67,10 @@ impl<'a> BatchInsert<'a, '_> {
     pub(super) fn check_unique(
         &self,
         mtr: &mut Mtr<'a>,
-        first: &mut Held,
+        first: &mut LatchedPage,
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<Held, EntryOutcome>> {
+    ) -> Result<std::result::Result<LatchedPage, EntryOutcome>> {
         let check = match self.check_first_leaf(mtr, *first, entry, oracle) {
             Err(_) | Ok(None | Some(KeyCheck::Stop(_) | KeyCheck::ContinuesRight))
                 if !entry.is_first =>
@@ -93,7 +94,7 @@ impl<'a> BatchInsert<'a, '_> {
             {
                 return Ok(Err(EntryOutcome::RemovedDead));
             }
-            KeyCheck::Free { .. } if entry.is_first && broken("r8-latch") => {
+            KeyCheck::Free { .. } if entry.is_first && broken(Broken::UniqueLatchReleased) => {
                 let pin = mtr.release(*first);
                 *first = mtr.latch(pin);
             }
@@ -113,7 +114,7 @@ impl<'a> BatchInsert<'a, '_> {
     fn check_first_leaf(
         &self,
         mtr: &Mtr<'_>,
-        held: Held,
+        held: LatchedPage,
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
     ) -> Result<Option<KeyCheck>> {
@@ -131,10 +132,10 @@ impl<'a> BatchInsert<'a, '_> {
     fn check_right_siblings(
         &self,
         mtr: &mut Mtr<'a>,
-        first: Held,
+        first: LatchedPage,
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<Held, InsertStep>> {
+    ) -> Result<std::result::Result<LatchedPage, InsertStep>> {
         let (mut home, mut current) = (None, first);
         let mut moves = 0;
         loop {

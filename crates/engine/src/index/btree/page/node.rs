@@ -1,4 +1,4 @@
-//! A leaf or inner page: layout and reading. The format is specified in FORMAT.md.
+//! A leaf or inner page: layout and reading. The format is specified in docs/format.md.
 //!
 //! A tree key is the encoded key, then the 6 bytes of the row id. An inner page holds separators:
 //! the shortest byte strings that tell two children apart.

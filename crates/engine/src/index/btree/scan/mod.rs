@@ -15,6 +15,7 @@ mod lookup;
 mod mark_dead;
 mod skip;
 
+use rightlink_env::Broken;
 use std::cmp::Ordering;
 
 use rightlink_env::points::broken;
@@ -145,7 +146,7 @@ impl TreeScan {
         }
         let damage = |what| Error::corrupt(pin.page(), what);
         let node = Node::open(page.bytes()).map_err(damage)?;
-        let joined = broken("r5-link") || self.joins_range(&node);
+        let joined = broken(Broken::LinkNotChecked) || self.joins_range(&node);
         if joined {
             self.skips.note_link_step();
             batch.reset(pin.page(), sample);
@@ -318,7 +319,7 @@ impl TreeScan {
         let mut first = true;
         for member in self.members.iter().filter(|m| !m.dead || self.options.with_dead) {
             self.scratch[end..].copy_from_slice(&member.row.to_bytes());
-            if !self.rest.contains(&self.scratch) && !broken("r5-list") {
+            if !self.rest.contains(&self.scratch) && !broken(Broken::ListNotCutToRange) {
                 continue;
             }
             match std::mem::take(&mut first) {

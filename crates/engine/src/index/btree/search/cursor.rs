@@ -8,6 +8,7 @@
 //! is not in memory is not tried. One leaf is latched at a time.
 //! Does not do: choose what is wanted (`scan`); register (the operation does, R6).
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::config::PAGE_SIZE;
@@ -31,7 +32,7 @@ pub(crate) struct LeafAt<'p> {
 
 /// Does the target belong on this leaf?
 fn match_leaf(page: &[u8; PAGE_SIZE], target: SearchTarget<'_>) -> Checked<PageMatch> {
-    if broken("r6-near") {
+    if broken(Broken::NearLeafLowFenceIgnored) {
         let node = Node::open(page)?;
         let (SearchTarget::At(key) | SearchTarget::Before(Some(key))) = target else {
             return Ok(PageMatch::Lost);

@@ -12,6 +12,7 @@
 //! Does not do: register (the operation does, R6).
 //! See Leis, Haubenschild and Neumann, "Optimistic lock coupling".
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
 use crate::buffer::{Peek, Pin, Reading, Shared};
@@ -69,7 +70,8 @@ impl ParentState<'_, '_> {
     ) -> ParentState<'r, 't> {
         let reading = through.map(|(reading, _)| reading);
         let still = |(reading, parent): &(&Reading<'t>, Parent)| reading.unchanged(parent.peek);
-        let parent = through.filter(|parent| still(parent) || broken("r5-carried"));
+        let parent =
+            through.filter(|parent| still(parent) || broken(Broken::BoundsOfChangedParent));
         ParentState { set, reading, parent: parent.map(|(_, parent)| parent) }
     }
 
@@ -86,7 +88,7 @@ impl ParentState<'_, '_> {
         if !self.set.has(Optimisations::SEPARATORS) {
             return false;
         }
-        if broken("r5-separator") {
+        if broken(Broken::SeparatorNotCompared) {
             return true;
         }
         let mut separator = Vec::new();
@@ -287,7 +289,7 @@ impl Tree {
             Ok(node) if node.level == 1 && link.child < node.count => read(&node, link.child).ok(),
             _ => None,
         };
-        told.filter(|_| reading.unchanged(peek) || broken("r11-ahead"))
+        told.filter(|_| reading.unchanged(peek) || broken(Broken::LookAheadNotValidated))
     }
 
     fn count_move(&self, moves: &mut u32) -> Result<()> {
@@ -316,7 +318,7 @@ impl Tree {
                 // that waits for the reader.
                 let page = match pin.try_shared() {
                     Some(page) => page,
-                    None if broken("announced-reader-waits") => pin.shared(),
+                    None if broken(Broken::AnnouncedReaderWaits) => pin.shared(),
                     None => {
                         through = None;
                         pin.shared()

@@ -15,9 +15,10 @@ mod descent;
 mod leaf_groups;
 pub(crate) mod prefetch;
 
+use rightlink_env::Broken;
 use std::cmp::Ordering;
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::error::{Error, Result};
 use rightlink_env::points::broken;
 
@@ -54,7 +55,7 @@ pub(crate) enum PageMatch {
 /// Result of [`Tree::latch_page`].
 pub(crate) enum LatchResult {
     /// The right page is latched; the search ended there.
-    Here(Held, SearchPosition),
+    Here(LatchedPage, SearchPosition),
     /// The descent must start again. Nothing more is latched than before.
     Lost,
     /// This block must be read first, without latches. Nothing more is latched than before.
@@ -333,7 +334,7 @@ pub(crate) enum OtherLatches {
     /// Nothing else is latched: pages may be read on the way.
     None,
     /// A page that is not in memory is reported.
-    Held,
+    LatchedPage,
 }
 
 /// [`Node::match_target`] on a page that may have left the tree.
@@ -370,7 +371,9 @@ fn match_page_with<R: PageRead>(
 pub(crate) fn takes_target<R: PageRead>(page: R, target: SearchTarget<'_>) -> bool {
     let SearchTarget::At(key) = target else { return false };
     let inside = |node: &Node<R>| node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt();
-    let takes_target = |node: Node<R>| node.is_leaf() && (inside(&node) || broken("r6-fences"));
+    let takes_target = |node: Node<R>| {
+        node.is_leaf() && (inside(&node) || broken(Broken::RememberedLeafNotChecked))
+    };
     Node::open(page).is_ok_and(takes_target)
 }
 

@@ -1,5 +1,6 @@
 //! Descents: every set of optimisations finds the same, touches few bytes, and survives writers.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rightlink_env::{Rng, points, thread};
 
@@ -231,7 +232,7 @@ fn keys_are_found_between_a_split_and_its_downlink() {
     let checks: [(&str, fn()); 2] = [("ascending", ascending), ("scattered", scattered)];
     for check in checks {
         check.1();
-        assert_eq!(points::caught("r5-separator", &[check]), Some(check.0));
+        assert_eq!(points::caught(Broken::SeparatorNotCompared, &[check]), Some(check.0));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Merging of underfull pages: it happens, it is refused, scans and vacuum are not misled by it.
 
+use rightlink_env::Broken;
 use std::collections::BTreeSet;
 
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -77,7 +78,7 @@ fn deleting_one_by_one_merges() {
 #[test]
 fn a_root_that_is_merged_away_beside_verify_is_no_finding() {
     let findings = |broken: bool| {
-        let _broken = broken.then(|| points::break_rule("verify-root"));
+        let _broken = broken.then(|| points::break_rule(Broken::SplitRootReported));
         let (_pool, tree) = tree(500, 7);
         let (beside, met) = (tree.clone(), AtomicBool::new(false));
         let _hook = points::install_local(move |name| {
@@ -140,7 +141,7 @@ fn an_empty_last_child_takes_in_its_left_sibling() {
     emptied_last_children();
     // Merged across parents it would leave a page with another low fence than its downlink says.
     let checks: [(&str, fn()); 1] = [("last", emptied_last_children)];
-    assert_eq!(points::caught("r5-parent", &checks), Some("last"));
+    assert_eq!(points::caught(Broken::MergeAcrossParents, &checks), Some("last"));
 }
 
 /// A scan that waits between two leaves while everything around it is merged or split sees what
@@ -217,7 +218,7 @@ fn merge_behind_vacuum(at: &'static str, later: u32) -> usize {
 fn vacuum_follows_what_a_merge_moved_behind_it() {
     let at = "btree.vacuum.visit";
     assert_eq!(merge_behind_vacuum(at, 0), 0, "dead rows were missed");
-    let _broken = points::break_rule("r5-merge-cycle");
+    let _broken = points::break_rule(Broken::MergeWithoutCycle);
     assert!(merge_behind_vacuum(at, 0) > 0, "without the cycle id nobody would notice");
 }
 
@@ -229,7 +230,7 @@ fn vacuum_follows_a_leaf_that_was_merged_while_it_judged() {
     let missed = || (0..16).map(|later| merge_behind_vacuum("btree.vacuum.judged", later)).sum();
     let sound: usize = missed();
     assert_eq!(sound, 0, "dead rows were missed");
-    let _broken = points::break_rule("r5-judged");
+    let _broken = points::break_rule(Broken::MergedPageNotFollowed);
     let broken: usize = missed();
     assert!(broken > 0, "without a second look nobody would notice");
 }
@@ -312,7 +313,7 @@ fn merged_though_named() {
 fn the_meta_page_says_nothing_of_what_leaves_later() {
     merged_though_named();
     let checks: [(&str, fn()); 1] = [("merged", merged_though_named)];
-    assert_eq!(points::caught("r6-hints", &checks), Some("merged"));
+    assert_eq!(points::caught(Broken::FreeHintOutlivesReuse, &checks), Some("merged"));
 }
 
 /// What the meta page names and a vacuum finds in use is not counted as free.

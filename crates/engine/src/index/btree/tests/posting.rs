@@ -1,5 +1,6 @@
 //! Posting lists: made, parted, shortened, marked, replayed, small.
 
+use rightlink_env::Broken;
 use rightlink_env::Rng;
 
 use crate::buffer::testing::TestPool;
@@ -199,7 +200,7 @@ fn ranges_end_inside_lists() {
         assert_eq!(suite::scan(&tree, range, Direction::Backward), expected);
     }
     // Handed over whole, a list on either side of a place would be seen twice.
-    let _broken = rightlink_env::points::break_rule("r5-list");
+    let _broken = rightlink_env::points::break_rule(Broken::ListNotCutToRange);
     let (low, high) = (bound(300), bound(900));
     let parts = [
         KeyRange { low: Vec::new(), high: Some(low.clone()) },

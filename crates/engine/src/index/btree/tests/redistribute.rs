@@ -1,6 +1,7 @@
 //! Leaves that share their entries with those right of them: what that is worth, and that neither
 //! scans nor vacuum are misled by it.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{AtomicU32, Ordering};
 use rightlink_env::{Rng, points};
 
@@ -154,6 +155,6 @@ fn spread_behind_vacuum() -> usize {
 #[test]
 fn vacuum_follows_what_was_shared_behind_it() {
     assert_eq!(spread_behind_vacuum(), 0, "dead rows were missed");
-    let _broken = points::break_rule("r5-spread-cycle");
+    let _broken = points::break_rule(Broken::SpreadWithoutCycle);
     assert!(spread_behind_vacuum() > 0, "without the cycle id nobody would notice");
 }

@@ -1,5 +1,6 @@
 //! A pass beside writers, step by step on one thread: what it follows, and what that costs.
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::{Rng, points};
 
@@ -193,7 +194,7 @@ fn merged_as_the_pass_begins() {
 fn what_is_merged_as_a_pass_begins_stays_free() {
     merged_as_the_pass_begins();
     let checks: [(&str, fn()); 1] = [("merged", merged_as_the_pass_begins)];
-    assert_eq!(points::caught("r6-registered", &checks), Some("merged"));
+    assert_eq!(points::caught(Broken::VacuumRegistersLate, &checks), Some("merged"));
 }
 
 /// Seen on a slow device beside a writer of ascending keys: the pass had just begun when its
@@ -237,7 +238,7 @@ fn split_beyond_the_end_that_was_met() {
 fn what_is_split_beyond_the_end_that_was_met_is_visited() {
     split_beyond_the_end_that_was_met();
     let checks: [(&str, fn()); 1] = [("split", split_beyond_the_end_that_was_met)];
-    assert_eq!(points::caught("r5-end", &checks), Some("split"));
+    assert_eq!(points::caught(Broken::GrowthNotVisited, &checks), Some("split"));
 }
 
 /// A leaf with a dead entry, its highest or its second one, whose right sibling is in a lower
@@ -350,7 +351,7 @@ fn what_is_merged_into_a_followed_page_is_met() {
         [("merged", merged_into_a_page_that_was_followed), ("between", merged_from_between)];
     for check in checks {
         check.1();
-        assert_eq!(points::caught("r5-followed", &[check]), Some(check.0));
-        assert_eq!(points::caught("r5-receiver", &[check]), Some(check.0));
+        assert_eq!(points::caught(Broken::FollowedPageNotRevisited, &[check]), Some(check.0));
+        assert_eq!(points::caught(Broken::MergeReceiverNotNoted, &[check]), Some(check.0));
     }
 }

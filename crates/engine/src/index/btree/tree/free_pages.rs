@@ -14,6 +14,7 @@
 //! Does not do: delete pages (`vacuum/merge`).
 //! PostgreSQL: `_bt_getbuf`, `BTPageIsRecyclable`.
 
+use rightlink_env::Broken;
 use std::collections::{BTreeSet, VecDeque};
 
 use rightlink_env::points::broken;
@@ -102,7 +103,7 @@ impl FreePages {
     pub(crate) fn begin_deletion(&self, block: u32) -> PageDeletion<'_> {
         let mut state = self.state.lock();
         state.deleting.push(block);
-        if !broken("r6-hints") {
+        if !broken(Broken::FreeHintOutlivesReuse) {
             state.forget_hint(block);
         }
         drop(state);
@@ -192,7 +193,7 @@ impl Tree {
     fn take_candidate(&self) -> Option<Candidate> {
         let mut state = self.free_pages.state.lock();
         let oldest = self.registrations.oldest();
-        let gone = |at: u64| at < oldest || broken("r6-recycle");
+        let gone = |at: u64| at < oldest || broken(Broken::PageReusedUnderDescent);
         while state.pending.front().is_some_and(|(at, _)| gone(*at)) {
             let block = state.pending.pop_front().expect("there is a front").1;
             state.ready.push(block);
@@ -227,7 +228,7 @@ impl Tree {
         let _turn = self.free_pages.growth.lock();
         {
             let mut state = self.free_pages.state.lock();
-            if !state.ready.is_empty() && !broken("growth-turn") {
+            if !state.ready.is_empty() && !broken(Broken::FileGrownPerWaiter) {
                 return Ok(());
             }
             state.growing = true;
@@ -246,7 +247,7 @@ impl Tree {
         let pin = self.pool.pin(self.page(block))?;
         let mut state = self.free_pages.state.lock();
         // While the file grows, the new blocks are in none of the sets, although they are claimed.
-        let growing = state.growing && !broken("r6-growing");
+        let growing = state.growing && !broken(Broken::GrowingBlocksCalledFree);
         if growing || FreePages::is_claimed(&state, block) {
             return Ok(());
         }

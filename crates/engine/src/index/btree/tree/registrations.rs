@@ -8,6 +8,7 @@
 //! first page read.
 //! Does not do: hand out pages (`free_pages`).
 
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
 
@@ -108,7 +109,7 @@ impl Registrations {
         let now = self.now.load(Ordering::SeqCst);
         let slots = self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst));
         let oldest = slots.filter(|at| *at != 0).fold(now, u64::min);
-        match broken("r6-late") {
+        match broken(Broken::LateRegistrationsIgnored) {
             true => oldest,
             false => self.overflow.lock().iter().copied().fold(oldest, u64::min),
         }

@@ -5,7 +5,7 @@
 //! empty here but stays in the tree; `merge` takes it out afterwards.
 //! Does not do: look at the heap; decide what is dead; set dead marks (`scan/mark_dead`).
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{Group, IndexEntry, Trace};
@@ -71,7 +71,7 @@ impl Tree {
     }
 
     /// Is the page so empty that merging it now is worth a descent?
-    pub(crate) fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
+    pub(crate) fn is_sparse(&self, mtr: &Mtr<'_>, held: LatchedPage) -> bool {
         let node = Node::open(mtr.bytes(held));
         node.is_ok_and(|node| {
             self.is_underfull(&node)
@@ -80,7 +80,12 @@ impl Tree {
     }
 
     /// Removes rows, ascending, from a latched leaf.
-    fn remove_rows(&self, mtr: &mut Mtr<'_>, held: Held, rows: &[RowPosition]) -> Result<()> {
+    fn remove_rows(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: LatchedPage,
+        rows: &[RowPosition],
+    ) -> Result<()> {
         let removal = Node::open(mtr.bytes(held)).and_then(|node| LeafRemoval::plan(&node, rows));
         let removal = removal.map_err(|what| self.corrupt(mtr.id(held).block.0, what))?;
         removal.apply(&mut mtr.page(held));

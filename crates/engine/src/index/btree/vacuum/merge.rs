@@ -12,7 +12,7 @@
 //! Does not do: choose pages (`vacuum`).
 //! PostgreSQL: `_bt_pagedel`, which deletes empty pages only, in two stages (Lanin and Shasha).
 
-use crate::buffer::{Held, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
@@ -26,6 +26,7 @@ use crate::index::btree::tree::Tree;
 use crate::page::PageKind;
 use crate::page::header::{self, OWNER};
 use crate::wal::RecordKind;
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
@@ -51,12 +52,12 @@ struct MergeCandidate {
 
 /// The pages of a merge, latched.
 struct MergedPages {
-    left: Option<Held>,
+    left: Option<LatchedPage>,
     /// The page that becomes free.
-    page: Held,
+    page: LatchedPage,
     /// The page that takes its entries.
-    right: Held,
-    parent: Held,
+    right: LatchedPage,
+    parent: LatchedPage,
     /// The parent's entry of the page.
     downlink: usize,
 }
@@ -194,7 +195,7 @@ impl Tree {
         let left = left.map(|pin| mtr.latch(pin));
         let page = mtr.latch(page);
         let right = mtr.latch(right);
-        let joined = |held: Held, link: fn(&Node<&[u8; PAGE_SIZE]>) -> u32| {
+        let joined = |held: LatchedPage, link: fn(&Node<&[u8; PAGE_SIZE]>) -> u32| {
             Node::open(mtr.bytes(held))
                 .is_ok_and(|node| node.level == candidate.level && link(&node) == block)
         };
@@ -205,7 +206,7 @@ impl Tree {
             return Ok(Err(Retry::Conflict));
         }
         let (parent, at) =
-            match self.latch_page(&mut mtr, parent, target, level, OtherLatches::Held)? {
+            match self.latch_page(&mut mtr, parent, target, level, OtherLatches::LatchedPage)? {
                 LatchResult::Here(held, found) => (held, found),
                 LatchResult::Lost => return Ok(Err(Retry::Conflict)),
                 LatchResult::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
@@ -219,7 +220,7 @@ impl Tree {
             return Ok(Ok(MergeOutcome::Kept));
         }
         let only = node.count == 1;
-        let cousin = last && !only && broken("r5-parent");
+        let cousin = last && !only && broken(Broken::MergeAcrossParents);
         if last && !cousin {
             return Ok(Ok(if only {
                 MergeOutcome::OnlyChild(parent_block)
@@ -242,8 +243,8 @@ impl Tree {
     fn merged_image(
         &self,
         mtr: &Mtr<'_>,
-        page: Held,
-        right: Held,
+        page: LatchedPage,
+        right: LatchedPage,
     ) -> Result<Option<Box<[u8; PAGE_SIZE]>>> {
         let (block, next) = (mtr.id(page).block.0, mtr.id(right).block.0);
         let from = Node::open(mtr.bytes(page)).map_err(|what| self.corrupt(block, what))?;
@@ -261,7 +262,7 @@ impl Tree {
             header.cycle = self.cycle.load(Ordering::SeqCst);
         }
         let image = header.image_of(&entries);
-        if image.is_none() && broken("r5-fits") {
+        if image.is_none() && broken(Broken::MergeDropsEntries) {
             return Ok(header.image_of(&right));
         }
         if is_bare(&from) || is_bare(&to) {
@@ -283,14 +284,14 @@ impl Tree {
     ) -> Result<bool> {
         let MergedPages { left, page, right, parent, downlink: at } = *pages;
         let node = Node::open(mtr.bytes(parent)).expect("opened under this latch");
-        let cousin = broken("r5-parent") && at + 1 == node.count;
+        let cousin = broken(Broken::MergeAcrossParents) && at + 1 == node.count;
         let next = if cousin { at } else { at + 1 };
         let (kept, gone) = (node.item(at), node.item(next));
         let (Ok(kept), Ok(gone)) = (kept, gone) else {
             return Err(self.corrupt(mtr.id(parent).block.0, "a downlink is damaged"));
         };
         // The entries are to the right now: a running vacuum that comes here follows them (R5).
-        let cycle = match broken("r5-merge-cycle") {
+        let cycle = match broken(Broken::MergeWithoutCycle) {
             true => 0,
             false => self.cycle.load(Ordering::SeqCst),
         };
@@ -305,7 +306,7 @@ impl Tree {
         let sparse = Node::open(mtr.bytes(parent)).is_ok_and(|node| self.is_underfull(&node));
         // This is counted before the change is visible: a running vacuum must not stop at a page
         // that took entries in.
-        self.merges.record_merge_into(if broken("r5-receiver") {
+        self.merges.record_merge_into(if broken(Broken::MergeReceiverNotNoted) {
             candidate.block
         } else {
             candidate.right

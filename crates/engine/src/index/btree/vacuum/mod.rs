@@ -21,6 +21,7 @@
 mod delete;
 mod merge;
 
+use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
 use std::collections::BTreeMap;
@@ -144,7 +145,7 @@ impl Tree {
         *turn = turn.wrapping_add(1).max(1);
         // Registered first: a page that is merged under the new id is not reused before the pass is
         // over (R6).
-        let early = (!broken("r6-registered")).then(|| self.registrations.register());
+        let early = (!broken(Broken::VacuumRegistersLate)).then(|| self.registrations.register());
         self.cycle.store(*turn, Ordering::SeqCst);
         hit("btree.vacuum.begun");
         let registered = Mutex::new(Some(early.unwrap_or_else(|| self.registrations.register())));
@@ -232,7 +233,7 @@ impl PassPart<'_> {
             // The stream looks ahead, so it may have met the end of the file before the last
             // visits. Pages that grew since then must be visited, too; pages that grow from now on
             // get nothing that was not visited.
-            if next >= end.min(tree.pool.blocks(tree.file)) || broken("r5-end") {
+            if next >= end.min(tree.pool.blocks(tree.file)) || broken(Broken::GrowthNotVisited) {
                 return Ok(());
             }
         }
@@ -240,7 +241,7 @@ impl PassPart<'_> {
 
     /// May this part, which is at `start`, or another one have passed `block` already?
     fn is_passed(&self, block: u32, start: u32) -> bool {
-        match broken("r5-parts") {
+        match broken(Broken::PartsNotFollowed) {
             true => block < start,
             false => block != start && !(start..self.blocks.end).contains(&block),
         }
@@ -272,7 +273,8 @@ impl PassPart<'_> {
     /// Was this page followed from, and has it taken nothing in since?
     fn is_followed(&self, block: u32) -> bool {
         let Some(visit) = self.followed.get(block) else { return false };
-        broken("r5-followed") || visit.merges == self.tree.merges.received_by(block)
+        broken(Broken::FollowedPageNotRevisited)
+            || visit.merges == self.tree.merges.received_by(block)
     }
 
     /// Records the visit of a page; the page is remembered if it is followed from.
@@ -316,7 +318,7 @@ impl PassPart<'_> {
             hit("btree.vacuum.judged");
             verdict = match self.remove(pin, version, verdict, is_dead)? {
                 Some(verdict) => verdict,
-                None if broken("r5-judged") => return Ok(None),
+                None if broken(Broken::MergedPageNotFollowed) => return Ok(None),
                 // The page was merged meanwhile: it tells where its keys went.
                 None => return self.visit(self.tree.pin_linked(block)?, block, is_dead),
             };
@@ -434,7 +436,7 @@ fn find_dead(
     if !leaf.rows.is_empty() {
         is_dead(&leaf.rows, &mut leaf.dead);
     }
-    let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
+    let tagged = cycle_of(page) == cycle && !broken(Broken::SplitNotFollowed);
     let follow = (tagged && node.right != 0).then_some(node.right);
     let underfull = tree.is_underfull(&node);
     Ok(Some(LeafVerdict { count: leaf.rows.len(), dead: leaf.dead_positions(), follow, underfull }))

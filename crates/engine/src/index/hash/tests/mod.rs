@@ -2,6 +2,7 @@
 
 mod crash;
 
+use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicU32, Ordering};
 use rightlink_env::{Rng, points};
 
@@ -61,7 +62,10 @@ fn a_block_is_taken_and_written_by_others() {
 fn a_block_that_others_took_and_wrote_is_not_covered_with_zeroes() {
     let world: (_, fn()) = ("taken by others", a_block_is_taken_and_written_by_others);
     world.1();
-    assert!(points::caught("hash-spare", &[world]).is_some(), "nobody noticed zeroes");
+    assert!(
+        points::caught(Broken::HashBlockNotRechecked, &[world]).is_some(),
+        "nobody noticed zeroes"
+    );
 }
 
 /// The entries of pages that a pass has not come to yet are moved to pages at the end of the file,

@@ -17,7 +17,7 @@
 mod fast_split;
 pub(crate) mod split_point;
 
-use crate::buffer::{Held, Mtr};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
@@ -37,13 +37,14 @@ use crate::index::btree::tree::Tree;
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
 use crate::wal::RecordKind;
+use rightlink_env::Broken;
 use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 /// A page to split, with the entry that does not fit.
 pub(crate) struct PageSplit<'a> {
     /// The page.
-    pub(crate) held: Held,
+    pub(crate) held: LatchedPage,
     /// The entry belongs in front of this one.
     pub(crate) pos: usize,
     /// Its key.
@@ -51,7 +52,7 @@ pub(crate) struct PageSplit<'a> {
     /// The rest of it.
     pub(crate) value: EntryValue<'a>,
     /// A latched child whose split the entry finishes.
-    pub(crate) child: Option<Held>,
+    pub(crate) child: Option<LatchedPage>,
     /// The inserting transaction.
     pub(crate) xid: Xid,
 }
@@ -117,7 +118,7 @@ impl Tree {
         let Some(reserved) = state.reserved.as_mut() else { return Ok(Err(Retry::NeedBlock)) };
         let sibling = match node.right {
             0 => None,
-            right if broken("r7-no-io") => Some(self.pin_linked(right)?),
+            right if broken(Broken::ReadUnderLatch) => Some(self.pin_linked(right)?),
             right => match self.pool.try_pin(self.page(right)) {
                 Some(pin) => Some(pin),
                 None => return Ok(Err(Retry::NeedPage(right))),
@@ -243,12 +244,17 @@ impl Tree {
         if !is_still_incomplete(mtr.bytes(child), &separator, right) {
             return Ok(Err(Retry::Conflict));
         }
-        let (held, found) =
-            match self.latch_page(&mut mtr, parent, target, level + 1, OtherLatches::Held)? {
-                LatchResult::Here(held, found) => (held, found),
-                LatchResult::Lost => return Ok(Err(Retry::Conflict)),
-                LatchResult::NotInMemory(missing) => return Ok(Err(Retry::NeedPage(missing))),
-            };
+        let (held, found) = match self.latch_page(
+            &mut mtr,
+            parent,
+            target,
+            level + 1,
+            OtherLatches::LatchedPage,
+        )? {
+            LatchResult::Here(held, found) => (held, found),
+            LatchResult::Lost => return Ok(Err(Retry::Conflict)),
+            LatchResult::NotInMemory(missing) => return Ok(Err(Retry::NeedPage(missing))),
+        };
         let parent = mtr.id(held).block.0;
         let damage = |what| self.corrupt(parent, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
