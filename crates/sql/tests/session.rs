@@ -782,14 +782,10 @@ fn statements_as_deep_as_they_may_be_leave_the_stack_whole() {
 fn copies_of_copies_are_bounded() {
     let (_dir, db) = open();
     let mut session = Session::new(&db);
-    let between =
-        (0..40).fold("true".to_owned(), |inner, _| format!("{inner} between false and true"));
     let nested =
         (0..40).fold("a".to_owned(), |inner, _| format!("({inner} between false and true)"));
-    for expr in [between, nested] {
-        let text = format!("select {expr} from (values (true)) t(a)");
-        assert_eq!(session.execute(&text).unwrap_err().sqlstate, "54001");
-    }
+    let text = format!("select {nested} from (values (true)) t(a)");
+    assert_eq!(session.execute(&text).unwrap_err().sqlstate, "54001");
     let case = (0..30).fold("a".to_owned(), |inner, _| {
         format!("case {inner} + 1 when 0 then 1 when 1 then 2 when 2 then 3 else 4 end")
     });
