@@ -526,7 +526,12 @@ impl Engine {
         let progress = &listed.running.progress;
         let admit = || self.admit_more(true);
         let limits = Limits { workers: &threads, pace: &pace, admit: &admit, progress };
-        let memory = self.env.budget.limit() / MEMORY_SHARE;
+        let share = self.env.budget.limit() / MEMORY_SHARE;
+        // A vacuum that somebody asks for beside an automatic one finds memory, too.
+        let memory = match how {
+            How::Automatic => share.min(self.env.budget.available() / 2),
+            _ => share,
+        };
         let bytes = memory - memory / READ_SHARE;
         let memory = RunMemory { budget: &self.env.budget, bytes };
         // No row may be left to a later run twice.
