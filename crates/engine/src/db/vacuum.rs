@@ -528,10 +528,8 @@ impl Engine {
         let limits = Limits { workers: &threads, pace: &pace, admit: &admit, progress };
         let share = self.env.budget.limit() / MEMORY_SHARE;
         // A vacuum that somebody asks for beside an automatic one finds memory, too.
-        let memory = match how {
-            How::Automatic => share.min(self.env.budget.available() / 2),
-            _ => share,
-        };
+        let most = if how == How::Automatic { self.env.budget.available() / 2 } else { share };
+        let memory = share.min(most);
         let bytes = memory - memory / READ_SHARE;
         let memory = RunMemory { budget: &self.env.budget, bytes };
         // No row may be left to a later run twice.

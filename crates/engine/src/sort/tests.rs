@@ -122,7 +122,11 @@ fn a_sort_that_gets_no_more_memory_makes_few_runs() {
         }
         assert!((1..50).contains(&sorter.spilled_runs()), "{} runs", sorter.spilled_runs());
         let refused = sorter.push(&[0; MIN_MEMORY], &[]);
-        assert!(matches!(refused, Err(Error::Limit(_) | Error::OutOfMemory(_))), "{refused:?}");
+        // Beyond what the sort may ever use, or only beyond what it has at this moment.
+        match wanted == 2 * MIN_MEMORY {
+            true => assert!(matches!(refused, Err(Error::Limit(_))), "{refused:?}"),
+            false => assert!(matches!(refused, Err(Error::OutOfMemory(_))), "{refused:?}"),
+        }
         let mut sorted = sorter.finish().unwrap();
         let mut last = Vec::new();
         for _ in 0..10_000 {

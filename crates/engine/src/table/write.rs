@@ -64,7 +64,7 @@ impl Table {
         attempt: impl FnMut(&mut Statement<'_>, TargetVersion, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         let mut target = TargetVersion::from(start);
-        let written = self.try_from(statement, (&mut target, bytes), prepare, attempt);
+        let written = self.try_from(statement, &mut target, bytes, prepare, attempt);
         // Whoever waits for the row behind this statement learns what became of it.
         let written_row = match &written {
             Ok(Written::Done(made)) => Some(WrittenRow {
@@ -91,7 +91,8 @@ impl Table {
     fn try_from<P>(
         &self,
         statement: &mut Statement<'_>,
-        (target, mut bytes): (&mut TargetVersion, Vec<u8>),
+        target: &mut TargetVersion,
+        mut bytes: Vec<u8>,
         mut prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
         mut attempt: impl FnMut(&mut Statement<'_>, TargetVersion, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {

@@ -647,18 +647,23 @@ fn recovery(script: &mut Script) -> Out {
     script.open()
 }
 
+/// A transaction with more xids than a page of the status file holds.
+fn take_many_xids(script: &mut Script) -> Out {
+    let mut tx = script.begin();
+    for id in 1000..2100 {
+        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
+        tx.insert(script, "t", row)?;
+    }
+    script.commit(tx)
+}
+
 /// More xids than a page of the status file holds.
 fn many_xids(script: &mut Script) -> Out {
     script.open_with_table()?;
     insert(script, 0..4, 10)?;
     script.checkpoint()?;
     script.record();
-    let mut tx = script.begin();
-    for id in 1000..2100 {
-        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
-        tx.insert(script, "t", row)?;
-    }
-    script.commit(tx)?;
+    take_many_xids(script)?;
     insert(script, 4..6, 10)?;
     script.checkpoint()
 }
@@ -667,12 +672,7 @@ fn many_xids(script: &mut Script) -> Out {
 /// log only, and the log is not flushed on the way.
 fn forgotten_outcomes(script: &mut Script) -> Out {
     script.open_with_table()?;
-    let mut tx = script.begin();
-    for id in 1000..2100 {
-        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
-        tx.insert(script, "t", row)?;
-    }
-    script.commit(tx)?;
+    take_many_xids(script)?;
     script.checkpoint()?;
     script.record();
     script.vacuum()?;
@@ -691,12 +691,7 @@ fn outcome_segments(script: &mut Script) -> Out {
     insert(script, 0..4, 10)?;
     script.checkpoint()?;
     script.record();
-    let mut tx = script.begin();
-    for id in 1000..2100 {
-        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
-        tx.insert(script, "t", row)?;
-    }
-    script.commit(tx)?;
+    take_many_xids(script)?;
     insert(script, 4..6, 10)?;
     script.vacuum()?;
     insert(script, 6..8, 10)?;

@@ -129,7 +129,7 @@ impl SqlType {
     pub fn from_oid(oid: u32) -> Option<SqlType> {
         match oid {
             // varchar and name arrive as text.
-            19 | 1043 => Some(SqlType::Text),
+            19 | VARCHAR_OID => Some(SqlType::Text),
             0 | 705 => Some(SqlType::Unknown),
             _ => SqlType::ALL.into_iter().find(|ty| ty.oid() == oid),
         }
