@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rightlink::RowId;
-use rightlink::vacuum::DeadRows;
+use rightlink::internal::vacuum::DeadRows;
 use rightlink_env::Budget;
 use rightlink_radix::{Map, Set, Sizes};
 use roaring::RoaringTreemap;

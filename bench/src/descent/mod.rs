@@ -20,8 +20,8 @@ mod verdicts;
 
 use std::path::Path;
 
-use rightlink::index::am::AccessMethod;
-use rightlink::index::btree::{Counters, Optimisations};
+use rightlink::internal::index::am::AccessMethod;
+use rightlink::internal::index::btree::{Counters, Optimisations};
 
 use crate::Failure;
 use crate::args::{Args, Size};

@@ -14,8 +14,8 @@ use crate::descent::shapes::Shape;
 use crate::descent::tree::{self, Keys, Measured};
 use crate::report::say;
 use crate::stats::Summary;
-use rightlink::index::am::AccessMethod;
-use rightlink::index::btree::Optimisations;
+use rightlink::internal::index::am::AccessMethod;
+use rightlink::internal::index::btree::Optimisations;
 
 const ROUNDS: usize = 7;
 /// Most bytes of leaves that an entry of a tree built from int8 may take.

@@ -10,7 +10,7 @@
 //! share a key.
 //! Does not do: order (rows come in random order of their keys, but for `ascending`).
 
-use rightlink::keycode::{self, KeyColumn};
+use rightlink::internal::keycode::{self, KeyColumn};
 use rightlink::{Collation, Type, Value};
 use rightlink_env::Rng;
 use rightlink_env::sync::OnceLock;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use heed::types::Bytes;
 use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use redb::{Durability, ReadableDatabase, TableDefinition};
-use rightlink::index::btree::Optimisations;
+use rightlink::internal::index::btree::Optimisations;
 
 use crate::Failure;
 use crate::cpu::Cpu;

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rightlink::index::btree::{Counters, Optimisations, counting};
+use rightlink::internal::index::btree::{Counters, Optimisations, counting};
 use rightlink::{
     ColumnSchema, Database, IndexSchema, ScanOptions, TableSchema, TransactionOptions,
 };

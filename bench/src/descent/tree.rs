@@ -9,12 +9,12 @@
 use std::path::Path;
 
 use rightlink::RowId;
-use rightlink::buffer::{BufferPool, PoolOptions};
-use rightlink::ids::{FileId, Lsn, Xid};
-use rightlink::index::am::{AccessMethod, IndexEntry};
-use rightlink::index::btree::build::Builder;
-use rightlink::index::btree::{BTree, Counters, Optimisations, TreeOptions, counting};
-use rightlink::wal::{Control, RedoSpeed, Wal, WalOptions};
+use rightlink::internal::buffer::{BufferPool, PoolOptions};
+use rightlink::internal::ids::{FileId, Lsn, Xid};
+use rightlink::internal::index::am::{AccessMethod, IndexEntry};
+use rightlink::internal::index::btree::build::Builder;
+use rightlink::internal::index::btree::{BTree, Counters, Optimisations, TreeOptions, counting};
+use rightlink::internal::wal::{Control, RedoSpeed, Wal, WalOptions};
 use rightlink_aio::{Io, IoOptions, Method};
 use rightlink_env::sync::Arc;
 use rightlink_env::{Env, Rng};

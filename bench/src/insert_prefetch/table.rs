@@ -111,7 +111,7 @@ impl Bed {
             true => self.data_bytes() / 10 / BLOCK,
             false => self.data_bytes() * 3 / 2 / BLOCK,
         };
-        let pages = usize::try_from(pages)?.max(rightlink::config::MIN_POOL_PAGES);
+        let pages = usize::try_from(pages)?.max(rightlink::MIN_POOL_PAGES);
         let memory = pages * 9 / 8 * BLOCK as usize + (64 << 20);
         let options = Database::options().memory(memory).pool_pages(pages).direct(true);
         // What is compared is how one thread reads.

@@ -13,7 +13,7 @@ pub(crate) const TABLE: &str = "t";
 pub(crate) const UUIDS: usize = 5;
 const PAGE_BYTES: u64 = 8192;
 /// The smallest pool that opens.
-const MIN_POOL_PAGES: u64 = rightlink::config::MIN_POOL_PAGES as u64;
+const MIN_POOL_PAGES: u64 = rightlink::MIN_POOL_PAGES as u64;
 const MIN_MEMORY: u64 = 32 << 20;
 
 /// Bytes of a row's values and of its keys in all indexes.

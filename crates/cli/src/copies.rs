@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use rightlink::config::PAGE_SIZE;
+use rightlink::PAGE_SIZE;
 use rightlink::{BackupOptions, Error};
 
 use crate::args::Common;

@@ -11,7 +11,7 @@
 use std::io::{self, BufRead, Read};
 
 /// Most fields of a record: a table has no more columns.
-const MAX_FIELDS: usize = rightlink::config::MAX_COLUMNS;
+const MAX_FIELDS: usize = rightlink::MAX_COLUMNS;
 
 /// How long fields and records may be: an unclosed quote must end somewhere.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rightlink::config::PAGE_SIZE;
+use rightlink::PAGE_SIZE;
 use rightlink::{AutoVacuum, ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
 use rightlink_sql::shown_text;
 

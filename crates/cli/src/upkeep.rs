@@ -152,7 +152,7 @@ pub(crate) fn reindex(
     let after = db.describe(table)?;
     let size = |table: &rightlink::TableInfo| -> u64 {
         let chosen = table.indexes.iter().filter(|known| index.is_none_or(|i| i == known.name));
-        chosen.map(|index| u64::from(index.blocks) * rightlink::config::PAGE_SIZE as u64).sum()
+        chosen.map(|index| u64::from(index.blocks) * rightlink::PAGE_SIZE as u64).sum()
     };
     let (was, is) = (size(&before), size(&after));
     let json = object([

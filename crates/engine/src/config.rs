@@ -9,19 +9,19 @@ pub const PAGE_SIZE: usize = 8192;
 /// Version of the format on disk, in every page and in the control file.
 pub const FORMAT_VERSION: u8 = 2;
 /// Largest encoded index key, row id included: a third of a page less its header.
-pub const MAX_KEY_BYTES: usize = 2704;
+pub(crate) const MAX_KEY_BYTES: usize = 2704;
 /// Largest row, encoded, with its header. Longer values go to overflow pages.
-pub const MAX_ROW_BYTES: usize = 8000;
+pub(crate) const MAX_ROW_BYTES: usize = 8000;
 /// Longest value, in overflow pages.
 pub const MAX_VALUE_BYTES: u32 = 1 << 30;
 /// Most columns of a table.
 pub const MAX_COLUMNS: usize = 1600;
 /// Most key columns of an index.
-pub const MAX_KEY_COLUMNS: usize = 32;
+pub(crate) const MAX_KEY_COLUMNS: usize = 32;
 /// Longest name of a table, column or index, in bytes.
-pub const MAX_NAME_BYTES: usize = 63;
+pub(crate) const MAX_NAME_BYTES: usize = 63;
 /// Longest note of a layer above with a table or column, in bytes: a definition is one row of the
 /// catalog.
-pub const MAX_NOTE_BYTES: usize = 4_096;
+pub(crate) const MAX_NOTE_BYTES: usize = 4_096;
 /// Smallest buffer pool, in pages.
 pub const MIN_POOL_PAGES: usize = 16;

@@ -51,32 +51,35 @@
 //! Start at [`Database`], [`Transaction`] and [`ScanOptions`]; errors are [`Error`], sorted by what
 //! a caller can do.
 
-pub mod collation;
-pub mod config;
-pub mod datum;
-pub mod error;
-pub mod ids;
-pub mod keycode;
+mod collation;
+mod config;
+mod datum;
+mod error;
+mod ids;
+mod keycode;
 
-pub mod backup;
-pub mod buffer;
-pub mod catalog;
-pub mod db;
-pub mod heap;
-pub mod index;
-pub mod page;
-pub mod recovery;
+mod backup;
+mod buffer;
+mod catalog;
+mod db;
+mod heap;
+mod index;
+#[doc(hidden)]
+pub mod internal;
+mod page;
+mod recovery;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedules;
-pub mod sort;
-pub mod table;
-pub mod txn;
-pub mod vacuum;
-pub mod verify;
-pub mod wal;
+mod sort;
+mod table;
+mod txn;
+mod vacuum;
+mod verify;
+mod wal;
 
 pub use buffer::{Prefetch, StreamStats};
 pub use collation::Collation;
+pub use config::{FORMAT_VERSION, MAX_COLUMNS, MAX_VALUE_BYTES, MIN_POOL_PAGES, PAGE_SIZE};
 pub use datum::{Decimal, Interval, Type, Value};
 pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
 pub use db::control::TableVersion;

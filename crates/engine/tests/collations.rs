@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use rightlink::ids::{FileId, PageId};
-use rightlink::page::checksum;
+use rightlink::internal::ids::{FileId, PageId};
+use rightlink::internal::page::checksum;
 use rightlink::{
     Collation, ColumnSchema, Condition, Database, Error, IndexMethod, IndexSchema, KeyColumn,
     OnConflict, Predicate, Result, ScanOptions, TableSchema, Transaction, Type, Value,

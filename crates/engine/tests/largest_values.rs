@@ -6,8 +6,8 @@
 //!
 //! Does not do: shorter values (`long_values.rs`), a lowered limit (`heap/overflow/tests.rs`).
 
-use rightlink::config::{MAX_VALUE_BYTES, PAGE_SIZE};
 use rightlink::{Database, Error, Options, RowId, ScanOptions, TableSchema, Type, Value};
+use rightlink::{MAX_VALUE_BYTES, PAGE_SIZE};
 use rightlink_env::Clock;
 
 const LIMIT: u64 = MAX_VALUE_BYTES as u64;

@@ -3,7 +3,7 @@
 
 use std::ops::Bound;
 
-use rightlink::index::btree::counting;
+use rightlink::internal::index::btree::counting;
 use rightlink::{
     Condition, Database, IndexMethod, IndexSchema, ScanOptions, TableSchema, Type, Value,
 };

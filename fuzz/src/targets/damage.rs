@@ -5,9 +5,9 @@
 
 use std::sync::OnceLock;
 
-use rightlink::config::PAGE_SIZE;
-use rightlink::ids::{FileId, PageId};
-use rightlink::page::{checksum, header};
+use rightlink::PAGE_SIZE;
+use rightlink::internal::ids::{FileId, PageId};
+use rightlink::internal::page::{checksum, header};
 use rightlink::{
     Condition, Database, IndexMethod, IndexSchema, Method, Result, ScanOptions, TableSchema,
     Transaction, Type, Value,

@@ -1,8 +1,8 @@
 //! Definitions in catalog rows: bad bytes are refused, good ones come back.
 
-use rightlink::catalog::codec;
-use rightlink::ids::{FileId, ObjectId, Xid};
-use rightlink::table::schema::{Column, IndexColumn, IndexDef};
+use rightlink::internal::catalog::codec;
+use rightlink::internal::ids::{FileId, ObjectId, Xid};
+use rightlink::internal::table::schema::{Column, IndexColumn, IndexDef};
 use rightlink::{AutoVacuum, Type, Value};
 
 /// The first byte chooses the kind.

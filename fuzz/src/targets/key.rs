@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use rightlink::Value;
-use rightlink::keycode::{
+use rightlink::internal::keycode::{
     ColumnRange, KeyColumn, decode, encode, is_reversible, prefix_range, successor,
 };
 

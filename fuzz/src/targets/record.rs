@@ -1,12 +1,12 @@
 //! Log records and the page deltas in them: bad bytes are refused, good ones replay exactly.
 
-use rightlink::ids::{FileId, PageId, Xid};
-use rightlink::page::{PageBuf, PageMut, delta};
-use rightlink::wal::{PagePart, Record, RecordKind, record};
+use rightlink::internal::ids::{FileId, PageId, Xid};
+use rightlink::internal::page::{PageBuf, PageMut, delta};
+use rightlink::internal::wal::{PagePart, Record, RecordKind, record};
 
 use crate::input::Input;
 
-const PAGE: usize = rightlink::config::PAGE_SIZE;
+const PAGE: usize = rightlink::PAGE_SIZE;
 
 /// The first byte chooses: bytes of records, or stores whose delta must replay to the same page.
 pub fn target(data: &[u8]) {

@@ -1,8 +1,8 @@
 //! Rows: what is encoded reads back; any other bytes are values or refused.
 
-use rightlink::ids::{FileId, ObjectId};
-use rightlink::table::row::{Projection, encode, read_strictly};
-use rightlink::table::schema::{Column, TableDef};
+use rightlink::internal::ids::{FileId, ObjectId};
+use rightlink::internal::table::row::{Projection, encode, read_strictly};
+use rightlink::internal::table::schema::{Column, TableDef};
 
 use crate::input::Input;
 

@@ -1,6 +1,6 @@
 //! Values as text: whatever is read prints as something that reads as the same.
 
-use rightlink::datum::{DATES, TIMESTAMPS};
+use rightlink::internal::datum::{DATES, TIMESTAMPS};
 use rightlink::{Type, Value};
 
 use crate::input::Input;

@@ -49,7 +49,8 @@ pub(super) fn public_names(tree: &Tree, complaints: &mut Complaints) {
     for source in tree.sources.iter().filter(|source| is_outside(&source.path)) {
         for path in production_paths(source).iter().filter(|path| path.starts_with(&["rightlink"]))
         {
-            let module = path.parts.get(1).map_or("", String::as_str);
+            let hidden = path.parts.get(1).is_some_and(|part| part == "internal");
+            let module = path.parts.get(1 + usize::from(hidden)).map_or("", String::as_str);
             if LAYERS.iter().any(|(name, layer)| *name == module && *layer > 0) {
                 let text =
                     format!("`{}` reaches into a module of the engine", path.parts.join("::"));

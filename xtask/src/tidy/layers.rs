@@ -15,8 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const ENGINE: &str = "crates/engine/src/";
 
 /// The top modules of the engine and the layer of each.
-pub(crate) const LAYERS: [(&str, u8); 22] = [
+pub(crate) const LAYERS: [(&str, u8); 23] = [
     ("lib", 9),
+    ("internal", 9),
     ("db", 9),
     ("verify", 8),
     ("backup", 8),

@@ -36,13 +36,13 @@ use crate::txn::TxnManager;
 use crate::wal::{Control, CopyError, LogCopy, Wal};
 
 use pages::Pages;
-pub use target::{Target, UNFINISHED, restore};
+pub(crate) use target::{Target, UNFINISHED, restore};
 
 /// Pages that are copied between two looks at the log and at the caller's wishes.
 const CHUNK: usize = 64;
 
 /// The database that is copied.
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// Its files.
     pub io: &'a Io,
     /// Its pages.
@@ -59,7 +59,7 @@ pub struct Parts<'a> {
 
 /// The log of a finished copy.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub(crate) struct End {
     /// Where its log begins.
     pub redo: Lsn,
     /// Where its log ends.
@@ -80,7 +80,7 @@ pub struct Progress {
 }
 
 /// Called after every [`CHUNK`] pages: it may sleep, or end the copy by an error.
-pub type Pace<'a> = &'a mut dyn FnMut(&Progress) -> Result<()>;
+pub(crate) type Pace<'a> = &'a mut dyn FnMut(&Progress) -> Result<()>;
 
 /// How a file was copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,7 @@ enum Copied {
 }
 
 /// Copies the database into `target`, an empty directory.
-pub fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progress> {
+pub(crate) fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progress> {
     target.begin()?;
     hit("backup.marked");
     open_all(parts)?;

@@ -15,7 +15,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 
 /// Present as long as a copy is not whole.
-pub const UNFINISHED: &str = "copying";
+pub(crate) const UNFINISHED: &str = "copying";
 /// Locked while a process has the directory open.
 const LOCK: &str = "lock";
 /// Directories of a database that a copy needs.
@@ -24,7 +24,7 @@ const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
 const PIECE: usize = 1 << 20;
 
 /// A directory to copy to.
-pub struct Target {
+pub(crate) struct Target {
     io: Io,
     /// Its name for people.
     name: String,
@@ -33,7 +33,7 @@ pub struct Target {
 
 impl Target {
     /// The directory of `io`, called `name`, which must be empty.
-    pub fn new(io: Io, name: String) -> Result<Target> {
+    pub(crate) fn new(io: Io, name: String) -> Result<Target> {
         let lock = match io.list("") {
             Ok(names) if names.is_empty() => io.lock(LOCK),
             Ok(_) => return Err(Error::AlreadyExists(format!("{name}, and it is not empty"))),
@@ -44,7 +44,7 @@ impl Target {
     }
 
     /// Where its files are.
-    pub fn io(&self) -> &Io {
+    pub(crate) fn io(&self) -> &Io {
         &self.io
     }
 
@@ -140,7 +140,7 @@ fn named(directory: &str, error: Error) -> Error {
 
 /// Copies the files of the database in `from`, which is not open, into `target` and leaves that
 /// marked as unfinished; [`Restored::finish`] removes the mark. `pace` gets the bytes written.
-pub fn restore(
+pub(crate) fn restore(
     from: &Io,
     from_name: &str,
     target: Target,
@@ -181,14 +181,14 @@ pub fn restore(
 }
 
 /// A database whose files are all there, still marked as unfinished.
-pub struct Restored {
+pub(crate) struct Restored {
     io: Io,
     name: String,
 }
 
 impl Restored {
     /// Takes the mark away: the database may be opened.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         let Restored { io, name } = self;
         let _lock = io.lock(LOCK).map_err(|error| named(&name, Error::Io(error)))?;
         Target { io, name, _lock }.end()

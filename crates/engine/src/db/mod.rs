@@ -19,21 +19,21 @@
 //! cleanly; nothing outside this room starts a thread.
 //! Does not do: SQL, an asynchronous interface.
 
-pub mod backup;
-pub mod control;
-pub mod cursor;
-pub mod define;
+pub(crate) mod backup;
+pub(crate) mod control;
+pub(crate) mod cursor;
+pub(crate) mod define;
 mod device;
-pub mod info;
-pub mod many;
-pub mod numbers;
-pub mod options;
-pub mod record;
-pub mod rows;
-pub mod scan;
-pub mod transaction;
-pub mod value;
-pub mod writer;
+pub(crate) mod info;
+pub(crate) mod many;
+pub(crate) mod numbers;
+pub(crate) mod options;
+pub(crate) mod record;
+pub(crate) mod rows;
+pub(crate) mod scan;
+pub(crate) mod transaction;
+pub(crate) mod value;
+pub(crate) mod writer;
 
 mod alter;
 mod auto_vacuum;
@@ -46,7 +46,7 @@ mod inspect;
 mod locks;
 mod maintain;
 mod offline;
-pub mod online;
+pub(crate) mod online;
 mod open;
 mod tally;
 #[cfg(feature = "tracing")]

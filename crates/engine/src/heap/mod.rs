@@ -27,7 +27,7 @@
 mod counters;
 mod garbage;
 mod latch;
-pub mod overflow;
+pub(crate) mod overflow;
 mod page;
 mod prune;
 mod read;
@@ -46,24 +46,32 @@ use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, Orderin
 
 use counters::Counters;
 pub use counters::HeapFigures;
-pub use page::tuple::{TUPLE_HEADER, TupleHeader};
-pub use page::{MAX_SLOTS, Slot};
-pub use prune::dead_roots::DeadRoot;
+pub(crate) use page::MAX_SLOTS;
+#[cfg(test)]
+pub(crate) use page::Slot;
+pub(crate) use page::tuple::TUPLE_HEADER;
+#[cfg(test)]
+pub(crate) use page::tuple::TupleHeader;
+pub(crate) use prune::dead_roots::DeadRoot;
 use prune::dead_roots::DeadRootQueue;
-pub use prune::free::FreedByKey;
-pub use prune::recycle_clock::RecycleClock;
-pub use prune::vacuum::{SkipPages, VacuumOptions, VacuumPage, VacuumPass};
-pub use read::batch::FetchResult;
-pub use read::fetch::{Fetched, FetchedVersion};
-pub use read::liveness::Liveness;
-pub use read::newest::TargetVersion;
-pub use read::scan::{HeapScan, PageRows, VisitRoot};
-pub use space::visibility_map::VisibilityBits;
+#[cfg(test)]
+pub(crate) use prune::free::FreedByKey;
+pub(crate) use prune::recycle_clock::RecycleClock;
+#[cfg(test)]
+pub(crate) use prune::vacuum::VacuumPass;
+pub(crate) use prune::vacuum::{SkipPages, VacuumOptions, VacuumPage};
+pub(crate) use read::batch::FetchResult;
+#[cfg(test)]
+pub(crate) use read::fetch::Fetched;
+pub(crate) use read::liveness::Liveness;
+pub(crate) use read::newest::TargetVersion;
+pub(crate) use read::scan::PageRows;
+pub(crate) use space::visibility_map::VisibilityBits;
 use space::{extent, free_space, visibility_map};
-pub use verify::inspect::HeapPageInfo;
-pub use verify::root::{RootState, RootVersion};
-pub use verify::{Finding, VerifyStats};
-pub use write::WriteOutcome;
+#[cfg(test)]
+pub(crate) use verify::Finding;
+pub(crate) use verify::root::{RootState, RootVersion};
+pub(crate) use write::WriteOutcome;
 
 use crate::buffer::{BufferPool, Pin, ReadStream, StreamOptions};
 use crate::config::MAX_ROW_BYTES;

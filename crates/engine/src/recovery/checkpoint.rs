@@ -26,7 +26,7 @@ use crate::wal::{Control, RedoSpeed};
 
 /// A checkpoint that is running.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     below: Lsn,
     /// Pages that had become dirty when it began.
     dirtied: u64,
@@ -37,7 +37,7 @@ pub struct Checkpoint {
 
 /// The fields of the control file beside the redo position.
 #[derive(Clone, Copy, Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Random id of the database.
     pub database: u64,
     /// First xid not handed out.
@@ -58,7 +58,7 @@ pub struct Counters {
 
 impl Checkpoint {
     /// Begins: the changes logged up to now are in the data files when the checkpoint ends.
-    pub fn begin(pool: &BufferPool) -> Self {
+    pub(crate) fn begin(pool: &BufferPool) -> Self {
         points::hit("checkpoint.begin");
         // In this order: a page that becomes dirty between the two is counted for the next one.
         let stats = pool.stats();
@@ -67,17 +67,17 @@ impl Checkpoint {
     }
 
     /// The part of its work that is done, from 0 to 1, as a lower bound.
-    pub fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         self.written.min(self.dirty) as f64 / self.dirty.max(1) as f64
     }
 
     /// Pages that had become dirty, since the database was opened, when this began.
-    pub fn dirtied(&self) -> u64 {
+    pub(crate) fn dirtied(&self) -> u64 {
         self.dirtied
     }
 
     /// Writes one group of pages back. False when none is left and [`Checkpoint::finish`] is next.
-    pub fn step(&mut self, pool: &BufferPool) -> Result<bool> {
+    pub(crate) fn step(&mut self, pool: &BufferPool) -> Result<bool> {
         let written = pool.write_back(self.below)?;
         self.written += written;
         Ok(written > 0)
@@ -85,7 +85,11 @@ impl Checkpoint {
 
     /// Makes the pages durable, writes the control file, and frees log (R17). Returns the new redo
     /// position. `counters` gets a position up to which the log is durable.
-    pub fn finish(self, pool: &BufferPool, counters: impl FnOnce(Lsn) -> Counters) -> Result<Lsn> {
+    pub(crate) fn finish(
+        self,
+        pool: &BufferPool,
+        counters: impl FnOnce(Lsn) -> Counters,
+    ) -> Result<Lsn> {
         // In this order: a page that is clean when the horizon is taken is made durable by the sync
         // (R13, R17).
         let horizon = pool.redo_horizon();
@@ -119,7 +123,7 @@ impl Checkpoint {
 
 /// The work of redo after a crash now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RedoWork {
+pub(crate) struct RedoWork {
     /// Bytes of log behind the redo position.
     pub bytes: u64,
     /// How often a page became dirty behind the redo position: an upper bound of the pages that
@@ -135,7 +139,7 @@ pub struct RedoWork {
 /// measure, within bounds: that recovery may have found pages in the page cache, which a power cut
 /// empties.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     max_bytes: u64,
     frames: u64,
     speed: RedoSpeed,
@@ -162,7 +166,7 @@ const SPILLED_PAGES_PER_S: u64 = 20_000;
 impl Pace {
     /// At most `max_bytes` of log, for a pool of `frames` pages; `measured` is the speed of the
     /// last recovery, as far as there was one long enough to tell.
-    pub fn new(max_bytes: u64, frames: usize, measured: RedoSpeed) -> Self {
+    pub(crate) fn new(max_bytes: u64, frames: usize, measured: RedoSpeed) -> Self {
         let believed = |measured: u64, assumed: u64| match measured {
             0 => assumed,
             _ => measured.clamp(assumed / DOUBTED, assumed * TRUSTED),
@@ -175,7 +179,7 @@ impl Pace {
     }
 
     /// Seconds that redo would take.
-    pub fn seconds(&self, work: RedoWork) -> f64 {
+    pub(crate) fn seconds(&self, work: RedoWork) -> f64 {
         let spilled = work.pages.saturating_sub(self.frames);
         work.bytes as f64 / self.speed.bytes_per_s as f64
             + work.pages as f64 / self.speed.pages_per_s as f64
@@ -183,18 +187,18 @@ impl Pace {
     }
 
     /// Is it time for a checkpoint? Early enough that the work done while it runs still fits.
-    pub fn is_due(&self, work: RedoWork) -> bool {
+    pub(crate) fn is_due(&self, work: RedoWork) -> bool {
         self.is_beyond(work, BEGIN_SECONDS)
     }
 
     /// Is so much redo due that writers must help with the checkpoint?
-    pub fn is_late(&self, work: RedoWork) -> bool {
+    pub(crate) fn is_late(&self, work: RedoWork) -> bool {
         self.is_beyond(work, LATE_SECONDS)
     }
 
     /// May a checkpoint rest that began `since` ago and has done `share` of its work, from 0 to 1?
     /// Its writes are spread over its time, by the clock and by the redo that is due.
-    pub fn is_ahead(&self, share: f64, since: Duration, work: RedoWork) -> bool {
+    pub(crate) fn is_ahead(&self, share: f64, since: Duration, work: RedoWork) -> bool {
         let by_clock = since.as_secs_f64() / SPREAD.as_secs_f64();
         let by_bytes = work.bytes as f64 / self.max_bytes.max(1) as f64 * LATE_SECONDS;
         let reached = self.seconds(work).max(by_bytes);
@@ -208,7 +212,7 @@ impl Pace {
     }
 
     /// Bytes of log after which a checkpoint begins, if the log goes on as in `work`.
-    pub fn distance(&self, work: RedoWork) -> u64 {
+    pub(crate) fn distance(&self, work: RedoWork) -> u64 {
         let seconds = self.seconds(work).max(1e-9);
         let wanted = (work.bytes as f64 * BEGIN_SECONDS / seconds) as u64;
         let assumed = (self.speed.bytes_per_s as f64 * BEGIN_SECONDS) as u64;

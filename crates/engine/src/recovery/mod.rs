@@ -10,5 +10,5 @@
 //! no undo.
 //! Does not do: open files, start threads (`db`); decide what a damaged log means (`wal`).
 
-pub mod checkpoint;
-pub mod redo;
+pub(crate) mod checkpoint;
+pub(crate) mod redo;

@@ -36,7 +36,7 @@ const AHEAD: u32 = 256;
 
 /// Where the log ends, and what lies behind its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogEnd {
+pub(crate) struct LogEnd {
     /// End of the last whole frame.
     pub end: Lsn,
     /// Bytes behind the end that were written and never acknowledged.
@@ -47,7 +47,7 @@ pub struct LogEnd {
 
 /// Counters of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Replayed {
+pub(crate) struct Replayed {
     /// Records read.
     pub records: u64,
     /// Bytes of log read.
@@ -66,7 +66,7 @@ pub struct Replayed {
 
 impl Replayed {
     /// How fast redo is on this machine, as far as this replay was long enough to tell.
-    pub fn speed(&self) -> RedoSpeed {
+    pub(crate) fn speed(&self) -> RedoSpeed {
         const ENOUGH_BYTES: u64 = 4 << 20;
         const ENOUGH_PAGES: u64 = 4096;
         let page_nanos = self.nanos.saturating_sub(self.log_nanos);
@@ -89,7 +89,7 @@ fn rate(count: u64, enough: u64, nanos: u64) -> u64 {
 ///
 /// # Errors
 /// `Corruption` when acknowledged log is damaged; nothing is changed then.
-pub fn find_end(env: &Env, io: &Io, redo: Lsn) -> Result<LogEnd> {
+pub(crate) fn find_end(env: &Env, io: &Io, redo: Lsn) -> Result<LogEnd> {
     let mut reader = Reader::open(env, io, redo)?;
     let mut records = 0;
     while reader.next()?.is_some() {
@@ -100,7 +100,7 @@ pub fn find_end(env: &Env, io: &Io, redo: Lsn) -> Result<LogEnd> {
 
 /// Second pass: brings every page up to the end of `log`, which is durable. A batch takes about
 /// `memory` bytes of the budget, or fewer if it has not got them.
-pub fn replay(
+pub(crate) fn replay(
     env: &Env,
     io: &Io,
     pool: &BufferPool,

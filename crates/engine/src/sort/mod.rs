@@ -21,14 +21,14 @@ use rightlink_env::sync::Arc;
 use rightlink_env::{Budget, Reservation};
 
 pub use merge::Sorted;
-pub use temp::TempFiles;
+pub(crate) use temp::TempFiles;
 
 use crate::error::{Error, Result};
 use merge::{Merge, Resident};
 use run::{Run, RunWriter};
 
 /// Least memory of a sort: two runs being read and one being written.
-pub const MIN_MEMORY: usize = 64 * 1024;
+pub(crate) const MIN_MEMORY: usize = 64 * 1024;
 /// Bytes of one arena chunk, at most.
 const CHUNK: usize = 256 * 1024;
 /// Longest record, so that lengths fit their fields with room to spare.

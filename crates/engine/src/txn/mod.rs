@@ -39,22 +39,24 @@ mod model;
 #[cfg(not(feature = "shuttle"))]
 mod tests;
 
-pub use lock::multixact::NewVersionLocks;
-pub use lock::row_lock::{Locker, RowLock, RowVersion, VersionLink};
-pub use lock::row_wait_queue::{RowWait, WrittenRow};
+pub(crate) use lock::multixact::NewVersionLocks;
+pub use lock::row_lock::RowLock;
+pub(crate) use lock::row_lock::{Locker, RowVersion, VersionLink};
+pub(crate) use lock::row_wait_queue::{RowWait, WrittenRow};
 pub use lock::state::Isolation;
 pub use lock::table_lock::LockMode;
 pub use manager::dead_hints::DeadHints;
-pub use manager::monitor::{
-    LiveSnapshot, LockState, LockTarget, RunningTxn, TxnCounters, WaitsFor,
-};
-pub use manager::{TxnManager, TxnOptions};
-pub use snapshot::Snapshot;
-pub use snapshot::set::SnapshotSet;
-pub use status::file::{STATUS_FILE, outcomes_stamp};
-pub use status::segment::{
+pub(crate) use manager::monitor::{LockState, LockTarget, RunningTxn, WaitsFor};
+pub(crate) use manager::{TxnManager, TxnOptions};
+pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::set::SnapshotSet;
+#[cfg(test)]
+pub(crate) use status::CSN_OLD;
+pub(crate) use status::Status;
+pub(crate) use status::file::{STATUS_FILE, outcomes_stamp};
+pub(crate) use status::segment::{
     FIRST_SEGMENT, MAX_XID, SEGMENT_PAGES, SEGMENT_XIDS, is_segment, segments_of,
 };
-pub use status::{CSN_OLD, Status};
-pub use transaction::wait::{AnchoredVersion, ReleasableReads, RowWaitResult};
-pub use transaction::{CancelHandle, Savepoint, Transaction, WriteHolds};
+pub use transaction::CancelHandle;
+pub(crate) use transaction::wait::{AnchoredVersion, ReleasableReads, RowWaitResult};
+pub(crate) use transaction::{Savepoint, Transaction, WriteHolds};

@@ -9,7 +9,9 @@
 
 use rightlink_env::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-use super::{DeadRows, Limits, Progress};
+#[cfg(test)]
+use super::Progress;
+use super::{DeadRows, Limits};
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
 use crate::heap::DeadRoot;
@@ -174,7 +176,7 @@ impl IndexCleaning<'_> {
 }
 
 /// Threads that the caller lends.
-pub trait Workers: Sync {
+pub(crate) trait Workers: Sync {
     /// Most threads at work at once, at least one.
     fn max_threads(&self) -> usize;
 
@@ -183,8 +185,10 @@ pub trait Workers: Sync {
 }
 
 /// The calling thread alone.
-pub struct SingleThread;
+#[cfg(test)]
+pub(crate) struct SingleThread;
 
+#[cfg(test)]
 impl Workers for SingleThread {
     fn max_threads(&self) -> usize {
         1
@@ -195,9 +199,10 @@ impl Workers for SingleThread {
     }
 }
 
+#[cfg(test)]
 impl<'a> Limits<'a> {
     /// No pauses, no further threads.
-    pub fn none(progress: &'a Progress) -> Limits<'a> {
+    pub(crate) fn none(progress: &'a Progress) -> Limits<'a> {
         Limits { workers: &SingleThread, pace: &|_| Ok(()), admit: &|| Ok(()), progress }
     }
 }

@@ -38,9 +38,12 @@ use rightlink_env::sync::MutexGuard;
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
-pub use indexes::{SingleThread, Workers};
-pub use progress::{Phase, Progress};
-pub use resume::ResumableRun;
+#[cfg(test)]
+pub(crate) use indexes::SingleThread;
+pub(crate) use indexes::Workers;
+pub use progress::Phase;
+pub(crate) use progress::Progress;
+pub(crate) use resume::ResumableRun;
 
 use crate::error::{Error, Result};
 use crate::heap::{DeadRoot, Heap, SkipPages, VacuumOptions, VacuumPage};
@@ -59,7 +62,7 @@ const KNOWN_SHARE: usize = 8;
 
 /// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunReport {
+pub(crate) struct RunReport {
     /// Heap pages looked at.
     pub pages: u64,
     /// Rows whose line pointers were freed.
@@ -82,7 +85,7 @@ pub struct RunReport {
 
 /// Resources and callbacks of a run.
 #[derive(Clone, Copy)]
-pub struct Limits<'a> {
+pub(crate) struct Limits<'a> {
     /// Threads for the indexes.
     pub workers: &'a dyn Workers,
     /// Called between pieces of work, with the number of blocks done and nothing latched, by every
@@ -97,7 +100,7 @@ pub struct Limits<'a> {
 
 /// Memory for dead row ids, and for dead rows that are found by key.
 #[derive(Clone, Copy)]
-pub struct RunMemory<'a> {
+pub(crate) struct RunMemory<'a> {
     /// Where it is reserved.
     pub budget: &'a Budget,
     /// Most bytes.
@@ -106,7 +109,7 @@ pub struct RunMemory<'a> {
 
 /// What a run may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     /// No xid at or above it is frozen.
     pub horizon: Xid,
     /// Few dead rows may be left to a later run rather than pass over the indexes.
@@ -114,7 +117,7 @@ pub struct RunOptions {
 }
 
 /// A run over one table.
-pub struct Vacuum<'a> {
+pub(crate) struct Vacuum<'a> {
     table: &'a Table,
     memory: RunMemory<'a>,
     limits: Limits<'a>,
@@ -139,7 +142,7 @@ pub struct Vacuum<'a> {
 }
 
 /// How a run ended. Its report counts also after an error.
-pub struct FinishedRun {
+pub(crate) struct FinishedRun {
     /// What it did.
     pub report: RunReport,
     /// Why it stopped before the end, if it did.
@@ -150,7 +153,7 @@ pub struct FinishedRun {
 
 impl<'a> Vacuum<'a> {
     /// Prepares a run over `table`.
-    pub fn new(
+    pub(crate) fn new(
         table: &'a Table,
         memory: RunMemory<'a>,
         options: RunOptions,
@@ -186,7 +189,11 @@ impl<'a> Vacuum<'a> {
 
     /// Runs over the whole table, after resuming an earlier run. The caller took the `turn` to free
     /// row ids, which ends with the run.
-    pub fn run(mut self, turn: MutexGuard<'_, ()>, resumable: Option<ResumableRun>) -> FinishedRun {
+    pub(crate) fn run(
+        mut self,
+        turn: MutexGuard<'_, ()>,
+        resumable: Option<ResumableRun>,
+    ) -> FinishedRun {
         let result = self.run_phases(resumable);
         let mut resumable = None;
         if result.is_err() {
@@ -379,7 +386,7 @@ impl<'a> Vacuum<'a> {
 
 /// Cuts the empty tail of a table whose exclusive lock the caller holds. Returns the blocks cut.
 /// `admit` is as in [`Limits`].
-pub fn cut_tail(heap: &Heap, admit: &dyn Fn() -> Result<()>) -> Result<u32> {
+pub(crate) fn cut_tail(heap: &Heap, admit: &dyn Fn() -> Result<()>) -> Result<u32> {
     points::hit("vacuum.cut-tail");
     let mut cut = 0;
     loop {

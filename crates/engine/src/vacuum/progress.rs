@@ -28,7 +28,7 @@ impl Phase {
 
 /// The progress of a run.
 #[derive(Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     phase: AtomicU8,
     heap: Meter,
     indexes: Meter,
@@ -58,43 +58,43 @@ impl Meter {
 
 impl Progress {
     /// The present phase.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed))]
     }
 
     /// Heap blocks looked at, and how many there are.
-    pub fn heap(&self) -> (u64, u64) {
+    pub(crate) fn heap(&self) -> (u64, u64) {
         self.heap.read()
     }
 
     /// Index blocks looked at in this pass, and how many there are about: pages that were split
     /// meanwhile are looked at twice.
-    pub fn indexes(&self) -> (u64, u64) {
+    pub(crate) fn indexes(&self) -> (u64, u64) {
         self.indexes.read()
     }
 
     /// Dead row ids collected and not freed yet.
-    pub fn dead(&self) -> u64 {
+    pub(crate) fn dead(&self) -> u64 {
         self.dead.load(Ordering::Relaxed)
     }
 
     /// Bytes of the memory budget that the run has reserved for dead rows.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)
     }
 
     /// Passes over the indexes that are done.
-    pub fn passes(&self) -> u64 {
+    pub(crate) fn passes(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
     }
 
     /// Asks the run to end soon.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 
     /// Has it been asked to?
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 

@@ -15,7 +15,7 @@ use crate::heap::Heap;
 use crate::ids::{ObjectId, RowId};
 
 /// The rest of an interrupted run.
-pub struct ResumableRun {
+pub(crate) struct ResumableRun {
     pub(super) dead: DeadRows,
     /// Indexes without entries for them.
     pub(super) clean: Vec<ObjectId>,

@@ -24,13 +24,13 @@ use crate::wal::{Control, Reader, Wal};
 
 /// What the control file and the log say.
 #[derive(Clone, Debug)]
-pub struct LogState {
+pub(crate) struct LogState {
     /// The control file.
     pub control: Control,
 }
 
 /// Checks control file and log. `None`: they are damaged, recovery would refuse.
-pub fn log(env: &Env, io: &Io, report: &mut Report) -> Result<Option<LogState>> {
+pub(crate) fn log(env: &Env, io: &Io, report: &mut Report) -> Result<Option<LogState>> {
     let place = Place { relation: "control", file: FileId(0) };
     let (control, segment_bytes) = match Wal::inspect_control(io) {
         Ok(found) => found,
@@ -115,7 +115,7 @@ fn segments(io: &Io, control: &Control, bytes: u64, report: &mut Report) -> Resu
 }
 
 /// Checks what can be checked without recovery: the checksums of all pages as they lie on disk.
-pub fn unrecovered(io: &Io, report: &mut Report) -> Result<()> {
+pub(crate) fn unrecovered(io: &Io, report: &mut Report) -> Result<()> {
     let mut page = AlignedBuf::zeroed(PAGE_SIZE);
     let names = match io.list("data") {
         Err(error) if error.kind == IoErrorKind::NotFound => return Ok(()),

@@ -36,15 +36,15 @@ use crate::sort::TempFiles;
 use crate::table::{Table, TableIndex};
 use crate::txn::TxnManager;
 
-pub use log::{LogState, log, unrecovered};
-pub use tables::{Counters, counters, orphans};
+pub(crate) use log::{LogState, log, unrecovered};
+pub(crate) use tables::{Counters, counters, orphans};
 
 /// Findings kept; further ones are counted.
-pub const MOST_FINDINGS: usize = 1000;
+pub(crate) const MOST_FINDINGS: usize = 1000;
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Name of the check.
     pub check: &'static str,
     /// Table or index.
@@ -59,7 +59,7 @@ pub struct Finding {
 
 /// What was looked at and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub(crate) struct Report {
     /// Damage.
     pub findings: Vec<Finding>,
     /// Findings beyond [`MOST_FINDINGS`].
@@ -110,7 +110,7 @@ impl<'a> Checked<'a> {
 }
 
 /// How far a check is: told every [`Steps::EACH`] pages.
-pub struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     done: Cell<u64>,
     go_on: &'a dyn Fn(u64) -> Result<()>,
 }
@@ -119,7 +119,7 @@ impl<'a> Steps<'a> {
     const EACH: u64 = 64;
 
     /// `go_on` is told how many pages were looked at; an error ends the check and is its result.
-    pub fn new(go_on: &'a dyn Fn(u64) -> Result<()>) -> Self {
+    pub(crate) fn new(go_on: &'a dyn Fn(u64) -> Result<()>) -> Self {
         Steps { done: Cell::new(0), go_on }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Steps<'a> {
 
 /// Parts of an open database.
 #[derive(Clone, Copy)]
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// Told how far the check is.
     pub steps: &'a Steps<'a>,
     /// Budget and logger.
@@ -168,7 +168,7 @@ impl Place<'_> {
 }
 
 /// Checks an open database, while others work.
-pub fn online(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn online(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let whole = Place { relation: "status", file: crate::txn::STATUS_FILE };
     caught(whole, "T2", status::check(parts, report), report)?;
     let catalog = parts.catalog.table();
@@ -304,7 +304,11 @@ pub(crate) fn caught(
 }
 
 /// As [`caught`], for damage outside the pages of a relation: the error names its own file.
-pub fn recovery_damage(error: Error, check: &'static str, report: &mut Report) -> Result<()> {
+pub(crate) fn recovery_damage(
+    error: Error,
+    check: &'static str,
+    report: &mut Report,
+) -> Result<()> {
     let Error::Corruption { file, block, what, .. } = error else { return Err(error) };
     let number = file.rsplit(['/', ' ']).next().unwrap_or_default();
     let number = u32::from_str_radix(number, 16).unwrap_or_default();

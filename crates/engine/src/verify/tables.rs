@@ -257,7 +257,7 @@ pub(super) fn sizes(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
 
 /// Files without an owner, and files that are not whole pages. Only after a clean close: a crash
 /// may leave either, and opening the database puts it right.
-pub fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
+pub(crate) fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let mut owned = parts.catalog.files()?;
     owned.extend(files_of(parts.catalog.table().def()));
     owned.push(crate::txn::STATUS_FILE);
@@ -292,7 +292,7 @@ pub(super) fn whole_pages(io: &rightlink_aio::Io, report: &mut Report) -> Result
 
 /// What the control file of a clean close says was handed out.
 #[derive(Clone, Copy, Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// First file number not handed out.
     pub next_file: u32,
     /// First xid not handed out.
@@ -300,7 +300,7 @@ pub struct Counters {
 }
 
 /// X7. Not after a crash: the control file is older then, and the log does not name every file.
-pub fn counters(parts: &Parts<'_>, known: Counters, report: &mut Report) -> Result<()> {
+pub(crate) fn counters(parts: &Parts<'_>, known: Counters, report: &mut Report) -> Result<()> {
     let place = Place { relation: "control", file: FileId(0) };
     let last = parts.catalog.files()?.iter().map(|file| file.0).max().unwrap_or(0);
     if last >= known.next_file {

@@ -1,7 +1,7 @@
 //! A sound database on a simulated disk, and ways to damage it: pages are changed on the medium
 //! and their checksums made right again.
 
-use rightlink::page::checksum;
+use rightlink::internal::page::checksum;
 use rightlink::{
     Database, IndexMethod, IndexSchema, Options, Predicate, ScanOptions, SequenceSchema,
     TableSchema, Type, Value, VerifyReport,
@@ -239,7 +239,10 @@ impl Disk {
     pub(crate) fn edit(&self, file: u32, block: u32, change: impl FnOnce(&mut Page)) {
         self.edit_raw(file, block, |page| {
             change(page);
-            let id = rightlink::ids::PageId::new(rightlink::ids::FileId(file), block);
+            let id = rightlink::internal::ids::PageId::new(
+                rightlink::internal::ids::FileId(file),
+                block,
+            );
             checksum::stamp(id, page);
         });
     }

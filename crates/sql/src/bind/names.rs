@@ -2,7 +2,7 @@
 //!
 //! Invariants: a name without quotes is in lower case. Does not do: what names mean (`schemas`).
 
-use rightlink::datum::IntervalFields;
+use rightlink::internal::datum::IntervalFields;
 use sqlparser::ast::{
     self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
     ObjectNamePart, TimezoneInfo,

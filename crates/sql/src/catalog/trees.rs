@@ -122,7 +122,7 @@ fn meta(page: &PageInfo, index: &IndexInfo) -> Option<Row> {
 }
 
 fn version() -> Datum {
-    Datum::Int4(i32::from(rightlink::config::FORMAT_VERSION))
+    Datum::Int4(i32::from(rightlink::FORMAT_VERSION))
 }
 
 fn of_page(page: &PageInfo) -> Row {

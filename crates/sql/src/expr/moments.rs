@@ -3,7 +3,7 @@
 //! Invariants: `now()` is the start of the transaction; the zone is UTC.
 //! Does not do: `to_char`, `age`, zones.
 
-use rightlink::datum::{DATES, TIMESTAMPS, Unit, days_from_civil, days_in_month};
+use rightlink::internal::datum::{DATES, TIMESTAMPS, Unit, days_from_civil, days_in_month};
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;

@@ -4,7 +4,7 @@
 //! Does not do: the length in front of a value.
 
 use rightlink::RowId;
-use rightlink::datum::{DATES, TIMESTAMPS};
+use rightlink::internal::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, Decimal, Interval, SqlType, calendar};

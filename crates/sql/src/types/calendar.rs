@@ -4,7 +4,9 @@
 //! Exact fields are `extract`'s, floats are `date_part`'s, each by PostgreSQL's own sums.
 //! Does not do: other zones.
 
-use rightlink::datum::{DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month};
+use rightlink::internal::datum::{
+    DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month,
+};
 
 use crate::error::{Result, SqlError, code};
 use crate::types::numeric::shifted;

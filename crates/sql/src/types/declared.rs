@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use rightlink::datum::IntervalFields;
+use rightlink::internal::datum::IntervalFields;
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, SqlType, numeric};

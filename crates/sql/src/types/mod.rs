@@ -398,7 +398,7 @@ impl Datum {
             _ => match (self.as_int(), other.as_int()) {
                 (Some(a), Some(b)) => a.cmp(&b),
                 _ => match (self.as_float(), other.as_float()) {
-                    (Some(a), Some(b)) => rightlink::datum::compare_floats(a, b),
+                    (Some(a), Some(b)) => rightlink::internal::datum::compare_floats(a, b),
                     _ => unreachable!("the binder compares values of one type: {self:?} {other:?}"),
                 },
             },

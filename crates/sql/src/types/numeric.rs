@@ -11,7 +11,7 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rightlink::Decimal;
-use rightlink::datum::DecimalError;
+use rightlink::internal::datum::DecimalError;
 
 use crate::error::{Result, SqlError, code};
 use crate::types::SqlType;

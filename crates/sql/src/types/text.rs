@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use rightlink::datum::{self, DateTimeError, DecimalError, IntervalFields};
+use rightlink::internal::datum::{self, DateTimeError, DecimalError, IntervalFields};
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};

@@ -28,9 +28,9 @@ mod tests;
 
 use rightlink_env::sync::{Arc, Mutex};
 
-pub use chain::{OverflowReader, OverflowWriter};
-pub use page::GROUP;
-pub use sweep::{SweepMarks, Swept};
+pub(crate) use chain::{OverflowReader, OverflowWriter};
+pub(crate) use page::GROUP;
+pub(crate) use sweep::{SweepMarks, Swept};
 
 use crate::buffer::BufferPool;
 use crate::error::Result;

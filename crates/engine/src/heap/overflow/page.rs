@@ -35,7 +35,7 @@ pub(super) const CAPACITY: usize = PAGE_SIZE - DATA;
 /// Pages that a map page stands for.
 pub(super) const MAPPED: u32 = 8000;
 /// Blocks of a group, its map page included.
-pub const GROUP: u32 = MAPPED + 1;
+pub(crate) const GROUP: u32 = MAPPED + 1;
 const _: () = assert!(HEADER_SIZE + MAPPED as usize <= PAGE_SIZE, "a map fits its page");
 
 /// State of a block in the map. The value is on disk.

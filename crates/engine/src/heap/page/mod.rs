@@ -36,7 +36,7 @@ pub(in crate::heap) const TRAILER: usize = 8;
 /// Offset of the trailer.
 pub(in crate::heap) const PRUNE_XID: usize = PAGE_SIZE - TRAILER;
 /// Most line pointers of a page: more would only hold rows without a byte.
-pub const MAX_SLOTS: u16 = ((PRUNE_XID - HEADER_SIZE) / (SLOT_SIZE + TUPLE_HEADER)) as u16;
+pub(crate) const MAX_SLOTS: u16 = ((PRUNE_XID - HEADER_SIZE) / (SLOT_SIZE + TUPLE_HEADER)) as u16;
 /// Bytes that an empty page has for a row, its header included.
 pub(in crate::heap) const MAX_TUPLE: usize = PRUNE_XID - HEADER_SIZE - SLOT_SIZE;
 const _: () = assert!(PAGE_SIZE <= 1 << 13 && crate::config::MAX_ROW_BYTES <= MAX_TUPLE);
@@ -50,7 +50,7 @@ pub(in crate::heap) const FREE_SLOTS: u16 = 0x0004;
 
 /// A line pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slot {
+pub(crate) enum Slot {
     /// Free to be taken.
     Unused,
     /// A version at `offset`, `len` bytes with its header.

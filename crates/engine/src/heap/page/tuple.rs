@@ -19,7 +19,7 @@ use crate::ids::{RowId, Xid};
 use crate::txn::RowLock;
 
 /// Bytes of the header.
-pub const TUPLE_HEADER: usize = 16;
+pub(crate) const TUPLE_HEADER: usize = 16;
 /// Offset of xmax in the header; xmax, next and flags are rewritten as one run of bytes from here.
 pub(in crate::heap) const XMAX: usize = 4;
 /// Offset of the flags in the header.
@@ -67,7 +67,7 @@ const FIRST_OFFSET: u32 = 2;
 
 /// A decoded header, xids absolute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TupleHeader {
+pub(crate) struct TupleHeader {
     /// The xid that created the version.
     pub xmin: Xid,
     /// The xid that ended or locked it; `Xid::NONE` if none did.
@@ -111,7 +111,7 @@ pub(in crate::heap) fn from_offset(base: u64, offset: u32) -> Xid {
 
 impl TupleHeader {
     /// Header of a version that `xmin` creates.
-    pub fn new(xmin: Xid, flags: u16) -> Self {
+    pub(crate) fn new(xmin: Xid, flags: u16) -> Self {
         assert!(xmin >= Xid::FIRST && flags & HINTS == 0);
         Self { xmin, xmax: Xid::NONE, next: None, flags }
     }
@@ -172,17 +172,17 @@ impl TupleHeader {
     }
 
     /// Is `bit` set?
-    pub fn has(&self, bit: u16) -> bool {
+    pub(crate) fn has(&self, bit: u16) -> bool {
         self.flags & bit != 0
     }
 
     /// Is xmax only a lock, or none?
-    pub fn only_locked(&self) -> bool {
+    pub(crate) fn only_locked(&self) -> bool {
         self.xmax == Xid::NONE || self.has(LOCK_ONLY)
     }
 
     /// Slot of the next version of the HOT chain, if the chain goes on.
-    pub fn hot_next(&self) -> Option<u16> {
+    pub(crate) fn hot_next(&self) -> Option<u16> {
         self.next.filter(|_| self.has(HOT_UPDATED)).map(|next| next.slot)
     }
 

@@ -93,7 +93,7 @@ impl PageRows {
 }
 
 /// Takes a row's root, its visible version and that version's bytes.
-pub type VisitRoot<'a> = &'a mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>;
+pub(crate) type VisitRoot<'a> = &'a mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>;
 
 impl Heap {
     /// Scans the table as `snapshot` sees it, in block order.

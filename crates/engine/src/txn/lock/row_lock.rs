@@ -60,7 +60,7 @@ pub struct RowVersion {
 }
 
 /// A link to a version of a row: where it lies, and the xid that created it.
-pub type VersionLink = (RowId, Xid);
+pub(crate) type VersionLink = (RowId, Xid);
 
 #[cfg(test)]
 mod tests {

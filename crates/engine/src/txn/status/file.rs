@@ -41,7 +41,7 @@ use crate::txn::status::segment::{
 use crate::wal::RecordKind;
 
 /// The file of the meta page.
-pub const STATUS_FILE: FileId = FileId(1);
+pub(crate) const STATUS_FILE: FileId = FileId(1);
 /// Most pages of one record: few enough for the smallest pool.
 pub(in crate::txn) const MAX_PAGES: u64 = 4;
 
@@ -216,7 +216,7 @@ fn meta_image(meta: StatusMeta) -> [u8; PAGE_SIZE] {
 /// A hash of the LSNs of the newest status pages, which tells them from older copies of them. Those
 /// are the pages of the last xids below `next`; no thread may write them meanwhile. 0 if a page has
 /// a change that is not in the durable log and may be lost; else never 0.
-pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid, durable: Lsn) -> Result<u64> {
+pub(crate) fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid, durable: Lsn) -> Result<u64> {
     let file = PooledStatus::open(Arc::clone(pool))?;
     let newest = page_of(next.0.min(MAX_XID - 1));
     // The space of older ones may have been given back, or not.

@@ -23,7 +23,7 @@ use crate::ids::Csn;
 
 /// Commit number of everything that every snapshot sees: committed before this process started, or
 /// so long ago that its own number was dropped. Numbers given out are larger.
-pub const CSN_OLD: Csn = Csn(file::COMMITTED);
+pub(crate) const CSN_OLD: Csn = Csn(file::COMMITTED);
 
 /// State of an xid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,16 +19,16 @@ use crate::page::header::HEADER_SIZE;
 /// Entries of a page.
 pub(in crate::txn) const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
 /// Pages of a segment: 32 MiB. Each segment takes a file descriptor.
-pub const SEGMENT_PAGES: u32 = 4096;
+pub(crate) const SEGMENT_PAGES: u32 = 4096;
 /// Xids of a segment.
-pub const SEGMENT_XIDS: u64 = PER_PAGE * SEGMENT_PAGES as u64;
+pub(crate) const SEGMENT_XIDS: u64 = PER_PAGE * SEGMENT_PAGES as u64;
 /// File of segment 0. Files of tables, indexes and sequences have lower numbers.
-pub const FIRST_SEGMENT: u32 = 1 << 31;
+pub(crate) const FIRST_SEGMENT: u32 = 1 << 31;
 /// Xids are below: 9.0e15, enough for a million a second over 284 years.
-pub const MAX_XID: u64 = SEGMENT_XIDS * (u32::MAX - FIRST_SEGMENT) as u64;
+pub(crate) const MAX_XID: u64 = SEGMENT_XIDS * (u32::MAX - FIRST_SEGMENT) as u64;
 
 /// Is the file a segment?
-pub fn is_segment(file: FileId) -> bool {
+pub(crate) fn is_segment(file: FileId) -> bool {
     file.0 >= FIRST_SEGMENT
 }
 
@@ -38,7 +38,7 @@ pub(in crate::txn) fn segment_of(xid: u64) -> FileId {
 }
 
 /// Files of the segments that the xids of `range` are in. Those beyond the last xid have none.
-pub fn segments_of(range: Range<Xid>) -> impl Iterator<Item = FileId> {
+pub(crate) fn segments_of(range: Range<Xid>) -> impl Iterator<Item = FileId> {
     let last = range.end.0.min(MAX_XID).checked_sub(1).filter(|last| *last >= range.start.0);
     let numbers = last.map(|last| segment_of(range.start.0).0..=segment_of(last).0);
     numbers.into_iter().flatten().map(FileId)
