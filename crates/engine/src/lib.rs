@@ -73,6 +73,7 @@ mod schedules;
 mod sort;
 mod table;
 mod txn;
+mod upkeep;
 mod vacuum;
 mod verify;
 mod wal;
@@ -96,8 +97,6 @@ pub use db::info::{
 };
 pub use db::many::{Changed, OnConflict};
 pub use db::numbers::{Numbers, SequenceChange};
-pub use db::online::Watch;
-pub use db::options::Options;
 pub use db::record::{
     Constant, Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz,
 };
@@ -119,6 +118,8 @@ pub use sort::{Sorted, Sorter};
 pub use table::sequence::SequencePosition;
 pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt, Written};
 pub use txn::{DeadHints, LockMode, RowLock};
+pub use upkeep::options::Options;
+pub use upkeep::watch::Watch;
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

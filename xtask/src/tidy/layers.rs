@@ -15,10 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const ENGINE: &str = "crates/engine/src/";
 
 /// The top modules of the engine and the layer of each.
-pub(crate) const LAYERS: [(&str, u8); 23] = [
-    ("lib", 9),
-    ("internal", 9),
-    ("db", 9),
+pub(crate) const LAYERS: [(&str, u8); 24] = [
+    ("lib", 10),
+    ("internal", 10),
+    ("db", 10),
+    ("upkeep", 9),
     ("verify", 8),
     ("backup", 8),
     ("vacuum", 8),

@@ -14,7 +14,6 @@ use crate::db::define::{
     AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, IdentitySchema, IndexSchema, Predicate,
     SequenceSchema, TableSchema,
 };
-use crate::db::engine::Engine;
 use crate::db::info::{SequenceDefinition, SequenceInfo};
 use crate::db::numbers::SequenceChange;
 use crate::db::transaction::Transaction;
@@ -24,6 +23,7 @@ use crate::table::BuildOptions;
 use crate::table::schema::{Column, Identity, SequenceDef};
 use crate::table::sequence::{Sequence, SequencePosition};
 use crate::txn::{self, LockMode};
+use crate::upkeep::engine::Engine;
 
 impl Transaction {
     /// Creates a table with its indexes.

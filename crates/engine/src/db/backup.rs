@@ -14,12 +14,12 @@ pub use crate::backup::Progress as BackupProgress;
 use crate::backup::{self, End, Parts, Target};
 use crate::config::PAGE_SIZE;
 use crate::db::Database;
-use crate::db::engine::Engine;
 use crate::db::info::VerifyReport;
-use crate::db::open;
-use crate::db::options::Options;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, Xid};
+use crate::upkeep::engine::Engine;
+use crate::upkeep::open;
+use crate::upkeep::options::Options;
 use crate::wal::{Control, Wal};
 
 /// How a backup is made.

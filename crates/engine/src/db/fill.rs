@@ -5,10 +5,10 @@
 //! Does not do: checks of the rows, which the table does.
 
 use crate::datum::{Type, Value};
-use crate::db::engine::Engine;
 use crate::error::{Error, Result};
 use crate::table::schema::{Column, ColumnDefault, TableDef};
 use crate::txn::Transaction;
+use crate::upkeep::engine::Engine;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, which timestamps count from.
 const EPOCH: i64 = 946_684_800_000_000;

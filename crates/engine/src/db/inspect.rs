@@ -5,7 +5,6 @@
 
 use crate::catalog::{Changes, Entry};
 use crate::db::Database;
-use crate::db::engine::Engine;
 use crate::db::info::{EntryInfo, PageInfo};
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
@@ -16,6 +15,7 @@ use crate::index::btree::{self, BTree, TreeOptions};
 use crate::index::hash::{HashIndex, HashOptions};
 use crate::keycode::{KeyColumn, column_len};
 use crate::txn::{Isolation, LockMode};
+use crate::upkeep::engine::Engine;
 
 impl Database {
     /// Page descriptions of a table's heap or an index: all pages, or one block with its items.

@@ -3,25 +3,28 @@
 //! Invariants: nothing here stops anybody else's work.
 //! Does not do: the work itself, which the rooms below do.
 
-use rightlink_env::sync::Arc;
+use std::path::Path;
+
+use rightlink_env::sync::Ordering;
 
 use crate::buffer::{PoolStats, Prefetch, StreamStats};
-use crate::catalog::{Changes, Entry};
+use crate::catalog::Entry;
 use crate::db::Database;
 use crate::db::define::CheckSchema;
-use crate::db::engine::Engine;
 use crate::db::info::{
-    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumProgress,
-    VerifyProgress, VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, SnapshotInfo, Stats, TableInfo,
+    VacuumProgress, VacuumReport, VerifyProgress, VerifyReport,
 };
-use crate::db::offline;
-use crate::db::online::Watch;
-use crate::db::options::Options;
 use crate::error::{Error, Result};
 use crate::ids::ObjectId;
 use crate::page::{PageKind, header};
 use crate::table::schema::{Check, ColumnNo, IndexDef, TableDef};
-use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
+use crate::txn::{DeadHints, LockMode};
+use crate::upkeep::engine::Engine;
+use crate::upkeep::offline;
+use crate::upkeep::options::Options;
+use crate::upkeep::vacuum::How;
+use crate::upkeep::watch::Watch;
 use crate::verify;
 
 impl Database {
@@ -137,12 +140,70 @@ impl Database {
 
     /// Checks the database at `path`, which nobody has open, without changing a byte of it: see
     /// [`Options::verify_offline`].
-    pub fn verify_offline(path: impl AsRef<std::path::Path>) -> Result<VerifyReport> {
+    pub fn verify_offline(path: impl AsRef<Path>) -> Result<VerifyReport> {
         Options::default().verify_offline(path)
     }
 
-    pub(crate) fn verify_with(options: &Options) -> Result<VerifyReport> {
-        offline::verify(options).map(public)
+    /// Removes dead rows of one table (`None`: of every table) and their index entries.
+    ///
+    /// # Errors
+    /// `Cancelled` after [`Database::cancel_vacuum`].
+    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
+        self.engine().vacuum(How::Fast, table, Watch::default())
+    }
+
+    /// As [`Database::vacuum`], and can be ended without ending those of others.
+    ///
+    /// # Errors
+    /// As there; what [`Watch::go_on`] gave.
+    pub fn vacuum_with(&self, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
+        self.engine().vacuum(How::Fast, table, watch)
+    }
+
+    /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
+    /// commit, it works a ninth of the time, a fifth where a processor is idle, and they notice
+    /// little of it.
+    pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
+        self.engine().vacuum(How::Gently, table, Watch::default())
+    }
+
+    /// The vacuums that are at work now, automatic ones included, oldest first.
+    pub fn vacuum_progress(&self) -> Vec<VacuumProgress> {
+        self.engine().vacuum_progress()
+    }
+
+    /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon, with
+    /// [`Error::Cancelled`] if somebody asked for them; what they did stays done, and the next one
+    /// goes on with indexes that they had not come to. Returns how many were asked.
+    pub fn cancel_vacuum(&self, table: Option<&str>) -> usize {
+        self.engine().cancel_vacuum(table)
+    }
+
+    /// The snapshots that keep rows from being removed, oldest first, and what they hold back.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        let engine = self.engine();
+        let (now, next) = (engine.env.clock.now(), engine.txns.next_xid());
+        let live = engine.txns.snapshots().into_iter().map(|live| SnapshotInfo {
+            transaction: live.id,
+            snapshots: live.count as u64,
+            age: now - live.since,
+            commits_since: live.commits_since,
+            xids_since: next.0 - live.xmin.0,
+        });
+        live.collect()
+    }
+}
+
+impl Options {
+    /// Checks the database in directory `path`, which nobody has open, without changing a byte of
+    /// it: as it would be after recovery. Uses the memory of [`Options::memory`].
+    ///
+    /// # Errors
+    /// `Locked` when it is open, `NotFound` when there is none, `OutOfMemory` when the log is too
+    /// long to be applied in memory. Damage is in the report.
+    pub fn verify_offline(mut self, path: impl AsRef<Path>) -> Result<VerifyReport> {
+        self.path = path.as_ref().to_path_buf();
+        offline::verify(&self).map(public)
     }
 }
 
@@ -245,27 +306,6 @@ impl Engine {
         }
     }
 
-    /// Opens a table for a piece of maintenance; its lock is held as long as the transaction lives.
-    pub(crate) fn use_table(
-        &self,
-        table: &str,
-        mode: LockMode,
-    ) -> Result<(Transaction, Arc<Entry>)> {
-        self.use_table_with(table, mode, Watch::default())
-    }
-
-    pub(crate) fn use_table_with(
-        &self,
-        table: &str,
-        mode: LockMode,
-        watch: Watch<'_>,
-    ) -> Result<(Transaction, Arc<Entry>)> {
-        let mut txn = self.txns.begin(Isolation::ReadCommitted);
-        watch.begin(&mut txn);
-        let entry = self.catalog.resolve(&mut txn, &Changes::default(), table, mode)?;
-        Ok((txn, entry))
-    }
-
     fn stats(&self) -> Stats {
         let (pool, log, io) = (self.pool.stats(), self.wal.stats(), self.io.stats());
         let txns = self.txns.counters();
@@ -284,7 +324,7 @@ impl Engine {
             ("log_segments_removed", log.removed),
             ("log_since_checkpoint_bytes", self.wal.bytes_since(self.upkeep.redo())),
             ("checkpoint_distance_bytes", self.checkpoint_distance()),
-            ("auto_vacuums", self.upkeep.auto_vacuums()),
+            ("auto_vacuums", self.upkeep.auto_vacuums.load(Ordering::Relaxed)),
             ("vacuums_running", vacuums.len() as u64),
             ("vacuum_heap_blocks", sum(|run| run.heap_blocks)),
             ("vacuum_heap_blocks_done", sum(|run| run.heap_blocks_done)),

@@ -1,33 +1,35 @@
-//! The open database: owns every thread, hands out transactions.
+//! The public interface: an open database, its transactions, and what both tell.
 //!
-//! | file | hides |
+//! | file | what it has |
 //! |---|---|
-//! | `options`, `define`, `info` | what callers say and are told, as plain data |
-//! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
-//! | `vacuum`, `auto_vacuum` | who vacuums and how fast; without being asked |
+//! | `define`, `info` | what callers say and are told, as plain data |
 //! | `transaction`, `many`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
 //! | `numbers` | sequences in the hand of a statement |
-//! | `record`, `cursor` | structs as rows; rows for asynchronous callers |
+//! | `record`, `cursor`, `value` | structs as rows; asynchronous readers; values as streams |
 //! | `alter`, `draft` | statements that define |
-//! | `locks` | table locks on request; who holds and waits for what; use of tables |
 //! | `control` | what a layer on top asks of a transaction beside statements |
+//!
+//! `Database` opens, begins transactions and closes here; its other methods:
+//!
+//! | file | methods of `Database` |
+//! |---|---|
+//! | `maintain` | describe, verify, vacuum, figures, experiments |
+//! | `locks`, `inspect` | locks and figures of tables, descriptions of pages |
 //! | `online` | indexes built beside writers |
 //! | `backup` | copies of an open database, and bringing them back |
-//! | `maintain`, `inspect`, `offline` | statistics, page descriptions, verify |
+//! | `alter`, `control`, `numbers` | sequences; sorts, device, clock; numbers of a sequence |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
-//! cleanly; nothing outside this room starts a thread.
-//! Does not do: SQL, an asynchronous interface.
+//! cleanly.
+//! Does not do: threads, checkpoints, vacuum (`upkeep`); SQL.
 
 pub(crate) mod backup;
 pub(crate) mod control;
 pub(crate) mod cursor;
 pub(crate) mod define;
-mod device;
 pub(crate) mod info;
 pub(crate) mod many;
 pub(crate) mod numbers;
-pub(crate) mod options;
 pub(crate) mod record;
 pub(crate) mod rows;
 pub(crate) mod scan;
@@ -36,22 +38,12 @@ pub(crate) mod value;
 pub(crate) mod writer;
 
 mod alter;
-mod auto_vacuum;
-mod background;
 mod draft;
-mod engine;
 mod fill;
-mod idle;
 mod inspect;
 mod locks;
 mod maintain;
-mod offline;
 pub(crate) mod online;
-mod open;
-mod tally;
-#[cfg(feature = "tracing")]
-mod traced;
-mod vacuum;
 
 use std::path::Path;
 use std::time::Duration;
@@ -59,11 +51,12 @@ use std::time::Duration;
 use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
-use crate::db::engine::Engine;
-use crate::db::options::Options;
-use crate::db::tally::Cause;
 use crate::db::transaction::{Transaction, TransactionOptions};
 use crate::error::Result;
+use crate::upkeep::engine::Engine;
+use crate::upkeep::options::Options;
+use crate::upkeep::tally::Cause;
+use crate::upkeep::{background, open};
 
 /// Attempts of [`Database::with_retry`].
 const MAX_ATTEMPTS: u32 = 100;
@@ -186,5 +179,18 @@ impl Database {
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.handle.engine
+    }
+}
+
+impl Options {
+    /// Opens, or creates, the database in directory `path`.
+    ///
+    /// # Errors
+    /// `Locked` when it is open elsewhere, `Corruption` when its log or control file is damaged,
+    /// `Invalid` when the format is of another version than this library's, `NotFound` when there
+    /// is none and [`Options::create`] is off.
+    pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
+        self.path = path.as_ref().to_path_buf();
+        Database::open_with(&self)
     }
 }

@@ -15,9 +15,9 @@ use std::time::Duration;
 use rightlink_env::sync::{Arc, Weak};
 use rightlink_env::thread;
 
-use crate::db::engine::Engine;
-use crate::db::options::Options;
 use crate::error::{Error, Result};
+use crate::upkeep::engine::Engine;
+use crate::upkeep::options::Options;
 
 /// Longest time that a relaxed commit stays in memory only, if the device keeps up.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(50);

@@ -3,22 +3,22 @@
 //! Invariants: an option is checked when the database is opened, before any file is touched.
 //! Does not do: settings of single transactions ([`crate::TransactionOptions`]).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rightlink_aio::{DeviceModel, Method, SimDisk};
 use rightlink_env::{Env, Logger};
 
 use crate::buffer::Prefetch;
-use crate::db::Database;
-use crate::db::info::VerifyReport;
-use crate::error::Result;
 use crate::ids::Xid;
 
 /// Most threads that one statement uses.
 pub(crate) const MAX_INSERT_THREADS: usize = 64;
 
 /// Builder of an open [`Database`]. Made by [`Database::options`].
+///
+/// [`Database`]: crate::Database
+/// [`Database::options`]: crate::Database::options
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) memory: usize,
@@ -185,7 +185,8 @@ impl Options {
     }
 
     /// Opens on a simulated disk, without background threads: one seed reproduces one run.
-    /// Write-back, checkpoints and vacuum happen when [`Database::step`] is called.
+    /// Write-back, checkpoints and vacuum happen when [`Database::step`](crate::Database::step) is
+    /// called.
     pub fn simulation(mut self, env: Env, disk: SimDisk) -> Self {
         self.simulation = Some((env, disk));
         self.threads = false;
@@ -240,27 +241,5 @@ impl Options {
     pub fn vacuum_rate(mut self, bytes: Option<u64>) -> Self {
         self.vacuum_rate = bytes;
         self
-    }
-
-    /// Opens, or creates, the database in directory `path`.
-    ///
-    /// # Errors
-    /// `Locked` when it is open elsewhere, `Corruption` when its log or control file is damaged,
-    /// `Invalid` when the format is of another version than this library's, `NotFound` when there
-    /// is none and [`Options::create`] is off.
-    pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
-        self.path = path.as_ref().to_path_buf();
-        Database::open_with(&self)
-    }
-
-    /// Checks the database in directory `path`, which nobody has open, without changing a byte of
-    /// it: as it would be after recovery. Uses the memory of [`Options::memory`].
-    ///
-    /// # Errors
-    /// `Locked` when it is open, `NotFound` when there is none, `OutOfMemory` when the log is too
-    /// long to be applied in memory. Damage is in the report.
-    pub fn verify_offline(mut self, path: impl AsRef<Path>) -> Result<VerifyReport> {
-        self.path = path.as_ref().to_path_buf();
-        Database::verify_with(&self)
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rightlink_env::Nanos;
 use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
 
-use crate::db::info::VacuumReport;
 use crate::recovery::checkpoint::Checkpoint;
+use crate::upkeep::vacuum_report::VacuumReport;
 
 /// A checkpoint that takes longer is worth a message.
 pub(crate) const SLOW_CHECKPOINT: Duration = Duration::from_secs(10);

@@ -20,15 +20,14 @@ use rightlink_env::{Nanos, points, thread};
 
 use crate::catalog::{Changes, Entry};
 use crate::config::PAGE_SIZE;
-use crate::db::Database;
-use crate::db::engine::Engine;
-use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
-use crate::db::online::Watch;
-use crate::db::tally::SLOW_VACUUM;
 use crate::error::{Error, Result};
 use crate::ids::{ObjectId, Xid};
 use crate::table::Table;
 use crate::txn::{Isolation, LockMode, RunningTxn, Transaction, WaitsFor};
+use crate::upkeep::engine::Engine;
+use crate::upkeep::tally::SLOW_VACUUM;
+use crate::upkeep::vacuum_report::{VacuumProgress, VacuumReport};
+use crate::upkeep::watch::Watch;
 use crate::vacuum::{self, Limits, Progress, ResumableRun, RunMemory, RunOptions, Vacuum, Workers};
 
 /// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
@@ -162,92 +161,6 @@ impl Workers for Threads {
     }
 }
 
-impl Database {
-    /// Removes dead rows of one table (`None`: of every table) and their index entries.
-    ///
-    /// # Errors
-    /// `Cancelled` after [`Database::cancel_vacuum`].
-    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
-        self.vacuum_as(How::Fast, table, Watch::default())
-    }
-
-    /// As [`Database::vacuum`], and can be ended without ending those of others.
-    ///
-    /// # Errors
-    /// As there; what [`Watch::go_on`] gave.
-    pub fn vacuum_with(&self, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
-        self.vacuum_as(How::Fast, table, watch)
-    }
-
-    /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
-    /// commit, it works a ninth of the time, a fifth where a processor is idle, and they notice
-    /// little of it.
-    pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
-        self.vacuum_as(How::Gently, table, Watch::default())
-    }
-
-    fn vacuum_as(&self, how: How, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let mut total = VacuumReport::default();
-        if let Some(table) = table {
-            engine.vacuum_named(table, (how, watch), &mut total)?;
-            return Ok(total);
-        }
-        let catalog = engine.catalog.table();
-        catalog.naming(engine.vacuum_table_with(catalog, (how, watch), &mut total))?;
-        let mut damage = None;
-        for def in engine.catalog.definitions()? {
-            match engine.vacuum_named(&def.name, (how, watch), &mut total) {
-                Err(Error::NotFound(_)) => {}
-                // The other tables are not concerned.
-                Err(error @ Error::Corruption { .. }) => {
-                    damage.get_or_insert(error);
-                }
-                vacuumed => vacuumed?,
-            }
-        }
-        if let Some(damage) = damage {
-            // It may need any outcome.
-            return Err(damage);
-        }
-        if let Some(oldest) = engine.oldest_unfrozen(usize::MAX)? {
-            engine.forget_outcomes(oldest)?;
-        }
-        Ok(total)
-    }
-
-    /// The vacuums that are at work now, automatic ones included, oldest first.
-    pub fn vacuum_progress(&self) -> Vec<VacuumProgress> {
-        self.engine().vacuum_progress()
-    }
-
-    /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon, with
-    /// [`Error::Cancelled`] if somebody asked for them; what they did stays done, and the next one
-    /// goes on with indexes that they had not come to. Returns how many were asked.
-    pub fn cancel_vacuum(&self, table: Option<&str>) -> usize {
-        let running = self.engine().upkeep.vacuums.running.lock();
-        let wanted = running.iter().filter(|run| table.is_none_or(|name| run.name == name));
-        wanted.map(|run| run.progress.stop()).count()
-    }
-}
-
-impl Database {
-    /// The snapshots that keep rows from being removed, oldest first, and what they hold back.
-    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        let engine = self.engine();
-        let (now, next) = (engine.env.clock.now(), engine.txns.next_xid());
-        let live = engine.txns.snapshots().into_iter().map(|live| SnapshotInfo {
-            transaction: live.id,
-            snapshots: live.count as u64,
-            age: now - live.since,
-            commits_since: live.commits_since,
-            xids_since: next.0 - live.xmin.0,
-        });
-        live.collect()
-    }
-}
-
 impl Running {
     fn info(&self, now: Nanos) -> VacuumProgress {
         let progress = &self.progress;
@@ -348,6 +261,49 @@ fn duration_of(bytes: u64, rate: u64) -> Duration {
 }
 
 impl Engine {
+    /// Vacuums the table called `table`, or every table.
+    pub(crate) fn vacuum(
+        &self,
+        how: How,
+        table: Option<&str>,
+        watch: Watch<'_>,
+    ) -> Result<VacuumReport> {
+        self.check_open()?;
+        let mut total = VacuumReport::default();
+        if let Some(table) = table {
+            self.vacuum_named(table, (how, watch), &mut total)?;
+            return Ok(total);
+        }
+        let catalog = self.catalog.table();
+        catalog.naming(self.vacuum_table_with(catalog, (how, watch), &mut total))?;
+        let mut damage = None;
+        for def in self.catalog.definitions()? {
+            match self.vacuum_named(&def.name, (how, watch), &mut total) {
+                Err(Error::NotFound(_)) => {}
+                // The other tables are not concerned.
+                Err(error @ Error::Corruption { .. }) => {
+                    damage.get_or_insert(error);
+                }
+                vacuumed => vacuumed?,
+            }
+        }
+        if let Some(damage) = damage {
+            // It may need any outcome.
+            return Err(damage);
+        }
+        if let Some(oldest) = self.oldest_unfrozen(usize::MAX)? {
+            self.forget_outcomes(oldest)?;
+        }
+        Ok(total)
+    }
+
+    /// Asks the runs of one table, or all, to end; how many were asked.
+    pub(crate) fn cancel_vacuum(&self, table: Option<&str>) -> usize {
+        let running = self.upkeep.vacuums.running.lock();
+        let wanted = running.iter().filter(|run| table.is_none_or(|name| run.name == name));
+        wanted.map(|run| run.progress.stop()).count()
+    }
+
     /// See [`Database::vacuum_progress`].
     pub(crate) fn vacuum_progress(&self) -> Vec<VacuumProgress> {
         let now = self.env.clock.now();

@@ -22,17 +22,17 @@ use crate::backup::UNFINISHED;
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
 use crate::catalog::Catalog;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
-use crate::db::device;
-use crate::db::engine::{Engine, Upkeep};
-use crate::db::options::{MAX_INSERT_THREADS, Options};
-use crate::db::tally::Cause;
-use crate::db::vacuum;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, Xid};
 use crate::recovery::checkpoint::Pace;
 use crate::recovery::redo::{self, Replayed};
 use crate::sort::TempFiles;
 use crate::txn::{MAX_XID, STATUS_FILE, TxnManager, TxnOptions, outcomes_stamp, segments_of};
+use crate::upkeep::device;
+use crate::upkeep::engine::{Engine, Upkeep};
+use crate::upkeep::options::{MAX_INSERT_THREADS, Options};
+use crate::upkeep::tally::Cause;
+use crate::upkeep::vacuum;
 use crate::wal::{Control, RedoSpeed, UNFINISHED_CONTROL, Wal, WalOptions};
 
 pub(crate) const CREATING: &str = "creating";
@@ -142,7 +142,7 @@ pub(crate) fn environment(options: &Options) -> Env {
     };
     #[cfg(feature = "tracing")]
     let env = {
-        let logger = crate::db::traced::logger(env.logger.clone());
+        let logger = crate::upkeep::traced::logger(env.logger.clone());
         env.with_logger(logger)
     };
     env
@@ -236,24 +236,20 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let catalog = Catalog::create(&pool, &txns)?;
     let pace = Pace::new(options.max_log_bytes, pool.frames(), control.redo_speed);
     let upkeep = Upkeep::new(pace, wal.end(), control.redo_speed, vacuum_settings(options));
-    let replayed = Replayed::default();
-    let temp = TempFiles::open(&io, &env.logger)?;
-    let _lock = lock;
-    let random = Mutex::new(env.rng("defaults"));
     let engine = Engine {
+        temp: TempFiles::open(&io, &env.logger)?,
+        random: Mutex::new(env.rng("defaults")),
         env,
         io,
         pool,
         wal,
         txns,
         catalog,
-        temp,
         database,
         device_depth,
-        replayed,
+        replayed: Replayed::default(),
         upkeep,
-        random,
-        _lock,
+        _lock: lock,
     };
     engine.checkpoint(Cause::Asked, false)?;
     points::hit("create.before-unmark");
@@ -338,24 +334,20 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     let redo_speed = newer(replayed.speed(), control.redo_speed);
     let pace = Pace::new(options.max_log_bytes, pool.frames(), redo_speed);
     let upkeep = Upkeep::new(pace, control.redo, redo_speed, vacuum_settings(options));
-    let database = control.database;
-    let temp = TempFiles::open(&io, &env.logger)?;
-    let _lock = lock;
-    let random = Mutex::new(env.rng("defaults"));
     let engine = Engine {
+        temp: TempFiles::open(&io, &env.logger)?,
+        random: Mutex::new(env.rng("defaults")),
         env,
         io,
         pool,
         wal,
         txns,
         catalog,
-        temp,
-        database,
+        database: control.database,
         device_depth,
         replayed,
         upkeep,
-        random,
-        _lock,
+        _lock: lock,
     };
     if options.offline {
         return Ok(Arc::new(engine));

@@ -13,16 +13,17 @@ use rightlink_env::thread::JoinHandle;
 use rightlink_env::{Env, Rng};
 
 use crate::buffer::BufferPool;
-use crate::catalog::Catalog;
-use crate::db::idle::IdleWait;
-use crate::db::tally::{Cause, SLOW_CHECKPOINT, Tally, Underway};
-use crate::db::vacuum::{self, Vacuums};
+use crate::catalog::{Catalog, Changes, Entry};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::{Checkpoint, Counters, Pace, RedoWork};
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
-use crate::txn::{TxnManager, outcomes_stamp};
+use crate::txn::{Isolation, LockMode, Transaction, TxnManager, outcomes_stamp};
+use crate::upkeep::idle::IdleWait;
+use crate::upkeep::tally::{Cause, SLOW_CHECKPOINT, Tally, Underway};
+use crate::upkeep::vacuum::{self, Vacuums};
+use crate::upkeep::watch::Watch;
 use crate::wal::{Admission, RedoSpeed, Wal};
 
 /// An open database's parts.
@@ -58,7 +59,8 @@ pub(crate) struct Upkeep {
     wanted: AtomicBool,
     /// The logger knows that checkpoints fail.
     told: AtomicBool,
-    auto_vacuums: AtomicU64,
+    /// Vacuums that nobody asked for since the database was opened.
+    pub(crate) auto_vacuums: AtomicU64,
     pub(crate) tally: Tally,
     /// New work is refused.
     closed: AtomicBool,
@@ -100,16 +102,6 @@ impl Upkeep {
             vacuums: Vacuums::new(vacuum),
             outcomes_to_forget: Mutex::new(None),
         }
-    }
-
-    /// Vacuums that nobody asked for since the database was opened.
-    pub(crate) fn auto_vacuums(&self) -> u64 {
-        self.auto_vacuums.load(Ordering::Relaxed)
-    }
-
-    /// Notes one.
-    pub(crate) fn count_auto_vacuum(&self) {
-        self.auto_vacuums.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Where redo would start after a crash now.
@@ -364,6 +356,27 @@ impl Engine {
         }
         self.wal.flush(end)?;
         Ok(true)
+    }
+
+    /// Opens a table for a piece of maintenance; its lock is held as long as the transaction lives.
+    pub(crate) fn use_table(
+        &self,
+        table: &str,
+        mode: LockMode,
+    ) -> Result<(Transaction, Arc<Entry>)> {
+        self.use_table_with(table, mode, Watch::default())
+    }
+
+    pub(crate) fn use_table_with(
+        &self,
+        table: &str,
+        mode: LockMode,
+        watch: Watch<'_>,
+    ) -> Result<(Transaction, Arc<Entry>)> {
+        let mut txn = self.txns.begin(Isolation::ReadCommitted);
+        watch.begin(&mut txn);
+        let entry = self.catalog.resolve(&mut txn, &Changes::default(), table, mode)?;
+        Ok((txn, entry))
     }
 
     /// Refuses new work, stops the threads, then checkpoints one last time; later calls do nothing.

@@ -12,10 +12,10 @@
 use rightlink_aio::{Io, IoErrorKind};
 use rightlink_env::Env;
 
-use crate::db::engine::Engine;
-use crate::db::open;
-use crate::db::options::Options;
 use crate::error::{Error, Result};
+use crate::upkeep::engine::Engine;
+use crate::upkeep::open;
+use crate::upkeep::options::Options;
 use crate::verify::{self, Counters, LogState, Parts, Report, Steps};
 use crate::wal::Control;
 

@@ -19,16 +19,16 @@ use std::time::Duration;
 use rightlink_env::sync::{Arc, Ordering};
 
 use crate::catalog::{Changes, Entry};
-use crate::db::engine::Engine;
-use crate::db::info::VacuumReport;
-use crate::db::online::Watch;
-use crate::db::vacuum::How;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::ids::Xid;
 use crate::table::Table;
 use crate::table::schema::TableDef;
 use crate::txn::{Isolation, LockMode};
+use crate::upkeep::engine::Engine;
+use crate::upkeep::vacuum::How;
+use crate::upkeep::vacuum_report::VacuumReport;
+use crate::upkeep::watch::Watch;
 
 /// After a crash, a table's garbage is known but for this part of what makes it due, and what was
 /// made since the last look.
@@ -202,7 +202,7 @@ impl Engine {
             Err(Error::Cancelled(_)) => Ok(false),
             Ok(None) => Ok(false),
             Ok(Some(_)) => {
-                self.upkeep.count_auto_vacuum();
+                self.upkeep.auto_vacuums.fetch_add(1, Ordering::Relaxed);
                 Ok(true)
             }
             Err(error) => Err(error),
@@ -212,8 +212,8 @@ impl Engine {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use crate::db::info::VacuumReport;
-    use crate::db::vacuum::How;
+    use crate::upkeep::vacuum::How;
+    use crate::upkeep::vacuum_report::VacuumReport;
     use crate::{AutoVacuum, Database, Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
     use rightlink_aio::SimDisk;
     use rightlink_aio::sim::CrashChoice;
