@@ -4,7 +4,6 @@
 use super::crash::CrashChoice;
 use super::fault::{Fault, FaultCounts, FaultKind, OpKind, Plan, Repeat};
 use super::file::{SimFile, SimLock};
-use super::hash::Hash;
 use super::image::{Image, Ino, MAX_FILE, Node, PAGE, parent};
 use super::pending::{Change, PendingState, Step};
 use super::record::Recording;
@@ -15,6 +14,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSliceMut;
 use std::ops::Range;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 type Raw<T> = Result<T, RawError>;
 
@@ -37,7 +37,7 @@ struct State {
     /// What a power cut could leave.
     rest: PendingState,
     ops: u64,
-    log_hash: Hash,
+    log_hash: u64,
     next_ino: Ino,
     open: BTreeMap<Ino, u32>,
     locks: BTreeSet<Arc<str>>,
@@ -67,7 +67,7 @@ impl State {
             live: image.clone(),
             rest: PendingState::at_rest(image),
             ops: 0,
-            log_hash: Hash::new(),
+            log_hash: 0,
             next_ino,
             open: BTreeMap::new(),
             locks: BTreeSet::new(),
@@ -86,9 +86,14 @@ impl State {
         self.check_power(counts)?;
         let fault = self.plan.next(Some(self.ops), op);
         self.ops += 1;
-        self.log_hash.word(op as u64);
-        self.log_hash.word(on);
+        self.log(&(op as u64).to_le_bytes());
+        self.log(&on.to_le_bytes());
         suffered(fault, counts)
+    }
+
+    /// Adds bytes to the hash of all calls.
+    fn log(&mut self, bytes: &[u8]) {
+        self.log_hash = xxh3_64_with_seed(bytes, self.log_hash);
     }
 
     /// Lets a call in that only looks, or gives its error.
@@ -184,7 +189,7 @@ fn ino_of(node: Node) -> Ino {
 }
 
 fn name_hash(name: &str) -> u64 {
-    super::hash::of(name.as_bytes())
+    xxh3_64(name.as_bytes())
 }
 
 /// About half of a transfer, but never nothing.
@@ -237,7 +242,7 @@ impl SimDisk {
 
     /// One number for all calls so far, their order, places and bytes.
     pub fn op_log_hash(&self) -> u64 {
-        self.state.lock().log_hash.finish()
+        self.state.lock().log_hash
     }
 
     /// One number for what a power cut would surely leave: names, lengths and bytes.
@@ -505,7 +510,7 @@ impl SimDisk {
     pub(crate) fn write(&self, ino: Ino, at: u64, mut bytes: Vec<u8>) -> Raw<usize> {
         let mut state = self.state.lock();
         let fault = state.begin(OpKind::Write, ino ^ at.rotate_left(20), &self.counts)?;
-        state.log_hash.bytes(&bytes);
+        state.log(&bytes);
         if let Some((_, kind)) = state.unwritable.iter().find(|(of, _)| *of == ino) {
             self.counts.add("unwritable file");
             let full = *kind == FaultKind::NoSpace;

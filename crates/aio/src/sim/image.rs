@@ -1,9 +1,9 @@
 //! The contents of a disk: names and bytes, in shared pages. A clone costs nothing; a change copies
 //! the page, the chunk and the maps on its way if somebody else shares them.
 
-use super::hash::{self, Hash};
 use rightlink_env::sync::{Arc, OnceLock};
 use std::collections::{BTreeMap, BTreeSet};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// Bytes per page.
 pub(crate) const PAGE: usize = 4096;
@@ -29,13 +29,13 @@ impl Page {
     }
 
     fn hash(&self) -> u64 {
-        *self.hash.get_or_init(|| hash::of(&self.bytes))
+        *self.hash.get_or_init(|| xxh3_64(&self.bytes))
     }
 }
 
 fn zero_page_hash() -> u64 {
     static HASH: OnceLock<u64> = OnceLock::new();
-    *HASH.get_or_init(|| hash::of(&[0; PAGE]))
+    *HASH.get_or_init(|| xxh3_64(&[0; PAGE]))
 }
 
 /// Neighbouring pages; none is a hole.
@@ -52,11 +52,12 @@ impl Chunk {
 
     fn hash(&self) -> u64 {
         *self.hash.get_or_init(|| {
-            let mut hash = Hash::new();
+            let mut hash = Xxh3Default::new();
             for page in &self.pages {
-                hash.word(page.as_ref().map_or_else(zero_page_hash, |page| page.hash()));
+                let page = page.as_ref().map_or_else(zero_page_hash, |page| page.hash());
+                hash.update(&page.to_le_bytes());
             }
-            hash.finish()
+            hash.digest()
         })
     }
 }
@@ -184,14 +185,15 @@ impl Content {
     }
 
     fn hash(&self) -> u64 {
-        let mut hash = Hash::new();
-        hash.word(self.len);
+        let mut hash = Xxh3Default::new();
+        hash.update(&self.len.to_le_bytes());
         let full = self.len.div_ceil(CHUNK_BYTES) as usize;
         for index in 0..full {
             let chunk = self.chunks.get(index).and_then(Option::as_ref);
-            hash.word(chunk.map_or_else(empty_chunk_hash, |chunk| chunk.hash()));
+            let chunk = chunk.map_or_else(empty_chunk_hash, |chunk| chunk.hash());
+            hash.update(&chunk.to_le_bytes());
         }
-        hash.finish()
+        hash.digest()
     }
 }
 
@@ -334,15 +336,17 @@ impl Image {
 
     /// The same for the names that begin with `prefix`.
     pub(crate) fn hash_under(&self, prefix: &str) -> u64 {
-        let mut hash = Hash::new();
+        let mut hash = Xxh3Default::new();
         for (name, node) in self.names.iter().filter(|(name, _)| name.starts_with(prefix)) {
-            hash.bytes(name.as_bytes());
-            match node {
-                Node::Dir => hash.word(u64::MAX),
-                Node::File(ino) => hash.word(self.content(*ino).map_or(0, Content::hash)),
-            }
+            // Both are of fixed length, so that no two lists of names run together alike.
+            let node = match node {
+                Node::Dir => u64::MAX,
+                Node::File(ino) => self.content(*ino).map_or(0, Content::hash),
+            };
+            hash.update(&xxh3_64(name.as_bytes()).to_le_bytes());
+            hash.update(&node.to_le_bytes());
         }
-        hash.finish()
+        hash.digest()
     }
 }
 

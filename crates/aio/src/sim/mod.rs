@@ -18,7 +18,6 @@ mod disk;
 mod engine;
 mod fault;
 mod file;
-mod hash;
 mod image;
 mod pending;
 mod record;
