@@ -223,17 +223,10 @@ fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
 fn custom(name: &ObjectName) -> Result<SqlType> {
     let parts = parts(name)?;
     let last = parts.last().map_or("", String::as_str);
+    if let Some(ty) = SqlType::of_short_name(last) {
+        return Ok(ty);
+    }
     match last {
-        "int2" => Ok(SqlType::Int2),
-        "int4" => Ok(SqlType::Int4),
-        "int8" => Ok(SqlType::Int8),
-        "float4" => Ok(SqlType::Float4),
-        "float8" => Ok(SqlType::Float8),
-        "timestamptz" => Ok(SqlType::Timestamptz),
-        "tid" => Ok(SqlType::Tid),
-        "bool" => Ok(SqlType::Bool),
-        "text" => Ok(SqlType::Text),
-        "bpchar" => Ok(SqlType::Bpchar),
         "name" | "oid" | "regclass" | "json" | "jsonb" | "inet" | "cidr" | "money" | "xml"
         | "time" | "timetz" | "point" => Err(SqlError::unsupported(format!("type {last}"))),
         _ => {

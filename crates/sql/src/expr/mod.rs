@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `eval` | evaluating, with three-valued logic |
 //! | `registry` | all functions and operators, and which of them a call means |
-//! | `operators`, `math`, `strings`, `moments`, `system`, `md5` | what they do |
+//! | `operators`, `math`, `strings`, `moments`, `system` | what they do |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
@@ -22,7 +22,6 @@ pub(crate) mod eval;
 pub(crate) mod held;
 pub(crate) mod like;
 mod math;
-mod md5;
 mod moments;
 mod operators;
 pub(crate) mod probe;

@@ -5,11 +5,13 @@
 
 use std::cmp::Ordering;
 
+use md5::{Digest, Md5};
+
 use crate::error::{Result, SqlError, code};
+use crate::expr::Context;
 use crate::expr::casing::{self, Casing};
 use crate::expr::operators::mismatch;
 use crate::expr::registry::{Eval, Registry};
-use crate::expr::{Context, md5};
 use crate::types::{Datum, SqlType};
 
 /// Longest text made here.
@@ -296,11 +298,9 @@ fn codes(registry: &mut Registry) {
         Ok(Datum::Text(format!("{:x}", int(v, 0) as i32)))
     });
     registry.add("to_hex", &[T::Int8], T::Text, |v, _| Ok(Datum::Text(format!("{:x}", int(v, 0)))));
-    registry.add("md5", &[T::Text], T::Text, |v, _| {
-        Ok(Datum::Text(hex(&md5::digest(text(v, 0).as_bytes()))))
-    });
+    registry.add("md5", &[T::Text], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(text(v, 0))))));
     registry
-        .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&md5::digest(bytes(v, 0))))));
+        .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(bytes(v, 0))))));
     registry.add("encode", &[T::Bytea, T::Text], T::Text, |v, _| match text(v, 1) {
         "hex" => Ok(Datum::Text(hex(bytes(v, 0)))),
         other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),

@@ -163,7 +163,7 @@ impl SqlType {
     pub(crate) fn named(text: &str) -> Option<(u32, &'static str)> {
         let lower = text.trim().to_ascii_lowercase();
         let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
-        let known = |ty: &SqlType| ty.short_name() == name || ty.name() == name;
+        let full = |ty: &SqlType| ty.name() == name;
         let alias = match name {
             "varchar" | "character varying" => return Some((VARCHAR_OID, VARCHAR)),
             "int" => Some(SqlType::Int4),
@@ -172,8 +172,15 @@ impl SqlType {
             "float" => Some(SqlType::Float8),
             _ => None,
         };
-        let ty = alias.or_else(|| SqlType::ALL.into_iter().find(known))?;
+        let ty = alias
+            .or_else(|| SqlType::of_short_name(name))
+            .or_else(|| SqlType::ALL.into_iter().find(full))?;
         Some((ty.oid(), ty.name()))
+    }
+
+    /// The type with this short name, which is its name in `pg_type`.
+    pub(crate) fn of_short_name(name: &str) -> Option<SqlType> {
+        SqlType::ALL.into_iter().find(|ty| ty.short_name() == name)
     }
 
     /// The full name of the type that has this number.
