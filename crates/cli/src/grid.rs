@@ -3,7 +3,9 @@
 //! Invariants: rows beyond the first `BUFFERED`, or `BUFFERED_BYTES` of them, are streamed with the
 //! widths found so far, so any number of rows is printed in bounded memory; a row is always one
 //! line; a long value widens no other row.
-//! Does not do: wrapping, or widths of characters that take two columns.
+//! Does not do: wrapping.
+
+use unicode_width::UnicodeWidthStr;
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -38,7 +40,7 @@ impl Grid {
     pub(crate) fn with(heads: impl IntoIterator<Item = String>, right: Vec<bool>) -> Self {
         let heads: Vec<String> = heads.into_iter().map(|head| one_line(&head)).collect();
         assert_eq!(heads.len(), right.len(), "every column has an alignment");
-        let widths = heads.iter().map(|head| head.chars().count()).collect();
+        let widths = heads.iter().map(|head| head.width()).collect();
         Self { heads, right, widths, waiting: Vec::new(), waiting_bytes: 0, started: false }
     }
 
@@ -50,7 +52,7 @@ impl Grid {
             return output.line(self.format(&cells));
         }
         for (width, cell) in self.widths.iter_mut().zip(&cells) {
-            *width = (*width).max(cell.chars().count().min(WIDEST));
+            *width = (*width).max(cell.width().min(WIDEST));
         }
         self.waiting_bytes += cells.iter().map(String::len).sum::<usize>();
         self.waiting.push(cells);
@@ -78,7 +80,7 @@ impl Grid {
         let mut line = String::new();
         for (position, cell) in cells.iter().enumerate() {
             line.push_str(if position > 0 { "  " } else { "" });
-            let blanks = " ".repeat(self.widths[position].saturating_sub(cell.chars().count()));
+            let blanks = " ".repeat(self.widths[position].saturating_sub(cell.width()));
             if self.right[position] {
                 line.push_str(&blanks);
                 line.push_str(cell);
@@ -113,6 +115,10 @@ mod tests {
         let cells = ["1".to_owned(), "ab".to_owned(), String::new()];
         assert_eq!(grid.format(&cells), "  1  ab");
         assert_eq!(grid.format(&grid.heads), "  n  name   x");
+        let wide = ["1".to_owned(), "日本".to_owned(), "x".to_owned()];
+        assert_eq!(grid.format(&wide), "  1  日本   x", "two columns a character");
+        let accent = ["1".to_owned(), "e\u{301}".to_owned(), "x".to_owned()];
+        assert_eq!(grid.format(&accent), "  1  e\u{301}      x", "no column of its own");
     }
 
     #[test]

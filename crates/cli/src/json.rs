@@ -1,14 +1,21 @@
 //! JSON as it is written: objects whose keys keep their order, one a line.
 //!
-//! Invariants: what is printed is valid JSON without line breaks; 64-bit integers are printed in
-//! full; numbers that JSON lacks (NaN, infinities) are strings. Does not do: reading JSON.
+//! `serde_json` writes it. Its own `Value` would sort the keys of an object.
+//!
+//! Invariants: what is printed is valid JSON without line breaks; integers and decimal numbers are
+//! printed in full; numbers that JSON lacks (NaN, infinities) are strings. Does not do: reading
+//! JSON.
 
 use std::fmt;
+use std::io::{self, Write};
 
 use rightlink::Value;
+use serde::{Serialize, Serializer};
+use serde_json::ser::Formatter;
+use serde_json::value::RawValue;
 
 /// A JSON value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Json {
     /// `null`.
     Null,
@@ -16,8 +23,8 @@ pub(crate) enum Json {
     Bool(bool),
     /// An integer.
     Int(i128),
-    /// A number with its text, already valid.
-    Number(String),
+    /// JSON text: a number with all its digits, or a document.
+    Raw(Box<RawValue>),
     /// A string.
     Text(String),
     /// A list.
@@ -26,61 +33,81 @@ pub(crate) enum Json {
     Object(Vec<(String, Json)>),
 }
 
+impl Json {
+    /// `text` as it is if it is JSON, else as a string.
+    pub(crate) fn raw(text: String) -> Json {
+        match serde_json::from_str(&text) {
+            Ok(raw) => Json::Raw(raw),
+            Err(_) => Json::Text(text),
+        }
+    }
+}
+
 /// An object from keys and values.
 pub(crate) fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
     Json::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => to.serialize_unit(),
+            Json::Bool(value) => to.serialize_bool(*value),
+            Json::Int(value) => to.serialize_i128(*value),
+            Json::Raw(text) => text.serialize(to),
+            Json::Text(text) => to.serialize_str(text),
+            Json::List(items) => to.collect_seq(items),
+            Json::Object(fields) => to.collect_map(fields.iter().map(|(key, value)| (key, value))),
+        }
+    }
+}
+
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Json::Null => f.write_str("null"),
-            Json::Bool(value) => write!(f, "{value}"),
-            Json::Int(value) => write!(f, "{value}"),
-            Json::Number(text) => f.write_str(text),
-            Json::Text(text) => print_text(f, text),
-            Json::List(items) => print_list(f, items),
-            Json::Object(fields) => print_object(f, fields),
+        let mut line = Vec::new();
+        let mut to = serde_json::Serializer::with_formatter(&mut line, OneLine);
+        self.serialize(&mut to).map_err(|_| fmt::Error)?;
+        f.write_str(std::str::from_utf8(&line).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// One line with blanks after commas and colons.
+struct OneLine;
+
+impl OneLine {
+    fn comma<W: Write + ?Sized>(to: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { to.write_all(b", ") }
+    }
+}
+
+impl Formatter for OneLine {
+    fn begin_array_value<W: Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        Self::comma(to, first)
+    }
+
+    fn begin_object_key<W: Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        Self::comma(to, first)
+    }
+
+    fn begin_object_value<W: Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+        to.write_all(b": ")
+    }
+
+    /// Escapes what JSON allows and ends a line for some readers: U+2028, U+2029, U+0085.
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        to: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        let escaped = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let mut rest = text;
+        while let Some(c) = rest.chars().find(|c| escaped(*c)) {
+            let (plain, after) = rest.split_once(c).unwrap_or((rest, ""));
+            write!(to, "{plain}\\u{:04x}", u32::from(c))?;
+            rest = after;
         }
+        to.write_all(rest.as_bytes())
     }
-}
-
-fn print_list(f: &mut fmt::Formatter<'_>, items: &[Json]) -> fmt::Result {
-    f.write_str("[")?;
-    for (position, item) in items.iter().enumerate() {
-        let comma = if position > 0 { ", " } else { "" };
-        write!(f, "{comma}{item}")?;
-    }
-    f.write_str("]")
-}
-
-fn print_object(f: &mut fmt::Formatter<'_>, fields: &[(String, Json)]) -> fmt::Result {
-    f.write_str("{")?;
-    for (position, (key, value)) in fields.iter().enumerate() {
-        f.write_str(if position > 0 { ", " } else { "" })?;
-        print_text(f, key)?;
-        write!(f, ": {value}")?;
-    }
-    f.write_str("}")
-}
-
-fn print_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    f.write_str("\"")?;
-    for c in text.chars() {
-        match c {
-            '"' => f.write_str("\\\"")?,
-            '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            '\r' => f.write_str("\\r")?,
-            '\t' => f.write_str("\\t")?,
-            // U+2028 and U+2029 end a line for some readers.
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
-                write!(f, "\\u{:04x}", u32::from(c))?;
-            }
-            c => write!(f, "{c}")?,
-        }
-    }
-    f.write_str("\"")
 }
 
 impl From<&Value> for Json {
@@ -91,11 +118,9 @@ impl From<&Value> for Json {
             Value::Int2(value) => Json::Int(i128::from(*value)),
             Value::Int4(value) => Json::Int(i128::from(*value)),
             Value::Int8(value) => Json::Int(i128::from(*value)),
-            Value::Float4(number) if number.is_finite() => Json::Number(value.to_string()),
-            Value::Float8(number) if number.is_finite() => Json::Number(value.to_string()),
-            Value::Decimal(number) if number.is_finite() => Json::Number(value.to_string()),
+            Value::Float4(_) | Value::Float8(_) | Value::Decimal(_) => Json::raw(value.to_string()),
             // No string of a document holds a line break, so that they are space.
-            Value::Json(document) => Json::Number(document.replace(['\n', '\r'], " ")),
+            Value::Json(document) => Json::raw(document.replace(['\n', '\r'], " ")),
             other => Json::Text(other.to_string()),
         }
     }

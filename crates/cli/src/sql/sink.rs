@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use rightlink_sql::{Column, CopyFormat, CopyHeader, Datum, Result, Row, Sink, SqlError, SqlType};
+use unicode_width::UnicodeWidthStr;
 
 use crate::args::Format;
 use crate::csv;
@@ -80,12 +81,13 @@ impl<'o> Printer<'o> {
     fn record(&mut self, row: &Row) -> std::result::Result<(), Failure> {
         let names: Vec<String> =
             self.columns.iter().map(|column| grid::one_line(&column.name)).collect();
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let width = names.iter().map(|name| name.width()).max().unwrap_or(0);
         let head = format!("-[ RECORD {} ]", self.rows);
         self.output.line(format_args!("{head:-<0$}", width + 3))?;
         for (name, value) in names.iter().zip(row) {
             let value = grid::one_line(&value.to_text().unwrap_or_default());
-            let line = format!("{name:<width$} | {value}");
+            let blanks = " ".repeat(width - name.width());
+            let line = format!("{name}{blanks} | {value}");
             self.output.line(line.trim_end())?;
         }
         Ok(())
@@ -110,9 +112,9 @@ fn json(value: &Datum) -> Json {
         Datum::Int2(v) => Json::Int(i128::from(*v)),
         Datum::Int4(v) => Json::Int(i128::from(*v)),
         Datum::Int8(v) => Json::Int(i128::from(*v)),
-        Datum::Float4(v) if v.is_finite() => Json::Number(v.to_string()),
-        Datum::Float8(v) if v.is_finite() => Json::Number(v.to_string()),
-        Datum::Numeric(v) => Json::Number(v.to_string()),
+        Datum::Float4(v) if v.is_finite() => Json::raw(v.to_string()),
+        Datum::Float8(v) if v.is_finite() => Json::raw(v.to_string()),
+        Datum::Numeric(v) => Json::raw(v.to_string()),
         other => Json::Text(other.to_text().unwrap_or_default()),
     }
 }

@@ -194,7 +194,7 @@ impl Tour<'_> {
             [
                 ("rows", rows.into()),
                 ("batches", loader.batches.into()),
-                ("seconds", Json::Number(format!("{:.3}", time.as_secs_f64()))),
+                ("seconds", Json::raw(format!("{:.3}", time.as_secs_f64()))),
                 ("rows_per_s", speed.into()),
             ],
         )?;
