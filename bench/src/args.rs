@@ -1,8 +1,10 @@
-//! The words of the command line after the experiment's name.
+//! What every experiment takes from the command line; `clap` reads it.
 //!
-//! Invariants: every word is understood or refused. Does not do: whether a knob exists (`knobs`).
+//! Does not do: knobs (`knobs`).
 
 use std::path::PathBuf;
+
+use clap::{ArgMatches, Args as _, Command, FromArgMatches};
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,80 +38,40 @@ pub(crate) struct Args {
     pub(crate) knobs: Vec<(String, Vec<String>)>,
 }
 
+/// The flags that all experiments have.
+#[derive(Debug, clap::Args)]
+struct Flags {
+    /// Run the smallest matrix: about a minute on two cores
+    #[arg(long, overrides_with = "all")]
+    quick: bool,
+    /// Run everything, however long it takes
+    #[arg(long, overrides_with = "quick")]
+    all: bool,
+    /// Write one JSON object a cell to this file, and pictures beside it
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Put data into a directory of its own in this one
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    dir: PathBuf,
+}
+
 impl Args {
-    /// Reads the words after the experiment's name.
-    pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
-        let mut args =
-            Args { size: Size::Default, json: None, dir: std::env::temp_dir(), knobs: Vec::new() };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let flag = word.strip_prefix("--").ok_or_else(|| format!("what is `{word}`?"))?;
-            match flag {
-                "quick" => args.size = Size::Quick,
-                "all" => args.size = Size::All,
-                _ => {
-                    let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-                    args.set(flag, value);
-                }
-            }
-        }
-        Ok(args)
+    /// Adds the flags of all experiments to the command of one.
+    pub(crate) fn command(experiment: Command) -> Command {
+        Flags::augment_args(experiment)
     }
 
-    fn set(&mut self, flag: &str, value: &str) {
-        match flag {
-            "json" => self.json = Some(value.into()),
-            "dir" => self.dir = value.into(),
-            knob => {
-                self.knobs.push((knob.to_string(), values(value)));
-            }
-        }
-    }
-}
-
-/// The values of a list. One that is made of `key=value` parts itself, such as a device, begins
-/// with its first key.
-fn values(list: &str) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for part in list.split(',') {
-        match values.last_mut() {
-            Some(last) if last.contains('=') && !part.starts_with("latency=") => {
-                last.push(',');
-                last.push_str(part);
-            }
-            _ => values.push(part.to_string()),
-        }
-    }
-    values
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_string).collect()
-    }
-
-    #[test]
-    fn flags_and_knobs_are_told_apart() {
-        let args = Args::parse(&words("--quick --indexes 0,5 --json out")).unwrap();
-        assert_eq!(args.size, Size::Quick);
-        assert_eq!(args.json, Some("out".into()));
-        assert_eq!(args.knobs, [("indexes".to_string(), words("0 5"))]);
-    }
-
-    #[test]
-    fn unknown_words_and_missing_values_are_refused() {
-        assert!(Args::parse(&words("quick")).is_err());
-        assert!(Args::parse(&words("--json")).is_err());
-    }
-
-    #[test]
-    fn a_device_is_one_value() {
-        let device = "latency=500us,depth=64";
-        let list = format!("native,{device},latency=1ms,depth=2");
-        assert_eq!(values(&list), ["native", device, "latency=1ms,depth=2"]);
-        assert_eq!(values("1,5"), ["1", "5"]);
+    /// What `matches` of such a command say, with the knobs that they give.
+    pub(crate) fn new(
+        matches: &ArgMatches,
+        knobs: Vec<(String, Vec<String>)>,
+    ) -> Result<Args, clap::Error> {
+        let flags = Flags::from_arg_matches(matches)?;
+        let size = match (flags.quick, flags.all) {
+            (true, _) => Size::Quick,
+            (_, true) => Size::All,
+            _ => Size::Default,
+        };
+        Ok(Args { size, json: flags.json, dir: flags.dir, knobs })
     }
 }

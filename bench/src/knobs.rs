@@ -1,9 +1,11 @@
 //! Which cells an experiment runs: the product of its knobs' values.
 //!
-//! Invariants: a value given on the command line replaces the knob's own; an unknown knob is
-//! refused before anything runs. Does not do: the meaning of a value.
+//! Invariants: a value given on the command line replaces the knob's own. Does not do: the meaning
+//! of a value.
 
 use std::str::FromStr;
+
+use clap::{Arg, ArgMatches};
 
 use crate::args::Size;
 
@@ -53,10 +55,43 @@ impl Cell {
     }
 }
 
-/// Refuses values for knobs that are not there.
-pub(crate) fn check(knobs: &[Knob], given: &[(String, Vec<String>)]) -> Result<(), String> {
-    let unknown = given.iter().find(|(name, _)| !knobs.iter().any(|knob| knob.name == name));
-    unknown.map_or(Ok(()), |(name, _)| Err(format!("there is no knob --{name}")))
+impl Knob {
+    /// The knob as a flag of the command line.
+    pub(crate) fn flag(&self) -> Arg {
+        let [quick, default, all] = [self.quick, self.default, self.all].map(|own| own.join(","));
+        let help = format!("{default} (with --quick {quick}, with --all {all})");
+        // A value may be a negative number.
+        Arg::new(self.name)
+            .long(self.name)
+            .value_name("V,V...")
+            .help(help)
+            .allow_hyphen_values(true)
+    }
+}
+
+/// The knobs that the command line gives, and their values.
+pub(crate) fn given(knobs: &[Knob], matches: &ArgMatches) -> Vec<(String, Vec<String>)> {
+    let list = |knob: &Knob| {
+        let list = matches.get_one::<String>(knob.name)?;
+        Some((knob.name.to_string(), split(list)))
+    };
+    knobs.iter().filter_map(list).collect()
+}
+
+/// The values of a list. One that is made of `key=value` parts itself, such as a device, begins
+/// with its first key.
+fn split(list: &str) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for part in list.split(',') {
+        match values.last_mut() {
+            Some(last) if last.contains('=') && !part.starts_with("latency=") => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => values.push(part.to_string()),
+        }
+    }
+    values
 }
 
 /// The cells to run, the last knob changing fastest.
@@ -111,8 +146,22 @@ mod tests {
     }
 
     #[test]
-    fn unknown_knobs_are_refused() {
-        assert!(check(KNOBS, &[("c".to_string(), Vec::new())]).is_err());
-        assert!(check(KNOBS, &[("b".to_string(), Vec::new())]).is_ok());
+    fn knobs_are_flags() {
+        let command = clap::Command::new("bench").args(KNOBS.iter().map(Knob::flag));
+        let read = |words: &[&str]| command.clone().try_get_matches_from(words);
+        let matches = read(&["bench", "--a", "-1,5"]).unwrap();
+        let values = ["-1", "5"].map(str::to_string).to_vec();
+        assert_eq!(given(KNOBS, &matches), [("a".to_string(), values)]);
+        assert!(read(&["bench", "--c", "1"]).is_err(), "there is no such knob");
+        assert!(read(&["bench", "--a"]).is_err(), "it needs a value");
+        assert!(read(&["bench", "a"]).is_err(), "it is no flag");
+    }
+
+    #[test]
+    fn a_device_is_one_value() {
+        let device = "latency=500us,depth=64";
+        let list = format!("native,{device},latency=1ms,depth=2");
+        assert_eq!(split(&list), ["native", device, "latency=1ms,depth=2"]);
+        assert_eq!(split("1,5"), ["1", "5"]);
     }
 }

@@ -42,6 +42,8 @@ mod vacuum;
 
 use std::process::ExitCode;
 
+use clap::{ArgMatches, Command};
+
 use crate::args::Args;
 use crate::knobs::Knob;
 use crate::report::Report;
@@ -123,8 +125,7 @@ fn main() -> ExitCode {
     let result = match words.split_first() {
         Some((first, rest)) if first == load::CHILD => load::child::run(rest),
         Some((first, rest)) if first == memory::CHILD => memory::child::run(rest),
-        Some((name, rest)) => experiment(name, rest),
-        None => Err(usage().into()),
+        _ => experiment(&command().get_matches()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -135,11 +136,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn experiment(name: &str, words: &[String]) -> Result<(), Failure> {
+/// The command line: a subcommand for each experiment, a flag for each of its knobs.
+fn command() -> Command {
+    let experiments = EXPERIMENTS.iter().map(|experiment| {
+        let command = Command::new(experiment.name).about(experiment.about);
+        Args::command(command).args(experiment.knobs.iter().map(Knob::flag))
+    });
+    Command::new("rightlink-bench")
+        .about("Experiments on Rightlink")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand_value_name("NAME")
+        .subcommand_help_heading("Experiments")
+        .subcommands(experiments)
+}
+
+fn experiment(matches: &ArgMatches) -> Result<(), Failure> {
+    let (name, matches) = matches.subcommand().expect("one is required");
     let known = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
-    let experiment = known.ok_or_else(usage)?;
-    let args = Args::parse(words)?;
-    knobs::check(experiment.knobs, &args.knobs)?;
+    let experiment = known.expect("the command line has no other");
+    let args = Args::new(matches, knobs::given(experiment.knobs, matches))?;
     let scratch = Scratch::create(&args.dir)?;
     let mut report = Report::new(args.json.clone());
     report::say(&format!("{name}: {}; {}", experiment.about, args.size.says()));
@@ -149,14 +166,26 @@ fn experiment(name: &str, words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn usage() -> String {
-    let mut text = String::from(
-        "usage: rightlink-bench NAME [--quick|--all] [--json FILE] [--dir DIR] [--KNOB v,v...]",
-    );
-    for experiment in EXPERIMENTS {
-        let knobs: Vec<_> = experiment.knobs.iter().map(|knob| knob.name).collect();
-        let (name, about) = (experiment.name, experiment.about);
-        text.push_str(&format!("\n  {name}: {about} (knobs: {})", knobs.join(", ")));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Size;
+
+    fn read(words: &str) -> Result<Args, clap::Error> {
+        let words = ["rightlink-bench"].into_iter().chain(words.split(' '));
+        let matches = command().try_get_matches_from(words)?;
+        let (_, matches) = matches.subcommand().expect("one is required");
+        Args::new(matches, knobs::given(load::KNOBS, matches))
     }
-    text
+
+    #[test]
+    fn flags_and_knobs_are_told_apart() {
+        command().debug_assert();
+        let args = read("load --quick --indexes 0,5 --json out").unwrap();
+        assert_eq!(args.size, Size::Quick);
+        assert_eq!(args.json, Some("out".into()));
+        assert_eq!(args.knobs, [("indexes".to_string(), vec!["0".to_string(), "5".to_string()])]);
+        assert_eq!(read("load --quick --all").unwrap().size, Size::All, "the last one counts");
+        assert!(read("load quick").is_err() && read("load --json").is_err());
+    }
 }

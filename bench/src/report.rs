@@ -7,6 +7,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use serde::{Serialize, Serializer};
+
 /// A figure or a knob's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Field {
@@ -28,28 +30,15 @@ impl fmt::Display for Field {
     }
 }
 
-impl Field {
-    fn json(&self) -> String {
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Field::Text(text) => quoted(text),
-            Field::Float(number) if !number.is_finite() => "null".to_string(),
-            Field::Float(number) => format!("{number:.3}"),
-            other => other.to_string(),
+            Field::Text(text) => to.serialize_str(text),
+            Field::Int(number) => to.serialize_u64(*number),
+            Field::Float(number) => to.serialize_f64((number * 1000.0).round() / 1000.0),
+            Field::Flag(flag) => to.serialize_bool(*flag),
         }
     }
-}
-
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// A column of the table: its head and what stands below it.
@@ -77,15 +66,17 @@ impl Report {
         }
         say(&row(table, |column| column.1.to_string()));
         self.cells += 1;
-        self.lines.push_str(&object(json));
+        self.lines.push_str(&object(json)?);
         self.lines.push('\n');
         self.file.as_ref().map_or(Ok(()), |file| std::fs::write(file, &self.lines))
     }
 }
 
-fn object(columns: &[Column]) -> String {
-    let pair = |(key, field): &Column| format!("{}:{}", quoted(key), field.json());
-    format!("{{{}}}", columns.iter().map(pair).collect::<Vec<_>>().join(","))
+fn object(columns: &[Column]) -> io::Result<String> {
+    let mut line = Vec::new();
+    let mut to = serde_json::Serializer::new(&mut line);
+    to.collect_map(columns.iter().map(|(key, field)| (key, field)))?;
+    String::from_utf8(line).map_err(io::Error::other)
 }
 
 fn row(columns: &[Column], text: impl Fn(&Column) -> String) -> String {
@@ -110,7 +101,9 @@ mod tests {
             ("b", Field::Int(7)),
             ("c", Field::Float(f64::NAN)),
             ("d", Field::Flag(true)),
+            ("e", Field::Float(2.0 / 3.0)),
         ];
-        assert_eq!(object(&columns), r#"{"a":"x\"\u000a","b":7,"c":null,"d":true}"#);
+        let object = object(&columns).unwrap();
+        assert_eq!(object, r#"{"a":"x\"\n","b":7,"c":null,"d":true,"e":0.667}"#);
     }
 }
