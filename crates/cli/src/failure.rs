@@ -131,11 +131,13 @@ fn exit_of(error: &Error) -> Exit {
         Error::UniqueViolation { .. }
         | Error::NotNullViolation { .. }
         | Error::CheckViolation { .. }
-        | Error::Limit(_) => Exit::BadData,
+        | Error::Limit(_)
+        | Error::RowTooLarge(_) => Exit::BadData,
         Error::NotFound(_) => Exit::NotFound,
         Error::Conflict { .. }
         | Error::AlreadyExists(_)
         | Error::Cancelled(_)
+        | Error::LockTimeout { .. }
         | Error::Locked(_)
         | Error::SnapshotTooOld { .. }
         | Error::TransactionAborted => Exit::Conflict,

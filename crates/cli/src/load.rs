@@ -27,9 +27,6 @@ use crate::{infer, names, open, schema};
 /// Least memory for rows, however small the budget is.
 const LEAST_MEMORY: usize = 64 << 10;
 
-/// How limits begin that a row by itself is beyond.
-const OF_ROWS: [&str; 4] = ["key of ", "row of ", "a row of ", "index entry of "];
-
 /// Where rows go, and what has been committed.
 pub(crate) struct Loader {
     db: Database,
@@ -354,10 +351,12 @@ impl Loader {
                 return Some(column.clone());
             }
             Error::UniqueViolation { index, .. } => index.as_str(),
-            Error::Limit(what) => match between(what, " for column ", " of table ") {
-                Some(column) => return Some(column.to_owned()),
-                None => between(what, " for index ", ";")?,
-            },
+            Error::Limit(what) | Error::RowTooLarge(what) => {
+                match between(what, " for column ", " of table ") {
+                    Some(column) => return Some(column.to_owned()),
+                    None => between(what, " for index ", ";")?,
+                }
+            }
             _ => return None,
         };
         let names = match &self.create {
@@ -430,9 +429,9 @@ fn is_data(error: &Error) -> bool {
     match error {
         Error::UniqueViolation { .. }
         | Error::NotNullViolation { .. }
-        | Error::CheckViolation { .. } => true,
-        // Other limits are those of memory, locks or the disk, which the next row meets as well.
-        Error::Limit(what) => OF_ROWS.iter().any(|start| what.starts_with(start)),
+        | Error::CheckViolation { .. }
+        | Error::RowTooLarge(_) => true,
+        // A limit of memory, locks or the disk is none of the row: the next one meets it as well.
         _ => false,
     }
 }
@@ -551,7 +550,7 @@ mod tests {
         work.create_table(&schema).unwrap();
         let long = vec![Value::Text("x".repeat(5_000)), Value::Bytes(Vec::new())];
         let error = work.insert("t", &long).unwrap_err();
-        assert!(matches!(error, Error::Limit(_)) && is_data(&error), "{error}");
+        assert!(matches!(error, Error::RowTooLarge(_)) && is_data(&error), "{error}");
         let most = db.budget().limit() / 16;
         let large = vec![Value::Text("x".into()), Value::Bytes(vec![0; most + 1])];
         let error = work.insert("t", &large).unwrap_err();

@@ -82,6 +82,9 @@ pub enum Error {
     AlreadyExists(String),
     /// A stated limit would be exceeded; nothing was changed.
     Limit(String),
+    /// A row, or its key in an index, is larger than a page can hold. Nothing was changed; another
+    /// row may fit.
+    RowTooLarge(String),
     /// The memory budget or the system does not have what was asked for at this moment: memory,
     /// pages of the buffer pool or a thread. Nothing was changed; later it may be there.
     OutOfMemory(String),
@@ -91,8 +94,15 @@ pub enum Error {
     DiskFull(String),
     /// A failed sync left the state of the log unknown: this instance takes no more writes.
     Poisoned(String),
-    /// The wait was cancelled, or its time ran out.
+    /// The work or its wait was cancelled.
     Cancelled(String),
+    /// A wait lasted longer than the lock timeout.
+    LockTimeout {
+        /// The lock timeout.
+        waited: Duration,
+        /// What was waited for, for a person.
+        what: String,
+    },
     /// The database is open in another process or handle.
     Locked(String),
     /// The transaction is no longer usable after an earlier error.
@@ -190,12 +200,15 @@ impl fmt::Display for Error {
             Error::Invalid(what) => write!(f, "invalid: {what}"),
             Error::NotFound(what) => write!(f, "not found: {what}"),
             Error::AlreadyExists(what) => write!(f, "exists already: {what}"),
-            Error::Limit(what) => write!(f, "limit exceeded: {what}"),
+            Error::Limit(what) | Error::RowTooLarge(what) => write!(f, "limit exceeded: {what}"),
             Error::OutOfMemory(what) => write!(f, "out of memory: {what}"),
             Error::Io(error) => write!(f, "{error}"),
             Error::DiskFull(what) => write!(f, "disk full: {what}"),
             Error::Poisoned(what) => write!(f, "instance takes no more writes: {what}"),
             Error::Cancelled(what) => write!(f, "cancelled: {what}"),
+            Error::LockTimeout { waited, what } => {
+                write!(f, "lock timeout: waited {} ms for {what}", waited.as_millis())
+            }
             Error::Locked(what) => write!(f, "locked: {what}"),
             Error::TransactionAborted => write!(f, "the transaction was aborted by an error"),
             Error::SnapshotTooOld { limit } => {

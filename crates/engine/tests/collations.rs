@@ -200,7 +200,7 @@ fn a_key_too_long_names_the_column() {
     run(&db, |txn| txn.create_table(&people(&collation("de", true)))).unwrap();
     let long = run(&db, |txn| txn.insert("people", &[text(&"ä".repeat(900)), Value::Int4(1)]));
     match long {
-        Err(Error::Limit(what)) => {
+        Err(Error::RowTooLarge(what)) => {
             assert!(what.contains("key of ") && what.contains("column name takes "), "{what}");
         }
         other => panic!("{other:?}"),

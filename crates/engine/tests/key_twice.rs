@@ -70,7 +70,7 @@ fn is_conflict<T>(result: &Result<T>) -> bool {
 /// Another transaction has the row or key and has not ended.
 fn is_busy(error: &Error) -> bool {
     let locked = matches!(error, Error::Conflict { kind: ConflictKind::RowLocked, .. });
-    locked || matches!(error, Error::Cancelled(_))
+    locked || matches!(error, Error::LockTimeout { .. })
 }
 
 /// What another transaction's delete and an own insert leave: the snapshot of the first sees both.

@@ -110,7 +110,7 @@ fn rows_hold_values_of_any_length() {
     let db = Database::options().memory(32 << 20).open(dir.path()).unwrap();
     check(&db);
     let added = run(&db, |txn| txn.create_index("t", &IndexSchema::new("t_body").on("body")));
-    assert!(matches!(added, Err(Error::Limit(_))), "a key is no long value: {added:?}");
+    assert!(matches!(added, Err(Error::RowTooLarge(_))), "a key is no long value: {added:?}");
     db.create_index_online("t", &IndexSchema::new("t_id_n").on("id").on("n")).unwrap();
     check(&db);
 }

@@ -47,7 +47,7 @@ fn conflicts_are_counted_by_kind_and_waits_with_their_time() {
     assert_eq!(figure(&db, "conflicts_row_locked"), 1);
     assert_eq!((figure(&db, "lock_waits"), figure(&db, "lock_wait_us")), (0, 0));
     let late = third.update("t", same, &[("n", Value::Int8(-3))]);
-    assert!(matches!(late, Err(Error::Cancelled(_))), "{late:?}");
+    assert!(matches!(late, Err(Error::LockTimeout { .. })), "{late:?}");
     assert_eq!((figure(&db, "lock_waits"), figure(&db, "lock_waits_given_up")), (1, 1));
     assert!(figure(&db, "lock_wait_us") > 0);
     first.commit().unwrap();

@@ -617,7 +617,7 @@ fn a_build_that_waits_too_long_gives_up() {
     let mut writer = db.begin();
     writer.insert("t", &row(9000, 1)).unwrap();
     let built = db.create_index_online("t", &by_tag());
-    assert!(matches!(built, Err(Error::Cancelled(_))), "{built:?}");
+    assert!(matches!(built, Err(Error::LockTimeout { .. })), "{built:?}");
     writer.insert("t", &row(9001, 1)).unwrap();
     writer.commit().unwrap();
     assert_eq!(db.describe("t").unwrap().indexes.len(), 1);
@@ -665,7 +665,7 @@ fn writers_are_waited_for_under_every_lock_that_lets_them_write() {
             drop(hook);
             writer.lock().take().expect("it began").commit().unwrap();
             let case = format!("{mode:?}, again: {again}, from {begins}");
-            assert!(matches!(built, Err(Error::Cancelled(_))), "{case}: {built:?}");
+            assert!(matches!(built, Err(Error::LockTimeout { .. })), "{case}: {built:?}");
             check(&db);
             build().unwrap();
             assert_eq!(db.begin().scan("t", &ScanOptions::index("t_tag")).unwrap().count(), 501);

@@ -194,6 +194,7 @@ fn is_lost_race(error: &Error) -> bool {
         Error::Conflict { .. }
             | Error::UniqueViolation { .. }
             | Error::Cancelled(_)
+            | Error::LockTimeout { .. }
             | Error::NotFound(_)
             | Error::AlreadyExists(_)
     )

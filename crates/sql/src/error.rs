@@ -226,13 +226,13 @@ impl From<Error> for SqlError {
             }
             Error::Collation { of, what } => Self::new(code::NOT_IN_STATE, format!("{of}: {what}")),
             Error::Invalid(what) => Self::new(code::INVALID_PARAMETER, what),
-            Error::Limit(what) => Self::new(code::PROGRAM_LIMIT, what),
+            Error::Limit(what) | Error::RowTooLarge(what) => Self::new(code::PROGRAM_LIMIT, what),
             Error::OutOfMemory(what) => {
                 Self::new(code::OUT_OF_MEMORY, "out of memory").detail(what)
             }
             Error::Io(_) | Error::Poisoned(_) => Self::new(code::IO_ERROR, message),
             Error::DiskFull(_) => Self::new(code::DISK_FULL, message),
-            Error::Cancelled(what) if what.contains("lock timeout") => {
+            Error::LockTimeout { .. } => {
                 Self::new(code::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
             }
             Error::Cancelled(_) => {

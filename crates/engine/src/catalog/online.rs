@@ -263,8 +263,8 @@ impl Build<'_> {
         give_way(self.catalog, self.table)?;
         (online.go_on)()?;
         if until.is_some_and(|until| online.clock.now() >= until) {
-            let what = format!("lock timeout of an index build that waited for {whom}");
-            return Err(Error::Cancelled(what));
+            let waited = online.patience.unwrap_or_default();
+            return Err(Error::LockTimeout { waited, what: whom.to_owned() });
         }
         online.clock.sleep(LOOK);
         if online.clock.is_simulated() {

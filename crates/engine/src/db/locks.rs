@@ -19,7 +19,7 @@ impl Transaction {
     /// building an index [`LockMode::ShareWrite`], changing the definition [`LockMode::Exclusive`].
     ///
     /// # Errors
-    /// With [`Busy::Fail`] and [`Busy::Skip`] `Cancelled` instead of a wait, also where that would
+    /// With [`Busy::Fail`] and [`Busy::Skip`] `LockTimeout` instead of a wait, also where that would
     /// be a deadlock.
     pub fn lock_table(&mut self, table: &str, mode: LockMode, busy: Busy) -> Result<()> {
         let txn = self.running()?;
@@ -102,7 +102,7 @@ mod tests {
         one.lock_table("t", LockMode::ShareWrite, Busy::Wait).unwrap();
         two.scan("t", &ScanOptions::all()).unwrap();
         let refused = two.lock_table("t", LockMode::Write, Busy::Fail);
-        assert!(matches!(refused, Err(Error::Cancelled(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{refused:?}");
         let id = db.describe("t").unwrap().id;
         let held = db.locks();
         let held: Vec<_> = held.iter().filter(|lock| lock.what == Locked::Table(id)).collect();
@@ -134,7 +134,7 @@ mod tests {
         }
         for busy in [Busy::Fail, Busy::Skip] {
             let refused = one.lock_table("t", LockMode::Exclusive, busy);
-            assert!(matches!(refused, Err(Error::Cancelled(_))), "{refused:?}");
+            assert!(matches!(refused, Err(Error::LockTimeout { .. })), "{refused:?}");
         }
         let refused = one.lock_table("t", LockMode::Exclusive, Busy::Wait);
         let deadlock = |error: &Error| {

@@ -40,7 +40,7 @@ impl Database {
     /// # Errors
     /// `UniqueViolation` when the index is unique and two rows have the same key, `AlreadyExists`
     /// when the name is taken, `Conflict` when the build gave way or another one is under way on
-    /// the table, `Cancelled` when a wait took longer than the lock timeout of the database.
+    /// the table, `LockTimeout` when a wait took longer than the lock timeout of the database.
     /// Nothing stays.
     pub fn create_index_online(&self, table: &str, index: &IndexSchema) -> Result<()> {
         self.create_index_online_with(table, index, Watch::default())

@@ -339,7 +339,7 @@ impl Heap {
 fn check_row(row: &[u8]) -> Result<usize> {
     let len = TUPLE_HEADER + row.len();
     if len > MAX_ROW_BYTES {
-        return Err(Error::Limit(format!(
+        return Err(Error::RowTooLarge(format!(
             "a row of {} bytes; {} fit on a page",
             row.len(),
             MAX_ROW_BYTES - TUPLE_HEADER

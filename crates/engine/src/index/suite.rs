@@ -535,6 +535,6 @@ pub(crate) fn largest_keys(am: &dyn AccessMethod, limit: usize) {
 pub(crate) fn too_large_a_key(am: &dyn AccessMethod, limit: usize) {
     let long = vec![1; limit + 1];
     let refused = am.insert_batch(Xid(5), &mut [IndexEntry::new(&long, RowId::new(1, 1))], None);
-    assert!(matches!(refused, Err(crate::error::Error::Limit(_))));
+    assert!(matches!(refused, Err(crate::error::Error::RowTooLarge(_))));
     same(am, &Model::new());
 }

@@ -16,7 +16,7 @@ pub fn encode(columns: &[KeyColumn], values: &[Value]) -> Result<Vec<u8>> {
     let out = encode_prefix(columns, values);
     if out.len() > MAX_ENCODED {
         let len = out.len();
-        return Err(Error::Limit(format!(
+        return Err(Error::RowTooLarge(format!(
             "key of {len} bytes; at most {MAX_ENCODED} are possible"
         )));
     }

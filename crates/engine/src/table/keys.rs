@@ -143,7 +143,7 @@ impl KeyMaker {
             largest = largest.max((bytes.len(), name));
         }
         let ((of, column), name) = (largest, &self.name);
-        Error::Limit(format!(
+        Error::RowTooLarge(format!(
             "key of {len} bytes for index {name}; at most {MAX_ENTRY_BYTES} fit, and column \
              {column} takes {of} of them"
         ))

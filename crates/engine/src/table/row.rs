@@ -98,7 +98,7 @@ pub(crate) fn encode_with(
         let (len, table) = (out.len(), &def.name);
         let what =
             format!("row of {len} bytes for table {table}; at most {MAX_ENCODED} fit a page");
-        return Err(Error::Limit(what));
+        return Err(Error::RowTooLarge(what));
     }
     Ok(out)
 }
@@ -602,7 +602,7 @@ mod tests {
         let largest = MAX_ENCODED - HEADER - 2;
         assert!(encode(&def, &[Value::Bytes(vec![0; largest])]).is_ok(), "where nothing may go");
         let error = encode(&def, &[Value::Bytes(vec![0; largest + 1])]).unwrap_err();
-        assert!(matches!(error, Error::Limit(_)));
+        assert!(matches!(error, Error::RowTooLarge(_)));
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Engine {
         if is_due(catalog, horizon) {
             let mut report = VacuumReport::default();
             match self.vacuum_table(catalog, How::Automatic, &mut report) {
-                Err(Error::Cancelled(_)) => return Ok(()),
+                Err(Error::Cancelled(_) | Error::LockTimeout { .. }) => return Ok(()),
                 vacuumed => catalog.naming(vacuumed)?,
             };
         }
@@ -183,7 +183,12 @@ impl Engine {
         let found = self.catalog.resolve(&mut txn, &Changes::default(), name, LockMode::Write);
         let entry: Arc<Entry> = match found {
             Ok(entry) => entry,
-            Err(Error::NotFound(_) | Error::Conflict { .. } | Error::Cancelled(_)) => {
+            Err(
+                Error::NotFound(_)
+                | Error::Conflict { .. }
+                | Error::Cancelled(_)
+                | Error::LockTimeout { .. },
+            ) => {
                 return Ok(false);
             }
             Err(error) => return Err(error),
@@ -199,7 +204,7 @@ impl Engine {
             return Ok(cleaned.rows > 0);
         }
         match self.vacuum_table(&entry.table, How::Automatic, &mut VacuumReport::default()) {
-            Err(Error::Cancelled(_)) => Ok(false),
+            Err(Error::Cancelled(_) | Error::LockTimeout { .. }) => Ok(false),
             Ok(None) => Ok(false),
             Ok(Some(_)) => {
                 self.upkeep.auto_vacuums.fetch_add(1, Ordering::Relaxed);

@@ -405,7 +405,7 @@ impl Engine {
                 let cut = entry.table.naming(vacuum::cut_tail(heap, &go_on))?;
                 total.blocks_cut += u64::from(cut);
             }
-            Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
+            Err(Error::Cancelled(_) | Error::LockTimeout { .. } | Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -433,8 +433,8 @@ impl Engine {
             self.check_run(running, watch)?;
             let waited = self.env.clock.now() - running.started;
             if patience.is_some_and(|most| waited >= most) {
-                let ms = waited.as_millis();
-                return Err(Error::Cancelled(format!("lock timeout of {ms} ms, by a vacuum")));
+                let what = "another vacuum of the table".to_owned();
+                return Err(Error::LockTimeout { waited, what });
             }
             points::hit("vacuum.waits");
             self.env.clock.sleep(LOOK);

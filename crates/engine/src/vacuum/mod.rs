@@ -202,7 +202,9 @@ impl<'a> Vacuum<'a> {
             self.heap().keep_dead_roots(roots.collect());
         }
         // After any other error it is not known what was freed.
-        if matches!(result, Err(Error::Cancelled(_))) && !self.clean.is_empty() {
+        if matches!(result, Err(Error::Cancelled(_) | Error::LockTimeout { .. }))
+            && !self.clean.is_empty()
+        {
             let (clock, freed_to) = (self.heap().clock().now(), self.freed_to);
             let (mut dead, clean, heap) = (self.dead, self.clean, self.table.heap().clone());
             // The next run may come much later.

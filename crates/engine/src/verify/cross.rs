@@ -148,7 +148,7 @@ fn row(
         let method = index.def().method;
         match index.with_entry(&values, root, |entry| push(sorter, method, entry)) {
             Ok(pushed) => pushed.transpose().map(drop)?,
-            Err(Error::Limit(what)) => {
+            Err(Error::RowTooLarge(what)) => {
                 report.add(place.finding("H12", Some(at.block.0), format!("row {at}: {what}")));
             }
             Err(error) => return Err(error),

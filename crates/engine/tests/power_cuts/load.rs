@@ -226,7 +226,7 @@ impl Writer<'_> {
     fn work(mut self) {
         while !self.shared.stop.load(Ordering::Relaxed) {
             match self.one_transaction() {
-                Ok(()) | Err(Error::Conflict { .. } | Error::Cancelled(_)) => {}
+                Ok(()) | Err(Error::Conflict { .. } | Error::LockTimeout { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }

@@ -341,7 +341,7 @@ impl Session {
             self.ensure()?.txn.lock_table(&name, mode, busy).map_err(|error| match error {
                 rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
                 // Nobody has waited: what is not a user's cancel is a lock that is not free.
-                rightlink::Error::Cancelled(what) if nowait && what.contains("lock timeout") => {
+                rightlink::Error::LockTimeout { .. } if nowait => {
                     let name = bare(&name);
                     let message = format!("could not obtain lock on relation \"{name}\"");
                     SqlError::new(code::LOCK_NOT_AVAILABLE, message)

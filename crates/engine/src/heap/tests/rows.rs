@@ -92,7 +92,7 @@ fn rows_beyond_a_page_are_refused_before_any_change() {
         let xid = txn.xid().expect("an xid");
         fixture.heap.insert_many(xid, &[b"small", &row])
     });
-    assert!(matches!(result, Err(Error::Limit(_))));
+    assert!(matches!(result, Err(Error::RowTooLarge(_))));
     assert_eq!((fixture.heap.blocks(), fixture.scan().len()), (blocks, 0));
 }
 

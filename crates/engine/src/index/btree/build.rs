@@ -109,7 +109,8 @@ impl Builder {
     /// If it is not.
     pub fn push(&mut self, entry: &IndexEntry<'_>) -> Result<()> {
         if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
-            return Err(Error::Limit(format!("index entry of more than {MAX_ENTRY_BYTES} bytes")));
+            let what = format!("index entry of more than {MAX_ENTRY_BYTES} bytes");
+            return Err(Error::RowTooLarge(what));
         }
         let key = tree_key(entry.key, entry.row);
         assert!(self.last < key, "a build takes entries in ascending order, each once");

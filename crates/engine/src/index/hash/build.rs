@@ -95,7 +95,8 @@ impl Builder {
     /// See [`IndexBuilder::push`].
     pub fn push(&mut self, entry: &IndexEntry<'_>) -> Result<()> {
         if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
-            return Err(Error::Limit(format!("index entry of more than {MAX_ENTRY_BYTES} bytes")));
+            let what = format!("index entry of more than {MAX_ENTRY_BYTES} bytes");
+            return Err(Error::RowTooLarge(what));
         }
         let IndexEntry { key, row, payload, .. } = *entry;
         let (key, payload) = (key.to_vec(), payload.to_vec());

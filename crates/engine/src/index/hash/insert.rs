@@ -95,7 +95,7 @@ impl Index {
             let bytes = entry.key.len() + entry.payload.len();
             if bytes > MAX_ENTRY_BYTES {
                 let what = format!("index entry of {bytes} bytes, at most {MAX_ENTRY_BYTES}");
-                return Err(Error::Limit(what));
+                return Err(Error::RowTooLarge(what));
             }
         }
         debug_assert!(entries.is_sorted_by_key(|entry| whole(entry.key, entry.row)));

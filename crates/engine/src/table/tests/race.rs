@@ -358,7 +358,7 @@ fn hand_on(reads_no_more: bool) {
                         txn.commit(true).unwrap();
                         done += 1;
                     }
-                    Ok(Written::Done(_)) | Err(Error::Cancelled(_)) => txn.rollback(),
+                    Ok(Written::Done(_)) | Err(Error::LockTimeout { .. }) => txn.rollback(),
                     other => panic!("{other:?}"),
                 }
             }

@@ -166,7 +166,7 @@ fn what_cannot_be_stored_is_refused_before_anything_changes() {
     wrong[0] = Value::Int4(1);
     for row in [long, big, wrong, vec![Value::Int8(1)]] {
         let refused = store.run(|statement| store.table.insert(statement, row));
-        assert!(matches!(refused, Err(Error::Limit(_) | Error::Invalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::RowTooLarge(_) | Error::Invalid(_))), "{refused:?}");
     }
     assert_eq!(store.table.heap().blocks(), blocks);
     let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();

@@ -134,7 +134,7 @@ impl TxnManager {
         match deadline {
             Some(deadline) if self.options.clock.now() >= deadline => {
                 let waited = limit.timeout.unwrap_or_default();
-                Err(Error::Cancelled(format!("lock timeout of {} ms", waited.as_millis())))
+                Err(Error::LockTimeout { waited, what: "another transaction".to_string() })
             }
             _ => Ok(()),
         }

@@ -135,7 +135,8 @@ impl Tree {
             if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
                 let bytes = entry.key.len() + entry.payload.len();
                 let limit = MAX_ENTRY_BYTES;
-                return Err(Error::Limit(format!("index entry of {bytes} bytes, at most {limit}")));
+                let what = format!("index entry of {bytes} bytes, at most {limit}");
+                return Err(Error::RowTooLarge(what));
             }
         }
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
