@@ -282,10 +282,6 @@ variants! {
     DefinitionOlderThanSnapshot = "read-edition",
     /// Each of several writers that wait for a block grows the index file.
     FileGrownPerWaiter = "growth-turn",
-    /// A lookup in the shared radix tree counts although a writer was there.
-    RadixReadNotValidated = "radix-reader-does-not-look-again",
-    /// A writer of the shared radix tree does not tell readers that it has begun.
-    RadixVersionNotMarked = "radix-version-odd-too-late",
     /// Verification reports a root that was split meanwhile as damage.
     SplitRootReported = "verify-root",
 }

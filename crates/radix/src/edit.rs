@@ -3,7 +3,7 @@
 //! Invariants: an inner node has two children at least, so there are fewer inner nodes than
 //! leaves and a search ends in at most eight; no leaf is empty. A node that must grow or shrink is
 //! copied into another block and its parent's reference is changed; nodes move in no other way.
-//! Does not do: keeping readers out (`shared`).
+//! Does not do: searches (`store`).
 
 use crate::node::{
     FULL, Kind, LEVELS, MOST, MOST_SMALL, RANKED, Ref, SMALL, child, count, find, find_from,

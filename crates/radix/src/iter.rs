@@ -1,7 +1,6 @@
 //! Walks over keys in order.
 //!
-//! Invariants: keys ascend. Does not do: walking beside a writer; `shared` asks for one key after
-//! the other.
+//! Invariants: keys ascend. Does not do: descending order.
 
 use std::ops::{Bound, RangeBounds};
 

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`Map`], [`Set`] | keys with values of a word, or none, embedded in the leaves |
 //! | [`BytesMap`] | keys with values of any length up to a page, embedded where they fit |
-//! | [`Shared`] | a map that many threads read while some write, in shards |
 //! | [`Cursor`] | lookups one after the other, in which neighbours share their way |
 //! | [`Runs`] | neighbours among many lookups that need one search |
 //!
@@ -30,13 +29,10 @@ mod edit;
 mod iter;
 mod map;
 mod node;
-mod shared;
 mod slabs;
 mod store;
 mod words;
 
-#[cfg(all(test, feature = "shuttle"))]
-mod explore;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
@@ -45,7 +41,6 @@ pub use cursor::Cursor;
 pub use edit::Sizes;
 pub use iter::Iter;
 pub use map::{Map, Set};
-pub use shared::Shared;
 pub use store::{Fixed, GROUP, Runs};
 
 /// The examples of the README, compiled and run as tests.

@@ -1,6 +1,6 @@
 //! The tree of one owner.
 //!
-//! Invariants: `len` is the number of keys. Does not do: sharing with a writer (`shared`).
+//! Invariants: `len` is the number of keys. Does not do: readers beside a writer.
 
 use std::ops::RangeBounds;
 

@@ -14,8 +14,7 @@
 //! byte, and the count less one: paths of single children are left out, and the leaf alone tells
 //! whether a search went right.
 //!
-//! Invariants: reading any words as a node ends and never panics, because a reader may meet a node
-//! that a writer is changing; such a reader discards what it found (`shared`).
+//! Invariants: reading any words as a node ends and never panics.
 //! Does not do: changing nodes (`edit`).
 
 use crate::words::Node;

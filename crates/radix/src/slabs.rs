@@ -5,7 +5,7 @@
 //!
 //! Invariants: a block of `n` words was taken from the smallest class that holds them and no block
 //! is given out twice; `memory` is what the allocator of the process was asked for, to the byte.
-//! Only a writer holds this. Does not do: blocks larger than a page.
+//! Does not do: blocks larger than a page.
 
 use crate::words::{GRANULE, MAX_PAGES, PAGE_GRANULES, PAGE_WORDS, Words};
 

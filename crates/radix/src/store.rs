@@ -1,8 +1,7 @@
 //! The tree as readers see it: words and a root. Everything here takes `&self`.
 //!
-//! Invariants: a search visits at most eight nodes and panics at nothing, even while a writer
-//! works; whether its answer counts is for the caller to know: the owner of a tree has no writer
-//! beside it, and `shared` validates. Does not do: changes (`edit`).
+//! Invariants: a search visits at most eight nodes and panics at nothing. Does not do: changes
+//! (`edit`).
 
 use std::marker::PhantomData;
 
@@ -177,8 +176,7 @@ impl<V: Fixed> Store<V> {
     pub(crate) fn seek(&self, from: u64) -> Option<Entry> {
         let mut path = [(Ref::NONE, 0u64); LEVELS];
         let (mut depth, mut at, mut from) = (0, self.root(), from);
-        // Each subtree holds a key, so a search climbs once and then only descends; more steps
-        // happen only under a writer's feet.
+        // Each subtree holds a key, so a search climbs once and then only descends.
         for _ in 0..4 * LEVELS {
             match self.seek_in(at, from) {
                 Found::Entry(entry) => return Some(entry),
@@ -218,12 +216,6 @@ impl<V: Fixed> Store<V> {
         } else {
             Found::Entry(Entry { key, leaf: at, position })
         }
-    }
-
-    /// The value of an entry, as a word.
-    #[inline(always)]
-    pub(crate) fn value(&self, entry: Entry) -> u64 {
-        value_at::<V>(self.node(entry.leaf), entry.leaf.kind(), entry.position)
     }
 }
 

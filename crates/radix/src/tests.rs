@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use rightlink_env::{Rng, thread};
+use rightlink_env::Rng;
 
 use crate::edit::check;
-use crate::{BytesMap, Fixed, Map, Set, Shared, Sizes};
-use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use crate::{BytesMap, Fixed, Map, Set, Sizes};
 
 /// How the keys of a run lie.
 #[derive(Clone, Copy, Debug)]
@@ -200,79 +199,4 @@ fn values_of_any_length_come_back() {
         model.keys().for_each(|key| assert!(map.remove(*key)));
         assert!(map.is_empty() && map.census().is_empty());
     }
-}
-
-#[test]
-fn a_shared_map_is_the_ordered_map() {
-    for (seed, keys) in ALL.into_iter().enumerate() {
-        let mut rng = Rng::from_seed(500 + seed as u64);
-        let (map, mut model) = (Shared::<u64>::new(3, 8), BTreeMap::new());
-        for _ in 0..ROUNDS / 4 {
-            let (key, word) = (keys.draw(&mut rng), rng.next_u64());
-            if rng.chance(2, 3) {
-                assert_eq!(map.insert(key, word), model.insert(key, word));
-            } else {
-                assert_eq!(map.remove(key), model.remove(&key));
-            }
-            let probe = keys.draw(&mut rng);
-            assert_eq!(map.get(probe), model.get(&probe).copied());
-            assert_eq!(map.next(probe), model.range(probe..).next().map(|(k, v)| (*k, *v)));
-            assert_eq!(map.any_in(..=probe), model.range(..=probe).next().is_some());
-        }
-        assert_eq!(map.len(), model.len());
-    }
-}
-
-/// Two writers take keys in and out whose values name their key; readers must never meet another
-/// value, nor miss the keys that stay. Miri runs it too, with its weak memory.
-#[test]
-fn readers_beside_writers_see_whole_entries() {
-    let map = Arc::new(Shared::<u64>::new(2, 9));
-    let stays = |key: u64| key.is_multiple_of(7);
-    let value = |key: u64| key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let keys: u64 = if cfg!(miri) { 40 } else { 4000 };
-    let spread = |n: u64| if n.is_multiple_of(2) { n } else { n << 30 };
-    for n in (0..keys).filter(|n| stays(*n)) {
-        map.insert(spread(n), value(spread(n)));
-    }
-    let done = Arc::new(AtomicBool::new(false));
-    let readers: Vec<_> = (0..2)
-        .map(|reader| {
-            let (map, done) = (Arc::clone(&map), Arc::clone(&done));
-            thread::spawn("reads", move || {
-                let (mut rng, mut found) = (Rng::from_seed(reader), 0u64);
-                while !done.load(Ordering::Relaxed) || found == 0 {
-                    let n = rng.below(keys);
-                    match map.get(spread(n)) {
-                        Some(word) => assert_eq!(word, value(spread(n))),
-                        None => assert!(!stays(n), "{n} never left"),
-                    }
-                    if let Some((key, word)) = map.next(spread(n)) {
-                        assert!(key >= spread(n) && word == value(key));
-                        found += 1;
-                    }
-                }
-            })
-        })
-        .collect();
-    let writers: Vec<_> = (0..2)
-        .map(|writer| {
-            let map = Arc::clone(&map);
-            thread::spawn("writes", move || {
-                let mut rng = Rng::from_seed(70 + writer);
-                for _ in 0..if cfg!(miri) { 25 } else { 100_000 } {
-                    let n = rng.below(keys);
-                    if !stays(n) && rng.chance(1, 2) {
-                        map.insert(spread(n), value(spread(n)));
-                    } else if !stays(n) {
-                        map.remove(spread(n));
-                    }
-                }
-            })
-        })
-        .collect();
-    writers.into_iter().for_each(|writer| writer.join().unwrap());
-    done.store(true, Ordering::Relaxed);
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
-    assert!((0..keys).filter(|n| stays(*n)).all(|n| map.contains(spread(n))));
 }

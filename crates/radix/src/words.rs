@@ -3,10 +3,9 @@
 //! A place is named by its granule (four words), so 27 bits reach 4 GiB. Pages of 1024 granules
 //! hang in a table of two steps, whose second step grows with the memory.
 //!
-//! Invariants: every word is atomic, and a page stays where it is until the tree is dropped. So
-//! a reader may look at any place at any time: what it reads may be senseless while a writer works,
-//! but never undefined; a place outside of the memory reads as zero. Ordering is the business of
-//! `shared`.
+//! Invariants: every word is atomic, so that a node is changed through a shared reference; the tree
+//! has one owner, and no ordering is needed. A page stays where it is until the tree is dropped. A
+//! place outside of the memory reads as zero.
 //! Does not do: knowing which granules are in use (`slabs`).
 
 use rightlink_env::sync::{AtomicU64, OnceLock, Ordering};
@@ -111,8 +110,7 @@ fn nowhere() -> &'static Page {
     NOWHERE.get_or_init(new_page)
 }
 
-/// Words from some place of a page on. Beyond the page's end they go on at its beginning, where
-/// only a reader gets whose answer does not count.
+/// Words from some place of a page on. Beyond the page's end they go on at its beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'a> {
     page: &'a Page,
