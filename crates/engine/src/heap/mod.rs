@@ -59,7 +59,7 @@ pub(crate) use prune::free::FreedByKey;
 pub(crate) use prune::recycle_clock::RecycleClock;
 #[cfg(test)]
 pub(crate) use prune::vacuum::VacuumPass;
-pub(crate) use prune::vacuum::{SkipPages, VacuumOptions, VacuumPage};
+pub(crate) use prune::vacuum::{VacuumOptions, VacuumPage};
 pub(crate) use read::batch::FetchResult;
 #[cfg(test)]
 pub(crate) use read::fetch::Fetched;

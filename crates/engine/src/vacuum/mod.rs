@@ -46,7 +46,7 @@ pub(crate) use progress::Progress;
 pub(crate) use resume::ResumableRun;
 
 use crate::error::{Error, Result};
-use crate::heap::{DeadRoot, Heap, SkipPages, VacuumOptions, VacuumPage};
+use crate::heap::{DeadRoot, Heap, VacuumOptions, VacuumPage};
 use crate::ids::{BlockNo, ObjectId, RowId, Xid};
 use crate::table::Table;
 use known_rows::KnownRows;
@@ -285,7 +285,7 @@ impl<'a> Vacuum<'a> {
         let options = VacuumOptions { freeze_below: self.horizon };
         let mut found: Vec<RowId> = Vec::new();
         let mut done = 0;
-        let pass = heap.scan_dead(blocks, options, SkipPages::AllFrozen, &mut |block, page| {
+        let pass = heap.scan_dead(blocks, options, &mut |block, page| {
             done += 1;
             (limits.admit)()?;
             if found.first().is_some_and(|first| block.0 - first.block.0 >= COLLECT_BLOCKS) {

@@ -116,11 +116,6 @@ impl Reader {
         self.dropped
     }
 
-    /// Highest LSN that the control file or any frame read so far states to be durable.
-    pub fn durable(&self) -> Lsn {
-        Lsn(self.durable)
-    }
-
     fn step(&mut self) -> Result<Option<Record>> {
         loop {
             match &self.state {

@@ -49,11 +49,6 @@ impl WalStats {
         self.flushes
     }
 
-    /// Records per frame, on average.
-    pub fn mean_group(&self) -> f64 {
-        self.grouped_records as f64 / self.flushes.max(1) as f64
-    }
-
     pub(super) fn count_record(&mut self, kind: RecordKind, len: usize) {
         self.records[kind as usize] += 1;
         self.bytes[kind as usize] += len as u64;

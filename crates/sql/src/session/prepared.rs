@@ -417,23 +417,6 @@ impl Session {
         }
     }
 
-    /// What is known about the results of a portal.
-    pub fn describe_portal(&self, name: &str) -> Result<Description> {
-        match self.portals.get(name).map(|portal| &portal.state) {
-            Some(State::Bound { statement, .. }) => {
-                let mut description = statement.description.clone();
-                description.columns = self.columns_now(statement).or(description.columns);
-                Ok(description)
-            }
-            Some(State::Running { plan, .. }) => {
-                let columns = plan.columns().map(<[Column]>::to_vec);
-                Ok(Description { parameters: Vec::new(), columns })
-            }
-            Some(State::Finished) => Ok(Description::default()),
-            None => Err(no_portal(name)),
-        }
-    }
-
     /// Makes a portal of a prepared statement and values of its parameters.
     ///
     /// # Errors

@@ -93,7 +93,8 @@ impl OverflowWriter {
     }
 
     /// Bytes so far.
-    pub fn total(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn total(&self) -> u64 {
         self.len
     }
 

@@ -58,15 +58,6 @@ pub struct VacuumPass {
     pub oldest_unfrozen: Option<Xid>,
 }
 
-/// Which pages a pass leaves out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SkipPages {
-    /// Those marked all-frozen: the pass learns the table's oldest unfrozen xid.
-    AllFrozen,
-    /// Those marked all-visible: nothing can be dead there.
-    AllVisible,
-}
-
 impl Heap {
     /// Prunes, freezes and marks one page, in one record.
     pub fn vacuum_page(&self, block: BlockNo, options: VacuumOptions) -> Result<VacuumPage> {
@@ -136,20 +127,13 @@ impl Heap {
         &self,
         range: Range<u32>,
         options: VacuumOptions,
-        skip: SkipPages,
         sink: &mut dyn FnMut(BlockNo, VacuumPage) -> Result<()>,
     ) -> Result<VacuumPass> {
         let mut pass = VacuumPass::default();
         let end = range.end.min(self.blocks());
         let total = end.saturating_sub(range.start);
-        let mut stream = self.stream(range.start..end, |block| {
-            let bits = self.all_visible(BlockNo(block))?;
-            let left_out = match skip {
-                SkipPages::AllFrozen => bits.all_frozen,
-                SkipPages::AllVisible => bits.all_visible,
-            };
-            Ok(!left_out)
-        });
+        let mut stream = self
+            .stream(range.start..end, |block| Ok(!self.all_visible(BlockNo(block))?.all_frozen));
         while let Some((pin, block)) = stream.next()? {
             let page = self.vacuum_page(BlockNo(block), options)?;
             drop(pin);

@@ -37,16 +37,7 @@ pub struct FetchedVersion {
 }
 
 impl Heap {
-    /// The version of the row `root` that `snapshot` sees. May read the page.
-    pub fn fetch(&self, snapshot: &Snapshot, root: RowId) -> Result<Fetched> {
-        if !self.is_data_block(root.block.0) {
-            return Ok(Fetched::default());
-        }
-        let pin = self.pin(root.block)?;
-        self.fetch_on(&pin, snapshot, root)
-    }
-
-    /// As [`Heap::fetch`], on the pinned page of `root`.
+    /// The version of the row `root` that `snapshot` sees, on the row's pinned page.
     pub fn fetch_on(&self, pin: &Pin, snapshot: &Snapshot, root: RowId) -> Result<Fetched> {
         let mut bytes = Vec::new();
         let FetchedVersion { at, all_dead } = self.fetch_into(pin, snapshot, root, &mut bytes)?;
@@ -91,8 +82,8 @@ impl Heap {
     }
 
     /// The version at `at` itself, heap-only or not, if `snapshot` sees it; otherwise what
-    /// [`Heap::fetch`] finds from there. For a write by a row id that a read of the same snapshot
-    /// returned.
+    /// [`Heap::fetch_on`] finds from there. For a write by a row id that a read of the same
+    /// snapshot returned.
     pub fn fetch_version(
         &self,
         snapshot: &Snapshot,

@@ -1,5 +1,4 @@
-//! The sequential scan: each page of a range comes through a read stream, and its visible rows are
-//! copied out at once.
+//! Reads of whole pages: the visible rows of one page are copied out at once.
 //!
 //! Invariants: the visibility of a page is decided under one shared latch, so no row is seen twice
 //! or missed because of an update on the page. A row that moved to another page has its old or its
@@ -10,7 +9,7 @@
 
 use std::ops::Range;
 
-use crate::buffer::{Pin, ReadStream, StreamStats};
+use crate::buffer::Pin;
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::tuple::STUB;
@@ -19,15 +18,6 @@ use crate::heap::visibility::{CommitHints, SnapshotVisibility};
 use crate::ids::{Lsn, RowId};
 use crate::page::header;
 use crate::txn::Snapshot;
-
-/// A running scan.
-pub struct HeapScan<'h> {
-    heap: &'h Heap,
-    snapshot: &'h Snapshot,
-    stream: ReadStream<'h, u32>,
-    page: PageRows,
-    next: usize,
-}
 
 /// The visible rows of one page, copied out.
 #[derive(Default)]
@@ -40,11 +30,6 @@ impl PageRows {
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
-    }
-
-    /// Is there no row?
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
     }
 
     /// Row `i` and where it is.
@@ -96,22 +81,6 @@ impl PageRows {
 pub(crate) type VisitRoot<'a> = &'a mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>;
 
 impl Heap {
-    /// Scans the table as `snapshot` sees it, in block order.
-    pub fn scan<'h>(&'h self, snapshot: &'h Snapshot) -> HeapScan<'h> {
-        self.scan_blocks(snapshot, 1..self.blocks())
-    }
-
-    /// Scans the blocks of `range`, which begins at 1 or later and may end beyond the table.
-    pub fn scan_blocks<'h>(&'h self, snapshot: &'h Snapshot, range: Range<u32>) -> HeapScan<'h> {
-        HeapScan {
-            heap: self,
-            snapshot,
-            stream: self.stream(range, |_| Ok(true)),
-            page: PageRows::default(),
-            next: 0,
-        }
-    }
-
     /// Calls `visit` with the root, the row id and the row of every version in the table that
     /// `snapshot` sees: what an index that is built now has to name.
     pub fn visit_roots(&self, snapshot: &Snapshot, visit: VisitRoot<'_>) -> Result<()> {
@@ -227,24 +196,5 @@ impl Heap {
         }
         hints.set(pin, version);
         Ok(true)
-    }
-}
-
-impl HeapScan<'_> {
-    /// The next visible row; it is valid until the next call.
-    #[expect(clippy::should_implement_trait, reason = "the row borrows from the scan")]
-    pub fn next(&mut self) -> Result<Option<(RowId, &[u8])>> {
-        while self.next == self.page.len() {
-            let Some((pin, _)) = self.stream.next()? else { return Ok(None) };
-            self.heap.read_page(&pin, self.snapshot, &mut self.page)?;
-            self.next = 0;
-        }
-        self.next += 1;
-        Ok(Some(self.page.get(self.next - 1)))
-    }
-
-    /// What the read stream did so far.
-    pub fn stats(&self) -> StreamStats {
-        self.stream.stats()
     }
 }

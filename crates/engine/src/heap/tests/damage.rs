@@ -217,9 +217,9 @@ fn poke(fixture: &Fixture, slots: u16) {
     let (_txn, snapshot) = fixture.snapshot();
     let mut txn = fixture.begin();
     let _ = txn.begin_statement();
-    let mut scan = heap.scan(&snapshot);
-    while let Ok(Some(_)) = scan.next() {}
-    drop(scan);
+    for block in 1..heap.blocks() {
+        let _ = scan_block(heap, &snapshot, block);
+    }
     for slot in 1..=slots {
         let at = RowId::new(1, slot);
         let _ = heap.fetch(&snapshot, at);

@@ -425,7 +425,8 @@ fn a_lock_of_unknown_status_is_no_garbage() {
     fixture.commit(|txn| done(fixture.heap.lock(txn, root, RowLock::Exclusive).expect("locked")));
     let next = fixture.txns.next_xid();
     // A manager that has nothing in memory, and a status page that cannot be read now.
-    let later = TxnManager::open(Arc::clone(&fixture.pool), next).expect("a manager");
+    let later = TxnManager::open_with(Arc::clone(&fixture.pool), next, TxnOptions::default())
+        .expect("a manager");
     let status = PageId { file: FileId(crate::txn::FIRST_SEGMENT), block: BlockNo(0) };
     let pin = fixture.pool.pin(status).expect("pinned");
     let mut mtr = Mtr::new(&fixture.pool);

@@ -16,7 +16,7 @@ use crate::buffer::{Mtr, testing};
 use crate::heap::page::HeapPage;
 use crate::ids::{Lsn, RowId, Xid};
 use crate::page::PageMut;
-use crate::txn::{Isolation, RowLock, Snapshot, Transaction};
+use crate::txn::{Isolation, RowLock, Snapshot, Transaction, TxnOptions};
 use crate::wal::RecordKind;
 
 /// A heap and everything below it.
@@ -38,7 +38,8 @@ impl Fixture {
     fn with(frames: usize, options: HeapOptions) -> Fixture {
         let pool = testing::pool(frames, 1).pool;
         TxnManager::create(&pool, Xid::FIRST).expect("a status file");
-        let txns = TxnManager::open(Arc::clone(&pool), Xid::FIRST).expect("a manager");
+        let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, TxnOptions::default())
+            .expect("a manager");
         let heap = Heap::create(&pool, &txns, FILES, options).expect("a heap");
         Fixture { pool, txns, heap }
     }
@@ -118,7 +119,7 @@ impl Fixture {
         let options = VacuumOptions { freeze_below: self.txns.horizon() };
         let pass = self
             .heap
-            .scan_dead(1..u32::MAX, options, SkipPages::AllFrozen, &mut |_, page| {
+            .scan_dead(1..u32::MAX, options, &mut |_, page| {
                 dead.extend(page.dead);
                 Ok(())
             })
@@ -145,12 +146,40 @@ impl Fixture {
 }
 
 fn scan(heap: &Heap, snapshot: &Snapshot) -> Vec<(RowId, Vec<u8>)> {
-    let mut scan = heap.scan(snapshot);
     let mut rows = Vec::new();
-    while let Some((row_id, row)) = scan.next().expect("scanned") {
-        rows.push((row_id, row.to_vec()));
+    for block in 1..heap.blocks() {
+        rows.extend(scan_block(heap, snapshot, block).expect("scanned"));
     }
     rows
+}
+
+/// The rows of one block that `snapshot` sees.
+fn scan_block(heap: &Heap, snapshot: &Snapshot, block: u32) -> Result<Vec<(RowId, Vec<u8>)>> {
+    let mut page = PageRows::default();
+    heap.read_page(&heap.pin(BlockNo(block))?, snapshot, &mut page)?;
+    Ok((0..page.len()).map(|i| page.get(i)).map(|(at, row)| (at, row.to_vec())).collect())
+}
+
+impl Heap {
+    /// The version of the row `root` that `snapshot` sees. May read the page.
+    pub(crate) fn fetch(&self, snapshot: &Snapshot, root: RowId) -> Result<Fetched> {
+        if !self.is_data_block(root.block.0) {
+            return Ok(Fetched::default());
+        }
+        let pin = self.pin(root.block)?;
+        self.fetch_on(&pin, snapshot, root)
+    }
+
+    /// An update with the strongest lock mode.
+    pub(crate) fn update(
+        &self,
+        txn: &mut Transaction,
+        old: impl Into<TargetVersion>,
+        row: &[u8],
+        hot: bool,
+    ) -> Result<WriteOutcome> {
+        self.update_with_lock(txn, old, row, hot, RowLock::Exclusive)
+    }
 }
 
 #[track_caller]

@@ -233,15 +233,16 @@ fn a_scan_does_not_meet_the_updates_of_its_own_statement() {
     }
     let mut txn = fixture.begin();
     let snapshot = txn.begin_statement().expect("a statement");
-    let mut scan = fixture.heap.scan(&snapshot);
-    let mut met = 0;
-    while let Some((at, row)) = scan.next().expect("scanned") {
-        let row = [row, b"+"].concat();
-        done(fixture.heap.update(&mut txn, at, &row, false).expect("updated"));
-        met += 1;
+    let (mut met, mut block) = (0, 1);
+    while block < fixture.heap.blocks() {
+        for (at, row) in scan_block(&fixture.heap, &snapshot, block).expect("scanned") {
+            let row = [&row[..], b"+"].concat();
+            done(fixture.heap.update(&mut txn, at, &row, false).expect("updated"));
+            met += 1;
+        }
+        block += 1;
     }
     assert_eq!(met, 50);
-    drop(scan);
     drop(snapshot);
     txn.commit(false).expect("committed");
     assert!(fixture.scan().iter().all(|(_, row)| row.len() == 301));

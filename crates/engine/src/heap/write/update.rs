@@ -52,18 +52,8 @@ enum UpdateAttempt {
 impl Heap {
     /// Replaces the version `old`, which the transaction's snapshot sees or
     /// [`Heap::newest_version`] found, by `row`. `hot`: no column of any index changed (R10).
-    pub fn update(
-        &self,
-        txn: &mut Transaction,
-        old: impl Into<TargetVersion>,
-        row: &[u8],
-        hot: bool,
-    ) -> Result<WriteOutcome> {
-        self.update_with_lock(txn, old, row, hot, RowLock::Exclusive)
-    }
-
-    /// As [`Heap::update`], with the lock mode that the update needs: a weaker one lets others go
-    /// on sharing the row's keys.
+    /// `wants` is the lock mode that the update needs: a weak one lets others go on sharing the
+    /// row's keys.
     pub fn update_with_lock(
         &self,
         txn: &mut Transaction,
@@ -107,7 +97,7 @@ impl Heap {
         }
     }
 
-    /// [`Heap::update`] with the new version on block `target`, which has the room.
+    /// [`Heap::update_with_lock`] with the new version on block `target`, which has the room.
     #[cfg(all(test, feature = "shuttle"))]
     pub(in crate::heap) fn update_onto(
         &self,

@@ -22,7 +22,7 @@ use rightlink_env::sync::Arc;
 use crate::buffer::testing::{self, TestPool};
 use crate::datum::{Type, Value};
 use crate::error::Result;
-use crate::heap::{HeapFiles, SkipPages, VacuumOptions};
+use crate::heap::{HeapFiles, VacuumOptions};
 use crate::ids::{FileId, ObjectId, RowId, Xid};
 use crate::txn::{Isolation, Snapshot, Transaction, TxnManager, TxnOptions};
 
@@ -130,7 +130,7 @@ impl Store {
         let mut dead = Vec::new();
         let options = VacuumOptions { freeze_below: self.txns.horizon() };
         let heap = self.table.heap();
-        heap.scan_dead(1..heap.blocks(), options, SkipPages::AllVisible, &mut |_, page| {
+        heap.scan_dead(1..heap.blocks(), options, &mut |_, page| {
             dead.extend(page.dead);
             Ok(())
         })

@@ -10,7 +10,7 @@ use rightlink_env::Nanos;
 use rightlink_env::sync::{AtomicU64, Ordering};
 
 use crate::ids::{ObjectId, Xid};
-use crate::txn::lock::state::{ActiveTxn, Isolation, SharedState, WaitTarget};
+use crate::txn::lock::state::{ActiveTxn, SharedState, WaitTarget};
 use crate::txn::lock::table_lock::{LockMode, TableLockEntry};
 use crate::txn::manager::TxnManager;
 use crate::txn::xid::TxnId;
@@ -65,12 +65,6 @@ pub enum LockTarget {
 pub struct RunningTxn {
     /// Number in this process.
     pub id: u64,
-    /// Its first xid, if it has written.
-    pub xid: Option<Xid>,
-    /// When it began, by the manager's clock.
-    pub started: Nanos,
-    /// Its isolation level.
-    pub isolation: Isolation,
     /// What it waits for now.
     pub waits_for: Option<WaitsFor>,
 }
@@ -196,11 +190,5 @@ fn describe(state: &SharedState, id: TxnId, txn: &ActiveTxn) -> RunningTxn {
         }
         WaitTarget::TableLock { table, mode } => WaitsFor::Table { table, mode },
     });
-    RunningTxn {
-        id: id.0,
-        xid: txn.first_xid.map(Xid),
-        started: txn.started,
-        isolation: txn.isolation,
-        waits_for,
-    }
+    RunningTxn { id: id.0, waits_for }
 }

@@ -109,11 +109,6 @@ impl Snapshot {
         Xid(self.registered.point.xmin)
     }
 
-    /// First xid not assigned when it was taken: it sees none from here on but own ones.
-    pub fn xmax(&self) -> Xid {
-        Xid(self.registered.xmax)
-    }
-
     /// Does its own transaction own `xid`, aborted or not?
     pub fn is_own(&self, xid: Xid) -> bool {
         self.own_xids.find(xid.0).is_some()
