@@ -21,7 +21,7 @@ mod verdicts;
 use std::path::Path;
 
 use rightlink::internal::index::am::AccessMethod;
-use rightlink::internal::index::btree::{Counters, Optimisations};
+use rightlink::internal::index::btree::{Counters, Optimisation, Optimisations};
 
 use crate::Failure;
 use crate::args::{Args, Size};
@@ -57,7 +57,6 @@ const EACH: &[&str] = &[
     "separator-first",
     "heads",
     "samples",
-    "simd",
     "truncation",
     "carried-bounds",
     "separators",
@@ -73,10 +72,10 @@ const EACH: &[&str] = &[
     "spreading",
 ];
 
-/// `optimisation` is `all`, `none`, the one that is switched off, or a variant: `separator-first`,
-/// `simd`. In `none` separators are cut short all the same. `cursors`, `merging` and `spreading`
-/// are about lists of keys, deletions and updates, of which there are none here: what is measured
-/// without them is the noise.
+/// `optimisation` is `all`, `none`, or the one that is switched off; `separator-first` is
+/// `search-first` switched off. In `none` separators are cut short all the same. `cursors`,
+/// `merging` and `spreading` are about lists of keys, deletions and updates, of which there are
+/// none here: what is measured without them is the noise.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "keys", quick: &["1000000"], default: &["10000000"], all: &["10000000"] },
     Knob { name: "level", quick: LEVELS, default: LEVELS, all: LEVELS },
@@ -120,9 +119,6 @@ fn wanted(cell: &Cell, args: &Args) -> Result<bool, Failure> {
     let (level, shape): (String, String) = (cell.get("level")?, cell.get("shape")?);
     let optimisation: String = cell.get("optimisation")?;
     let optimisation = optimisation.as_str();
-    if level == "table" && ["simd", "suffix-truncation"].contains(&optimisation) {
-        return Ok(false); // variants of trees alone: a table leaves parts out, and adds none
-    }
     if args.size == Size::All || named("optimisation") {
         return Ok(true);
     }
@@ -184,13 +180,10 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
 fn set_of(name: &str) -> Result<Optimisations, String> {
     match name {
         "all" => Ok(Optimisations::ALL),
-        "none" => Ok(Optimisations::NONE),
-        "simd" => Ok(Optimisations::ALL.with(Optimisations::SIMD)),
-        "suffix-truncation" => Ok(Optimisations::ALL.with(Optimisations::WHOLE_SEPARATORS)),
-        "separator-first" => Ok(Optimisations::ALL.without(Optimisations::SEARCH_FIRST)),
+        "none" => Ok(Optimisations::NONE.with(Optimisation::SuffixTruncation)),
+        "separator-first" => Ok(Optimisations::ALL.without(Optimisation::SearchFirst)),
         one => {
-            let one =
-                Optimisations::named(one).ok_or_else(|| format!("no optimisation `{one}`"))?;
+            let one = Optimisation::named(one).ok_or_else(|| format!("no optimisation `{one}`"))?;
             Ok(Optimisations::ALL.without(one))
         }
     }
@@ -330,7 +323,7 @@ mod tests {
 
     #[test]
     fn every_optimisation_is_switched_off_once() {
-        for (name, one) in Optimisations::NAMES {
+        for (name, one) in Optimisation::EACH {
             let off = Optimisations::ALL.without(one);
             let cells = EACH.iter().filter(|cell| set_of(cell) == Ok(off)).count();
             assert_eq!(cells, 1, "{name}");

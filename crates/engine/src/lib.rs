@@ -78,7 +78,9 @@ mod vacuum;
 mod verify;
 mod wal;
 
-pub use buffer::{Prefetch, StreamStats};
+#[cfg(feature = "experiments")]
+pub use buffer::Prefetch;
+pub use buffer::StreamStats;
 pub use collation::Collation;
 pub use config::{FORMAT_VERSION, MAX_COLUMNS, MAX_VALUE_BYTES, MIN_POOL_PAGES, PAGE_SIZE};
 pub use datum::{Decimal, Interval, Type, Value};
@@ -117,7 +119,9 @@ pub use rightlink_env::{Budget, Reservation};
 pub use sort::{Sorted, Sorter};
 pub use table::sequence::SequencePosition;
 pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt, Written};
-pub use txn::{DeadHints, LockMode, RowLock};
+#[cfg(feature = "experiments")]
+pub use txn::DeadHints;
+pub use txn::{LockMode, RowLock};
 pub use upkeep::options::Options;
 pub use upkeep::watch::Watch;
 

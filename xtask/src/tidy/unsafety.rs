@@ -17,7 +17,6 @@ const FILES: &[&str] = &[
     "crates/aio/src/uring.rs",
     "crates/engine/src/buffer/frame.rs",
     "crates/engine/src/buffer/pin.rs",
-    "crates/engine/src/index/btree/page/simd.rs",
     "crates/engine/src/page/buf.rs",
 ];
 

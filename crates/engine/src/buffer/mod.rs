@@ -26,6 +26,8 @@ mod core;
 mod data_file;
 mod double_write;
 mod evict;
+#[cfg(feature = "experiments")]
+mod experiments;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
 mod frame;
@@ -37,6 +39,7 @@ mod page_table;
 mod pin;
 mod pool;
 mod prefetch;
+mod prefetch_policy;
 mod read_ahead;
 mod read_stream;
 mod reading;
@@ -57,7 +60,7 @@ pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
 pub use mtr::{LatchedPage, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};
-pub use prefetch::Prefetch;
+pub use prefetch_policy::Prefetch;
 pub use read_stream::{Delivery, ReadStream, Sourced, StreamOptions};
 pub use reading::{Peek, Reading};
 pub use redo::RedoPage;

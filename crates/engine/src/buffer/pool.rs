@@ -15,7 +15,7 @@ use rightlink_aio::Io;
 use rightlink_env::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, FairMutex, Mutex, Ordering,
 };
-use rightlink_env::{Budget, Env, Reservation, points, thread};
+use rightlink_env::{Budget, Env, Reservation, points};
 
 use crate::buffer::announce::Readers;
 use crate::buffer::core::{Core, Unread};
@@ -26,7 +26,7 @@ use crate::buffer::latched;
 use crate::buffer::page_table::PageTable;
 use crate::buffer::pin::{PageLookup, Pin};
 use crate::buffer::prefetch::Streams;
-use crate::buffer::replacement::{Attempt, Replacement};
+use crate::buffer::replacement::Replacement;
 use crate::buffer::stats::{PoolCounters, PoolStats};
 use crate::buffer::write_plan::WriteBack;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
@@ -359,42 +359,6 @@ impl BufferPool {
             block: Some(page.block.0),
             what: format!("a page beyond the end of the file, which has {blocks} blocks"),
         })
-    }
-
-    /// Writes every dirty page home and evicts every page that is not pinned: the pool is cold
-    /// afterwards. Returns how many pages left.
-    pub fn evict_all(&self) -> Result<usize> {
-        self.evict(&|_| true)
-    }
-
-    /// Completes the reads in flight: each holds a pin, which keeps its page in memory. Gives up
-    /// after a while if other threads keep starting reads.
-    pub fn drain_reads(&self) {
-        for _ in 0..1000 {
-            if self.core.reads_in_flight.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            // A read that is just completing is not in flight any more and still holds its pin.
-            if self.core.io.reap(true) == 0 {
-                thread::yield_now();
-            }
-        }
-    }
-
-    /// As [`BufferPool::evict_all`], but only pages that are `unwanted`.
-    pub fn evict(&self, unwanted: &dyn Fn(&[u8; PAGE_SIZE]) -> bool) -> Result<usize> {
-        self.flush_all()?;
-        let mut gone = Vec::new();
-        for index in 0..self.core.arena.len() as u32 {
-            let frame = self.core.arena.frame(index);
-            let pin = self.core.pin_valid(index, frame.tag());
-            let keep = pin.is_none_or(|pin| !unwanted(pin.shared().bytes()));
-            if !keep && self.core.try_evict(frame, index) == Attempt::Taken {
-                gone.push(index);
-            }
-        }
-        self.core.replacement.lock().forget(&gone);
-        Ok(gone.len())
     }
 
     /// Takes the pages of `file` at and above `blocks` out of memory, whatever their state.

@@ -14,8 +14,9 @@
 //!
 //! After PostgreSQL's `storage/aio/read_stream.c`, with faster growth and later decay.
 
-use rightlink_env::sync::{AtomicU32, AtomicU64, Ordering};
+use rightlink_env::sync::{AtomicU32, Ordering};
 
+use crate::buffer::prefetch_policy::{Prefetch, PrefetchSetting};
 use crate::buffer::stats::{Counter, StreamStats};
 
 /// Most neighbours that one read joins (128 KiB).
@@ -31,60 +32,10 @@ const IDLE_LIMIT: u32 = 1024;
 /// Deliveries after which a ceiling is lifted by one.
 const LIFT: u32 = 256;
 
-/// How far streams read ahead. All but the default are for experiments and tests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Prefetch {
-    /// Nothing: one page at a time.
-    None,
-    /// In order, adjacent duplicates left out, and from the start again at every leaf of an index.
-    Simple,
-    /// As far as the waits of the consumer show.
-    #[default]
-    Adaptive,
-    /// This many reads, always.
-    Fixed(u32),
-}
-
-impl Prefetch {
-    fn encode(self) -> u64 {
-        match self {
-            Prefetch::None => 0,
-            Prefetch::Simple => 1,
-            Prefetch::Adaptive => 2,
-            Prefetch::Fixed(reads) => 3 | u64::from(reads) << 8,
-        }
-    }
-
-    fn decode(word: u64) -> Prefetch {
-        match word & 0xff {
-            0 => Prefetch::None,
-            1 => Prefetch::Simple,
-            2 => Prefetch::Adaptive,
-            _ => Prefetch::Fixed((word >> 8) as u32),
-        }
-    }
-}
-
-impl std::str::FromStr for Prefetch {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Prefetch, String> {
-        match text {
-            "none" => Ok(Prefetch::None),
-            "simple" => Ok(Prefetch::Simple),
-            "adaptive" => Ok(Prefetch::Adaptive),
-            _ => match text.parse() {
-                Ok(reads) if reads > 0 => Ok(Prefetch::Fixed(reads)),
-                _ => Err(format!("{text:?} is not none, simple, adaptive or a number of reads")),
-            },
-        }
-    }
-}
-
 /// The state that all streams of a pool share.
 #[derive(Debug)]
 pub(super) struct Streams {
-    policy: AtomicU64,
+    pub(super) policy: PrefetchSetting,
     depth: AtomicU32,
     reads: Counter,
     joined: Counter,
@@ -100,10 +51,9 @@ const USUAL_DEPTH: u32 = 64;
 
 impl Default for Streams {
     fn default() -> Self {
-        let (policy, depth) = (Prefetch::default().encode(), USUAL_DEPTH);
         Self {
-            policy: AtomicU64::new(policy),
-            depth: AtomicU32::new(depth),
+            policy: PrefetchSetting::default(),
+            depth: AtomicU32::new(USUAL_DEPTH),
             reads: Counter::default(),
             joined: Counter::default(),
             wasted: Counter::default(),
@@ -116,14 +66,6 @@ impl Default for Streams {
 }
 
 impl Streams {
-    pub(super) fn policy(&self) -> Prefetch {
-        Prefetch::decode(self.policy.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn set_policy(&self, policy: Prefetch) {
-        self.policy.store(policy.encode(), Ordering::Relaxed);
-    }
-
     pub(super) fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
@@ -185,10 +127,7 @@ impl Distance {
     pub(super) fn new(policy: Prefetch, bounds: Bounds) -> Distance {
         assert!(bounds.reads > 0 && bounds.blocks > 0, "a stream reads what it hands over");
         let most = bounds.reads.min(bounds.blocks);
-        let reads = match policy {
-            Prefetch::Fixed(reads) => reads.clamp(1, most),
-            _ => 1,
-        };
+        let reads = policy.fixed_reads().unwrap_or(1).clamp(1, most);
         let (ceiling, idle, since_loss) = (most, 0, 0);
         let mut new = Distance { policy, bounds, reads, join: 1, ceiling, idle, since_loss };
         new.join = reads.min(new.longest());
@@ -219,10 +158,10 @@ impl Distance {
     /// Distinct blocks that the window holds: so many that the next read finds all its neighbours,
     /// and no more than the pool can keep, since all of them may be read before one is delivered.
     pub(super) fn window(&self) -> usize {
-        let blocks = match (self.reads, self.policy) {
-            (1, _) => 1,
-            (reads, Prefetch::Simple) => reads,
-            (reads, _) => (reads + 1).saturating_mul(self.join).min(self.bounds.blocks),
+        let blocks = match self.reads {
+            1 => 1,
+            reads if self.policy.is_simple() => reads,
+            reads => (reads + 1).saturating_mul(self.join).min(self.bounds.blocks),
         };
         blocks as usize
     }
@@ -230,16 +169,11 @@ impl Distance {
     /// The consumer waited.
     pub(super) fn waited(&mut self) {
         self.idle = 0;
-        match self.policy {
-            Prefetch::Adaptive if self.bounds.inline => {
-                (self.reads, self.join) = (self.ceiling.min(2), self.longer());
-            }
-            Prefetch::Adaptive => {
-                let reads = self.reads.saturating_mul(GROWTH);
-                (self.reads, self.join) = (reads.min(self.ceiling), self.longer());
-            }
-            Prefetch::Simple => self.reads = self.reads.saturating_mul(2).min(self.ceiling),
-            Prefetch::None | Prefetch::Fixed(_) => {}
+        if self.policy.is_adaptive() {
+            let reads = if self.bounds.inline { 2 } else { self.reads.saturating_mul(GROWTH) };
+            (self.reads, self.join) = (reads.min(self.ceiling), self.longer());
+        } else if self.policy.is_simple() {
+            self.reads = self.reads.saturating_mul(2).min(self.ceiling);
         }
     }
 
@@ -255,14 +189,14 @@ impl Distance {
     pub(super) fn used(&mut self) {
         self.idle = 0;
         self.lift();
-        if self.bounds.inline && self.policy == Prefetch::Adaptive {
+        if self.bounds.inline && self.policy.is_adaptive() {
             self.join = self.longer();
         }
     }
 
     /// A page that was read ahead left memory before its delivery.
     pub(super) fn lost(&mut self) {
-        if matches!(self.policy, Prefetch::Adaptive | Prefetch::Simple) {
+        if self.policy.is_adaptive() || self.policy.is_simple() {
             self.reads = (self.reads / 2).max(1);
             self.ceiling = self.reads;
             self.join = self.join.min(self.reads);
@@ -281,16 +215,14 @@ impl Distance {
 
     /// A page was in memory, or no page was needed.
     pub(super) fn idle(&mut self) {
-        match self.policy {
-            Prefetch::Simple => self.reads = (self.reads - 1).max(1),
-            Prefetch::Adaptive if self.reads > 1 => {
-                self.idle += 1;
-                if self.idle > IDLE_LIMIT {
-                    (self.reads, self.idle) = (self.reads / 2, 0);
-                    self.join = self.join.min(self.reads);
-                }
+        if self.policy.is_simple() {
+            self.reads = (self.reads - 1).max(1);
+        } else if self.policy.is_adaptive() && self.reads > 1 {
+            self.idle += 1;
+            if self.idle > IDLE_LIMIT {
+                (self.reads, self.idle) = (self.reads / 2, 0);
+                self.join = self.join.min(self.reads);
             }
-            _ => {}
         }
     }
 
@@ -331,12 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_survive_their_encoding() {
-        for policy in [Prefetch::None, Prefetch::Simple, Prefetch::Adaptive, Prefetch::Fixed(7)] {
-            assert_eq!(Prefetch::decode(policy.encode()), policy);
-        }
-        assert_eq!("7".parse(), Ok(Prefetch::Fixed(7)));
-        assert!("0".parse::<Prefetch>().is_err());
+    fn a_fixed_distance_stays() {
         let mut fixed = Distance::new(Prefetch::Fixed(7), BOUNDS);
         fixed.waited();
         fixed.idle();

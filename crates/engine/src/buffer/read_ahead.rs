@@ -14,7 +14,8 @@ use rightlink_env::sync::{Arc, Ordering};
 use crate::buffer::data_file::DataFile;
 use crate::buffer::evict::Need;
 use crate::buffer::pool::BufferPool;
-use crate::buffer::prefetch::{MAX_JOIN, Prefetch, TOGETHER};
+use crate::buffer::prefetch::{MAX_JOIN, TOGETHER};
+use crate::buffer::prefetch_policy::Prefetch;
 use crate::buffer::stats::StreamStats;
 use crate::error::Result;
 use crate::ids::PageId;
@@ -52,14 +53,9 @@ impl ReadRun {
 }
 
 impl BufferPool {
-    /// Sets how far streams of this pool read ahead from now on.
-    pub fn set_prefetch(&self, policy: Prefetch) {
-        self.core.streams.set_policy(policy);
-    }
-
     /// The present policy of read streams.
     pub fn prefetch(&self) -> Prefetch {
-        self.core.streams.policy()
+        self.core.streams.policy.get()
     }
 
     /// Reads in flight that the device serves at once.

@@ -23,7 +23,7 @@ use rightlink_env::sync::Arc;
 use crate::buffer::core::Unread;
 use crate::buffer::pin::{PageLookup, Pin};
 use crate::buffer::pool::BufferPool;
-use crate::buffer::prefetch::{Bounds, Distance, Prefetch, TOGETHER};
+use crate::buffer::prefetch::{Bounds, Distance, TOGETHER};
 use crate::buffer::read_ahead::ReadRun;
 use crate::buffer::stats::StreamStats;
 use crate::buffer::stream_window::{Block, Window};
@@ -115,7 +115,6 @@ pub struct ReadStream<'p, T> {
     memory: Option<Reservation>,
     /// Rows that the consumer still wants, at most.
     wanted: u64,
-    paused: bool,
     ended: bool,
     /// Error of `source`, which is reported in its turn and at every later call.
     failed: Option<Error>,
@@ -185,7 +184,6 @@ impl<'p, T> ReadStream<'p, T> {
             room: FREE_ENTRIES,
             memory: None,
             wanted: u64::MAX,
-            paused: false,
             ended: false,
             failed: None,
             stats: StreamStats::default(),
@@ -222,9 +220,9 @@ impl<'p, T> ReadStream<'p, T> {
     /// memory. If all pages are needed, look-ahead begins with the first that is not in memory:
     /// until then there is nothing to read.
     fn pass(&mut self) -> Option<(Option<Pin>, T)> {
-        let passes = self.needed && self.distance.policy() == Prefetch::Adaptive;
+        let passes = self.needed && self.distance.policy().is_adaptive();
         let looks_ahead = self.distance.reads() > 1 && !passes || !self.window.is_empty();
-        if looks_ahead || self.paused || self.ended {
+        if looks_ahead || self.ended {
             return None;
         }
         let (page, tag, rows) = self.pull()?;
@@ -306,7 +304,7 @@ impl<'p, T> ReadStream<'p, T> {
         }
         let most = most.min(self.room);
         let mut gulp = SOURCE_BATCH;
-        while gulp > 0 && self.window.len() < most && !self.paused && !self.ended {
+        while gulp > 0 && self.window.len() < most && !self.ended {
             if self.window.blocks() >= blocks {
                 return;
             }
@@ -378,9 +376,9 @@ impl<'p, T> ReadStream<'p, T> {
     /// Reads `page` with its neighbours in the window. False if the read waits, because more
     /// neighbours may come soon.
     fn issue_run(&mut self, page: PageId) -> bool {
-        let (first, count) = match self.distance.policy() {
-            Prefetch::Simple => (page, self.followers(page)),
-            _ => self.neighbours(page),
+        let (first, count) = match self.distance.policy().is_simple() {
+            true => (page, self.followers(page)),
+            false => self.neighbours(page),
         };
         if self.may_grow(first, count) {
             return false;
@@ -447,7 +445,7 @@ impl<'p, T> ReadStream<'p, T> {
         let at_end = self.window.last_page().is_some_and(|last| {
             last.file == first.file && last.block.0.wrapping_sub(first.block.0) < count as u32
         });
-        let urgent = self.reads_ahead == 0 || self.ended || self.paused;
+        let urgent = self.reads_ahead == 0 || self.ended;
         let most = self.most().min(self.room);
         let more = self.window.len() < most && self.window.rows() < self.wanted;
         at_end && !urgent && count < self.distance.join() && more
@@ -529,17 +527,6 @@ impl<'p, T> ReadStream<'p, T> {
     /// Delivers in this order from now on.
     pub fn deliver(&mut self, delivery: Delivery) {
         self.delivery = delivery;
-    }
-
-    /// Stops pulling from `next` until [`ReadStream::resume`]; the entries of the window are still
-    /// delivered.
-    pub fn pause(&mut self) {
-        self.paused = true;
-    }
-
-    /// Goes on pulling.
-    pub fn resume(&mut self) {
-        self.paused = false;
     }
 
     /// Forgets everything asked for, without waiting for reads in flight. The distance stays.

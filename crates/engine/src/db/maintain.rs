@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rightlink_env::sync::Ordering;
 
-use crate::buffer::{PoolStats, Prefetch, StreamStats};
+use crate::buffer::{PoolStats, StreamStats};
 use crate::catalog::Entry;
 use crate::db::Database;
 use crate::db::define::CheckSchema;
@@ -17,9 +17,8 @@ use crate::db::info::{
 };
 use crate::error::{Error, Result};
 use crate::ids::ObjectId;
-use crate::page::{PageKind, header};
 use crate::table::schema::{Check, ColumnNo, IndexDef, TableDef};
-use crate::txn::{DeadHints, LockMode};
+use crate::txn::LockMode;
 use crate::upkeep::engine::Engine;
 use crate::upkeep::offline;
 use crate::upkeep::options::Options;
@@ -50,51 +49,6 @@ impl Database {
         self.engine().check_open()?;
         let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
         Ok(self.engine().table_info(&entry))
-    }
-
-    /// What scans that begin from now on read ahead, for experiments: see [`Options::prefetch`].
-    ///
-    /// [`Options::prefetch`]: crate::Options::prefetch
-    pub fn set_prefetch(&self, policy: Prefetch) {
-        self.engine().pool.set_prefetch(policy);
-    }
-
-    /// Whether scans mark index entries of dead rows from now on, for experiments.
-    pub fn set_dead_hints(&self, hints: DeadHints) {
-        self.engine().txns.set_dead_hints(hints);
-    }
-
-    /// Leaves out the parts of an index's method that have these names from now on, until the index
-    /// is opened again, and uses all others, for experiments.
-    ///
-    /// # Errors
-    /// No such table or index; [`Error::Invalid`] if the method has no part of such a name.
-    pub fn leave_out(&self, table: &str, index: &str, names: &[&str]) -> Result<()> {
-        self.engine().check_open()?;
-        let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
-        match entry.table.index(index)?.method().leave_out(names) {
-            true => Ok(()),
-            false => Err(Error::Invalid(format!("{index} does not have all parts of {names:?}"))),
-        }
-    }
-
-    /// Writes everything home and empties the buffer pool, for experiments: the next reads are
-    /// cold. Returns how many pages left memory.
-    pub fn evict(&self) -> Result<usize> {
-        self.engine().check_open()?;
-        self.engine().pool.drain_reads();
-        self.engine().pool.evict_all()
-    }
-
-    /// As [`Database::evict`], but the inner pages of indexes stay, as they do in the pool of a
-    /// database whose leaves are much more than memory.
-    pub fn evict_leaves(&self) -> Result<usize> {
-        self.engine().check_open()?;
-        let inner = |page: &_| {
-            matches!(header::kind(page), Some(PageKind::BtreeInner | PageKind::BtreeMeta))
-        };
-        self.engine().pool.drain_reads();
-        self.engine().pool.evict(&|page| !inner(page))
     }
 
     /// Figures since the database was opened: pool, log, checkpoints, reads, writes, transactions.

@@ -39,6 +39,8 @@ pub(crate) mod writer;
 
 mod alter;
 mod draft;
+#[cfg(feature = "experiments")]
+mod experiments;
 mod fill;
 mod inspect;
 mod locks;

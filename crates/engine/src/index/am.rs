@@ -472,6 +472,7 @@ pub trait AccessMethod: Send + Sync {
 
     /// Leaves out the parts of the method that have these names from now on, and uses all others,
     /// for experiments. False if it has no part of such a name; then nothing changes.
+    #[cfg(feature = "experiments")]
     fn leave_out(&self, names: &[&str]) -> bool {
         names.is_empty()
     }

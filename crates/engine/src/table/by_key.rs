@@ -26,7 +26,7 @@ use crate::ids::RowId;
 use crate::index::am::Few;
 use crate::index::{Direction, KeyRange};
 use crate::keycode::{self, MAX_ENCODED};
-use crate::txn::{DeadHints, Snapshot};
+use crate::txn::Snapshot;
 
 use super::bounds::Search;
 use super::index_scan::{IndexRows, Leaves, check_usable, checker};
@@ -133,8 +133,7 @@ impl KeyRows {
             let Some(look) = self.look(run, rows.len() == 1)? else { return Ok(Next::Scan) };
             found = look;
         }
-        if self.dead * DEAD_PART > self.at && self.reader.table.txns.dead_hints() != DeadHints::Off
-        {
+        if self.dead * DEAD_PART > self.at && self.reader.table.txns.dead_hints().marks_entries() {
             return Ok(Next::Scan);
         }
         let row = found.map(|at| self.reader.row(at, &self.bytes)).transpose()?;

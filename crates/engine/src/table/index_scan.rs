@@ -25,13 +25,13 @@ use rightlink_env::Reservation;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
-use crate::buffer::{Pin, Prefetch, ReadStream, Sourced, StreamOptions, StreamStats};
+use crate::buffer::{Pin, ReadStream, Sourced, StreamOptions, StreamStats};
 use crate::error::{ConflictKind, Error, Result};
 use crate::heap::FetchResult;
 use crate::ids::{PageId, RowId};
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
-use crate::txn::{DeadHints, Snapshot};
+use crate::txn::Snapshot;
 
 use super::bounds::{Checker, Search};
 use super::groups::{Group, Grouping, Groups, Held, Turn};
@@ -90,7 +90,7 @@ pub(super) struct IndexRows {
     direction: Direction,
     keys: Option<KeyReader>,
     stream: ReadStream<'static, Group>,
-    /// The source has more, though it said that it ended ([`Prefetch::Simple`]).
+    /// The source has more, though it said that it ended (`Prefetch::is_simple`).
     goes_on: Arc<AtomicBool>,
     /// Entry of the row that was handed over last.
     last: Option<Wanted>,
@@ -209,7 +209,7 @@ struct Feed {
 
 impl Feed {
     fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
-        let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
+        let by_leaf = leaves.table.pool.prefetch().is_simple();
         let goes_on = Arc::clone(goes_on);
         Self {
             leaves,
@@ -589,11 +589,11 @@ impl DeadMarks {
 fn give_dead(table: &Table, index: &TableIndex, batch: &LeafBatch, positions: &[usize]) {
     assert!(!positions.is_empty(), "a leaf is kept for its dead entries");
     let hints = table.txns.dead_hints();
-    if hints == DeadHints::Off {
+    if !hints.marks_entries() {
         return;
     }
     let (clock, sample) = (table.heap.clock(), batch.sample);
     let mut check =
         |row: RowId| !clock.newer_than(row.block, sample) || broken(Broken::DeadMarkWithoutClock);
-    index.method.mark_dead(batch, positions, hints == DeadHints::PageLsn, &mut check);
+    index.method.mark_dead(batch, positions, hints.needs_unchanged_leaf(), &mut check);
 }

@@ -45,6 +45,7 @@ pub(crate) use lock::row_lock::{Locker, RowVersion, VersionLink};
 pub(crate) use lock::row_wait_queue::{RowWait, WrittenRow};
 pub use lock::state::Isolation;
 pub use lock::table_lock::LockMode;
+#[cfg(feature = "experiments")]
 pub use manager::dead_hints::DeadHints;
 pub(crate) use manager::monitor::{LockState, LockTarget, RunningTxn, WaitsFor};
 pub(crate) use manager::{TxnManager, TxnOptions};

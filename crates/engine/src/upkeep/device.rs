@@ -53,6 +53,5 @@ pub(crate) fn measure(options: &Options, known: u32) -> u32 {
 pub(crate) fn set_streams(pool: &BufferPool, options: &Options, measured: u32) {
     let modelled = options.device.map(|model| model.depth);
     let measured = if measured == 0 { USUAL } else { measured.max(LEAST) };
-    pool.set_prefetch(options.prefetch);
     pool.set_device_depth(options.depth.or(modelled).unwrap_or(measured).max(1));
 }

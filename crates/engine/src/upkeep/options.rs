@@ -9,7 +9,6 @@ use std::time::Duration;
 use rightlink_aio::{DeviceModel, Method, SimDisk};
 use rightlink_env::{Env, Logger};
 
-use crate::buffer::Prefetch;
 use crate::ids::Xid;
 
 /// Most threads that one statement uses.
@@ -27,7 +26,6 @@ pub struct Options {
     pub(crate) depth: Option<u32>,
     pub(crate) workers: u32,
     pub(crate) device: Option<DeviceModel>,
-    pub(crate) prefetch: Prefetch,
     pub(crate) create: bool,
     pub(crate) threads: bool,
     pub(crate) auto_vacuum: bool,
@@ -60,7 +58,6 @@ impl Default for Options {
             depth: None,
             workers: 64,
             device: None,
-            prefetch: Prefetch::Adaptive,
             create: true,
             threads: true,
             auto_vacuum: true,
@@ -122,12 +119,6 @@ impl Options {
     /// Delays every read and write as a modelled device would (experiments).
     pub fn device(mut self, device: Option<DeviceModel>) -> Self {
         self.device = device;
-        self
-    }
-
-    /// What scans read ahead. Default [`Prefetch::Adaptive`]; the others are for experiments.
-    pub fn prefetch(mut self, policy: Prefetch) -> Self {
-        self.prefetch = policy;
         self
     }
 

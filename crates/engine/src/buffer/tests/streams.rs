@@ -202,23 +202,17 @@ fn an_error_of_the_source_comes_in_its_turn_and_repeats() {
 }
 
 #[test]
-fn pause_resume_and_reset() {
+fn reset_forgets_what_was_asked_for() {
     let test = cold(256, 200, 10);
     let mut stream =
         ReadStream::new(&test.pool, options(Delivery::Ordered, 4), over((0..200).collect()));
     for expected in 0..50 {
         assert_eq!(stream.next().unwrap().unwrap().1, expected);
     }
-    stream.pause();
-    let rest = drain(&mut stream).unwrap();
-    assert!(!rest.is_empty() && rest[0] == 50);
-    stream.resume();
-    let next = stream.next().unwrap().unwrap().1;
-    assert_eq!(next, 50 + rest.len() as u32, "nothing is skipped");
     let before = stream.stats();
     stream.reset();
     let after = stream.next().unwrap().unwrap().1;
-    assert!(after > next + 1, "what was asked for is forgotten");
+    assert!(after > 50, "what was asked for is forgotten");
     assert!(stream.stats().wasted > before.wasted);
     drop(stream);
     assert_eq!(test.pool.blocks(FILE), 200);

@@ -2,7 +2,8 @@
 //!
 //! A comparison touches bytes up to and including the first that differs.
 //!
-//! Invariants: a thread that does not count pays for one look at a thread-local flag.
+//! Invariants: a thread that does not count pays for one look at a thread-local flag, and without
+//! the feature `experiments` for nothing.
 //! Does not do: sum over threads.
 
 use std::cell::Cell;
@@ -62,6 +63,7 @@ thread_local! {
 ///
 /// # Panics
 /// If `work` itself counts.
+#[cfg(feature = "experiments")]
 pub fn counting<T>(work: impl FnOnce() -> T) -> (Counters, T) {
     struct Off;
     impl Drop for Off {
@@ -79,7 +81,7 @@ pub fn counting<T>(work: impl FnOnce() -> T) -> (Counters, T) {
 /// Does this thread count?
 #[inline]
 pub(crate) fn is_on() -> bool {
-    ON.get()
+    cfg!(feature = "experiments") && ON.get()
 }
 
 /// Changes the counters of this thread, if it counts.

@@ -51,8 +51,10 @@ use crate::index::am::{
 use crate::index::search_key::{KeyRange, KeySet};
 
 pub use crate::index::MAX_ENTRY_BYTES;
-pub use counters::{Counters, counting};
-pub use optimisations::Optimisations;
+pub use counters::Counters;
+#[cfg(feature = "experiments")]
+pub use counters::counting;
+pub use optimisations::{Optimisation, Optimisations};
 pub use tree::{BTree, TreeOptions};
 
 impl AccessMethod for BTree {
@@ -78,9 +80,10 @@ impl AccessMethod for BTree {
         self.0.insert_group(xid, entries, unique, page)
     }
 
+    #[cfg(feature = "experiments")]
     fn leave_out(&self, names: &[&str]) -> bool {
         let without = |set: Optimisations, name: &&str| {
-            Optimisations::named(name).map(|one| set.without(one))
+            Optimisation::named(name).map(|part| set.without(part))
         };
         let set = names.iter().try_fold(Optimisations::ALL, without);
         set.map(|set| self.optimise(set)).is_some()

@@ -1,153 +1,196 @@
-//! What a tree does beyond the plain algorithm. Each part can be switched off at run time, so that
-//! it can be measured against its absence in one process.
+//! What a tree does beyond the plain algorithm, part by part.
+//!
+//! With the feature `experiments` each part can be switched off at run time, so that it can be
+//! measured against its absence in one process. Without the feature every part is on: both types
+//! are empty, and the compiler removes the questions.
 //!
 //! Invariants: a switch changes how much work an operation is, never its result nor the format on
 //! disk. A page written under any set of switches is read under any other.
 //! Does not do: say which parts are worth it (experiment `descent`).
 
-use std::fmt;
+pub use set::Optimisations;
+pub(super) use set::Switches;
 
-use rightlink_env::sync::{AtomicU32, Ordering};
-
-/// A set of optimisations.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Optimisations(u32);
-
-impl Optimisations {
-    /// The plain algorithm: whole keys are compared, high keys first, under latches.
-    pub const NONE: Self = Self(0);
+/// A part of the algorithms that the plain tree does without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Optimisation {
     /// Searches decide on the heads beside the slots, and read keys only where heads are equal.
-    pub const HEADS: Self = Self(1 << 0);
+    Heads,
     /// Searches begin at the place that the heads at the ends of the page point to.
-    pub const SAMPLES: Self = Self(1 << 1);
+    Samples,
     /// Bytes known to be equal to both bounds inside a page are not compared again.
-    pub const TRUNCATION: Self = Self(1 << 2);
+    Truncation,
     /// Bounds known from an unchanged parent are not established again in the child.
-    pub const CARRIED_BOUNDS: Self = Self(1 << 3);
+    CarriedBounds,
     /// Pages are searched first, and the high key is asked only past the last slot.
-    pub const SEARCH_FIRST: Self = Self(1 << 4);
+    SearchFirst,
     /// Where a high key is asked, the separator that led there is compared for equality first.
-    pub const SEPARATORS: Self = Self(1 << 5);
+    Separators,
     /// Inner pages are read without latch or pin.
-    pub const OPTIMISTIC: Self = Self(1 << 6);
+    Optimistic,
     /// Lookups of many keys stay on a leaf for all of its keys and go right to the next one.
-    pub const CURSORS: Self = Self(1 << 7);
+    Cursors,
+    /// Splits of leaves keep only the first bytes of a key as separator.
+    SuffixTruncation,
     /// Split points near the middle are chosen for short separators.
-    pub const SHORT_SEPARATORS: Self = Self(1 << 8);
+    ShortSeparators,
     /// Splits know ascending keys, many duplicates and single values.
-    pub const SPLIT_STRATEGIES: Self = Self(1 << 9);
+    SplitStrategies,
     /// Ascending insertions remember the rightmost leaf.
-    pub const RIGHTMOST_LEAF: Self = Self(1 << 10);
+    RightmostLeaf,
     /// Underfull neighbours are merged.
-    pub const MERGING: Self = Self(1 << 11);
+    Merging,
     /// Equal keys become posting lists before a split.
-    pub const DEDUPLICATION: Self = Self(1 << 12);
+    Deduplication,
     /// Batches of insertions hold a leaf for all of its keys, which get one log record, and go
     /// right to the next one.
-    pub const BATCHES: Self = Self(1 << 13);
+    Batches,
     /// Full leaves share their entries with the leaves right of them before they are split.
-    pub const SPREADING: Self = Self(1 << 14);
-    /// All of them.
-    pub const ALL: Self = Self((1 << 15) - 1);
-    /// The heads around the place where a search begins are compared all at once, with vector
-    /// instructions where the processor has them. A variant that is not among all: it is no faster,
-    /// and touches more.
-    pub const SIMD: Self = Self(1 << 15);
-    /// Splits of leaves keep a whole key as separator instead of its first bytes. A variant that
-    /// shows what suffix truncation is worth, and is not among all.
-    pub const WHOLE_SEPARATORS: Self = Self(1 << 16);
-
-    /// Every optimisation with its name, variants left out.
-    pub const NAMES: [(&'static str, Self); 15] = [
-        ("heads", Self::HEADS),
-        ("samples", Self::SAMPLES),
-        ("truncation", Self::TRUNCATION),
-        ("carried-bounds", Self::CARRIED_BOUNDS),
-        ("search-first", Self::SEARCH_FIRST),
-        ("separators", Self::SEPARATORS),
-        ("optimistic", Self::OPTIMISTIC),
-        ("cursors", Self::CURSORS),
-        ("short-separators", Self::SHORT_SEPARATORS),
-        ("split-strategies", Self::SPLIT_STRATEGIES),
-        ("rightmost-leaf", Self::RIGHTMOST_LEAF),
-        ("merging", Self::MERGING),
-        ("deduplication", Self::DEDUPLICATION),
-        ("batches", Self::BATCHES),
-        ("spreading", Self::SPREADING),
-    ];
-
-    /// Are all of `wanted` in this set?
-    #[inline]
-    pub const fn has(self, wanted: Self) -> bool {
-        self.0 & wanted.0 == wanted.0
-    }
-
-    /// This set and `more`.
-    #[must_use]
-    pub const fn with(self, more: Self) -> Self {
-        Self(self.0 | more.0)
-    }
-
-    /// This set but for `less`.
-    #[must_use]
-    pub const fn without(self, less: Self) -> Self {
-        Self(self.0 & !less.0)
-    }
-
-    /// The one called `name`.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, one)| *one)
-    }
+    Spreading,
 }
 
-impl Default for Optimisations {
-    fn default() -> Self {
-        Self::ALL
-    }
-}
+#[cfg(not(feature = "experiments"))]
+mod set {
+    use super::Optimisation;
 
-impl fmt::Debug for Optimisations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inside = Self::NAMES.iter().filter(|(_, one)| self.has(*one));
-        f.debug_set().entries(inside.map(|(name, _)| name)).finish()
-    }
-}
+    /// All optimisations.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Optimisations;
 
-/// The set that a tree uses now.
-pub(super) struct Switches(AtomicU32);
+    impl Optimisations {
+        pub(crate) const ALL: Self = Self;
 
-impl Switches {
-    /// Begins with `set`.
-    pub(super) fn new(set: Optimisations) -> Switches {
-        Switches(AtomicU32::new(set.0))
-    }
-
-    /// The set; operations under way may still use another.
-    #[inline]
-    pub(super) fn get(&self) -> Optimisations {
-        Optimisations(self.0.load(Ordering::Relaxed))
-    }
-
-    /// Operations that begin from now on use `set`.
-    pub(super) fn set(&self, set: Optimisations) {
-        self.0.store(set.0, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_bits_belong_together() {
-        let mut all = Optimisations::NONE;
-        for (name, one) in Optimisations::NAMES {
-            assert!(!all.has(one), "{name} has a bit of its own");
-            assert_eq!(Optimisations::named(name), Some(one));
-            all = all.with(one);
+        /// Is `part` in this set?
+        #[inline(always)]
+        pub(crate) const fn has(self, _part: Optimisation) -> bool {
+            true
         }
-        assert_eq!(all, Optimisations::ALL);
-        assert_eq!(all.without(Optimisations::HEADS).with(Optimisations::HEADS), all);
-        assert_eq!(Optimisations::named("wheels"), None);
+    }
+
+    /// The set that a tree uses.
+    #[derive(Default)]
+    pub(in crate::index::btree) struct Switches;
+
+    impl Switches {
+        #[inline(always)]
+        pub(in crate::index::btree) fn get(&self) -> Optimisations {
+            Optimisations
+        }
+    }
+}
+
+#[cfg(feature = "experiments")]
+mod set {
+    use std::fmt;
+
+    use rightlink_env::sync::{AtomicU32, Ordering};
+
+    use super::Optimisation::{self, *};
+
+    impl Optimisation {
+        /// Every optimisation with its name.
+        pub const EACH: [(&'static str, Self); 16] = [
+            ("heads", Heads),
+            ("samples", Samples),
+            ("truncation", Truncation),
+            ("carried-bounds", CarriedBounds),
+            ("search-first", SearchFirst),
+            ("separators", Separators),
+            ("optimistic", Optimistic),
+            ("cursors", Cursors),
+            ("suffix-truncation", SuffixTruncation),
+            ("short-separators", ShortSeparators),
+            ("split-strategies", SplitStrategies),
+            ("rightmost-leaf", RightmostLeaf),
+            ("merging", Merging),
+            ("deduplication", Deduplication),
+            ("batches", Batches),
+            ("spreading", Spreading),
+        ];
+
+        /// The one called `name`.
+        pub fn named(name: &str) -> Option<Self> {
+            Self::EACH.iter().find(|(known, _)| *known == name).map(|(_, part)| *part)
+        }
+
+        const fn bit(self) -> u32 {
+            1 << self as u32
+        }
+    }
+
+    /// A set of optimisations.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub struct Optimisations(u32);
+
+    impl Optimisations {
+        /// The plain algorithm: whole keys are compared, high keys first, under latches.
+        pub const NONE: Self = Self(0);
+        /// All of them.
+        pub const ALL: Self = Self((1 << Optimisation::EACH.len()) - 1);
+
+        /// Is `part` in this set?
+        #[inline]
+        pub const fn has(self, part: Optimisation) -> bool {
+            self.0 & part.bit() != 0
+        }
+
+        /// This set and `part`.
+        #[must_use]
+        pub const fn with(self, part: Optimisation) -> Self {
+            Self(self.0 | part.bit())
+        }
+
+        /// This set but for `part`.
+        #[must_use]
+        pub const fn without(self, part: Optimisation) -> Self {
+            Self(self.0 & !part.bit())
+        }
+    }
+
+    impl fmt::Debug for Optimisations {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let inside = Optimisation::EACH.iter().filter(|(_, part)| self.has(*part));
+            f.debug_set().entries(inside.map(|(name, _)| name)).finish()
+        }
+    }
+
+    /// The set that a tree uses now.
+    pub(in crate::index::btree) struct Switches(AtomicU32);
+
+    impl Default for Switches {
+        fn default() -> Self {
+            Switches(AtomicU32::new(Optimisations::ALL.0))
+        }
+    }
+
+    impl Switches {
+        /// The set; operations under way may still use another.
+        #[inline]
+        pub(in crate::index::btree) fn get(&self) -> Optimisations {
+            Optimisations(self.0.load(Ordering::Relaxed))
+        }
+
+        /// Operations that begin from now on use `set`.
+        pub(in crate::index::btree) fn set(&self, set: Optimisations) {
+            self.0.store(set.0, Ordering::Relaxed);
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn names_and_bits_belong_together() {
+            let mut all = Optimisations::NONE;
+            for (name, part) in Optimisation::EACH {
+                assert!(!all.has(part), "{name} has a bit of its own");
+                assert_eq!(Optimisation::named(name), Some(part));
+                all = all.with(part);
+            }
+            assert_eq!(all, Optimisations::ALL);
+            assert_eq!(all.without(Heads).with(Heads), all);
+            assert_eq!(Optimisation::named("wheels"), None);
+        }
     }
 }

@@ -8,7 +8,6 @@
 
 use rightlink_env::sync::Arc;
 
-use crate::buffer::Prefetch;
 use crate::error::Result;
 use crate::index::am::{Clock, IndexScan, LeafBatch, ScanOptions};
 use crate::index::hash::HashIndex;
@@ -50,8 +49,8 @@ impl ListScan {
     /// Has the pages read where the next ranges begin, unless the first is all that is wanted.
     fn ask_ahead(&mut self) {
         let (asked, many) = self.asked;
-        let adaptive = !matches!(self.index.0.pool.prefetch(), Prefetch::None | Prefetch::Simple);
-        if self.begun == 0 || self.begun < asked || !adaptive {
+        let names_pages = self.index.0.pool.prefetch().names_pages();
+        if self.begun == 0 || self.begun < asked || !names_pages {
             return;
         }
         let to = self.ranges().len().min(self.begun + many);

@@ -1,41 +1,87 @@
-//! Whether scans mark the index entries of dead rows: one setting for a database, for measuring.
+//! Whether and how scans mark the index entries of dead rows: one policy for a database.
 //!
-//! Does not do: the marking; the rules (R1, R3) hold with every setting.
+//! With the feature `experiments` the policy is chosen at run time, so that policies can be
+//! measured against each other. Without it the policy is [`Epoch`](DeadHints), and both types are
+//! empty.
+//!
+//! Invariants: R1 and R3 hold with every policy.
+//! Does not do: the marking (`mark_dead` of the access methods).
 
-use rightlink_env::sync::{AtomicU8, Ordering};
+pub(in crate::txn) use policy::DeadHintSetting;
+#[cfg(not(feature = "experiments"))]
+pub(crate) use policy::DeadHints;
+#[cfg(feature = "experiments")]
+pub use policy::DeadHints;
 
-/// What scans do about index entries of rows that are dead to everyone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DeadHints {
-    /// They do not mark them.
-    Off,
-    /// They mark them if the page's LSN says that the leaf has not changed since it was read.
-    /// Unlogged pages have no LSN and are marked as with `Epoch`.
-    PageLsn,
-    /// They mark them unless row ids of the block were freed since the leaf was read (R3).
-    #[default]
-    Epoch,
-}
+#[cfg(not(feature = "experiments"))]
+mod policy {
+    /// Scans mark entries of dead rows unless row ids of the block were freed since the leaf was
+    /// read (R3).
+    #[derive(Clone, Copy)]
+    pub(crate) struct DeadHints;
 
-/// The setting, changed at run time.
-#[derive(Default)]
-pub(in crate::txn) struct DeadHintSetting(AtomicU8);
+    impl DeadHints {
+        pub(crate) const fn marks_entries(self) -> bool {
+            true
+        }
 
-impl DeadHintSetting {
-    pub(in crate::txn) fn get(&self) -> DeadHints {
-        match self.0.load(Ordering::Relaxed) {
-            1 => DeadHints::PageLsn,
-            2 => DeadHints::Off,
-            _ => DeadHints::Epoch,
+        pub(crate) const fn needs_unchanged_leaf(self) -> bool {
+            false
         }
     }
 
-    pub(in crate::txn) fn set(&self, hints: DeadHints) {
-        let value = match hints {
-            DeadHints::Epoch => 0,
-            DeadHints::PageLsn => 1,
-            DeadHints::Off => 2,
-        };
-        self.0.store(value, Ordering::Relaxed);
+    #[derive(Default)]
+    pub(in crate::txn) struct DeadHintSetting;
+
+    impl DeadHintSetting {
+        pub(in crate::txn) const fn get(&self) -> DeadHints {
+            DeadHints
+        }
+    }
+}
+
+#[cfg(feature = "experiments")]
+mod policy {
+    use rightlink_env::sync::{AtomicU8, Ordering};
+
+    /// What scans do about index entries of rows that are dead to everyone.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum DeadHints {
+        /// They mark them unless row ids of the block were freed since the leaf was read (R3).
+        #[default]
+        Epoch,
+        /// They mark them if the page's LSN says that the leaf has not changed since it was read.
+        /// Unlogged pages have no LSN and are marked as with `Epoch`.
+        PageLsn,
+        /// They do not mark them.
+        Off,
+    }
+
+    impl DeadHints {
+        const EACH: [DeadHints; 3] = [DeadHints::Epoch, DeadHints::PageLsn, DeadHints::Off];
+
+        /// Do scans mark entries at all?
+        pub(crate) fn marks_entries(self) -> bool {
+            self != DeadHints::Off
+        }
+
+        /// Do they mark only on a leaf whose LSN is the one that they read?
+        pub(crate) fn needs_unchanged_leaf(self) -> bool {
+            self == DeadHints::PageLsn
+        }
+    }
+
+    /// The policy, changed at run time: its place in `DeadHints::EACH`.
+    #[derive(Default)]
+    pub(in crate::txn) struct DeadHintSetting(AtomicU8);
+
+    impl DeadHintSetting {
+        pub(in crate::txn) fn get(&self) -> DeadHints {
+            DeadHints::EACH[usize::from(self.0.load(Ordering::Relaxed))]
+        }
+
+        pub(in crate::txn) fn set(&self, hints: DeadHints) {
+            self.0.store(hints as u8, Ordering::Relaxed);
+        }
     }
 }

@@ -33,7 +33,7 @@ use rightlink_env::{Clock, Logger, Nanos};
 
 use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::{Csn, Xid};
+use crate::ids::Xid;
 use crate::txn::lock::state::SharedState;
 use crate::txn::lock::wakeup::StateLock;
 use crate::txn::manager::allocate::Ceiling;
@@ -128,11 +128,6 @@ impl TxnManager {
     }
 
     /// Opens over the status file; every xid below `next` that has no commit is aborted.
-    pub fn open(pool: Arc<BufferPool>, next: Xid) -> Result<Arc<Self>> {
-        Self::open_with(pool, next, TxnOptions::default())
-    }
-
-    /// As [`TxnManager::open`], with settings.
     pub fn open_with(pool: Arc<BufferPool>, next: Xid, options: TxnOptions) -> Result<Arc<Self>> {
         Self::open_over(Box::new(PooledStatus::open(pool)?), next, options)
     }
@@ -188,12 +183,13 @@ impl TxnManager {
         self.options.lock_timeout
     }
 
-    /// Do scans mark the index entries of dead rows?
-    pub fn dead_hints(&self) -> DeadHints {
+    /// What scans do about the index entries of dead rows.
+    pub(crate) fn dead_hints(&self) -> DeadHints {
         self.dead_hints.get()
     }
 
     /// From now on they do as `hints` says.
+    #[cfg(feature = "experiments")]
     pub fn set_dead_hints(&self, hints: DeadHints) {
         self.dead_hints.set(hints);
     }
@@ -212,11 +208,6 @@ impl TxnManager {
     /// First xid whose outcome is kept.
     pub fn oldest_xid(&self) -> Xid {
         Xid(self.oldest.load(Ordering::Acquire))
-    }
-
-    /// The last commit number given out.
-    pub fn last_csn(&self) -> Csn {
-        Csn(self.state.lock().csn)
     }
 
     /// Lets snapshots expire that are older than the options allow; returns how many.

@@ -10,7 +10,6 @@ use rightlink_env::thread;
 use crate::buffer::Pin;
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
-use crate::index::btree::Optimisations;
 use crate::index::btree::explore::{
     Entry, dead, delete_all, entries_of, fresh, join, key, leftmost, look_up, page, scan, stable,
     start, tree, tree_of, vacuum,
@@ -18,6 +17,7 @@ use crate::index::btree::explore::{
 use crate::index::btree::page::node::{Node, is_node};
 use crate::index::btree::search::SearchTarget;
 use crate::index::btree::tree::Registrations;
+use crate::index::btree::{Optimisation, Optimisations};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};
@@ -55,7 +55,7 @@ fn descents_beside_splits() {
 /// only what a page's own keys share is ever left out.
 fn bounds_beside_merges() {
     let (_pool, tree) = tree_of(400);
-    tree.optimise(Optimisations::ALL.without(Optimisations::HEADS));
+    tree.optimise(Optimisations::ALL.without(Optimisation::Heads));
     let pair = |high: u8, low: u8| -> Entry {
         ([&[high, low][..], &[0x55; 8]].concat(), RowId::new(u32::from(low), 1))
     };

@@ -9,12 +9,12 @@ use rightlink_env::thread;
 
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, IndexScan, LeafBatch, ScanOptions};
-use crate::index::btree::Optimisations;
 use crate::index::btree::explore::{
     Entry, STABLE, dead, delete_all, entries_of, free_pages, fresh, join, leftmost, look_up, scan,
     shown, stable, start, three_leaves, tree, tree_of, vacuum,
 };
 use crate::index::btree::inspect::ItemInfo;
+use crate::index::btree::{Optimisation, Optimisations};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};
@@ -163,7 +163,7 @@ fn scans_beside_lists() {
 fn scans_beside_joined_lists() {
     let (_pool, tree) = tree_of(400);
     // Nothing is in a list yet.
-    tree.optimise(Optimisations::ALL.without(Optimisations::DEDUPLICATION));
+    tree.optimise(Optimisations::ALL.without(Optimisation::Deduplication));
     suite::insert(&tree, &(0..54).map(|n| listed(4 * n, STABLE)).collect::<Vec<_>>());
     let first = leftmost(&tree);
     let (left, right) = (entries_of(&tree, first.block), entries_of(&tree, first.right));

@@ -127,7 +127,7 @@ fn vacuum_beside_growth() {
 /// a growth is several blocks and each of them wants one.
 fn growth_for_several() {
     let (_pool, tree) = tree();
-    let have = tree.0.pool.extend(tree.file(), 60).expect("space").0 + 60;
+    let have = tree.0.pool.extend(tree.0.file, 60).expect("space").0 + 60;
     let takers = [0; 3].map(|_| {
         start(&tree, |tree| {
             let spare = tree.0.reserve_block().expect("a block");
@@ -136,7 +136,7 @@ fn growth_for_several() {
         })
     });
     join(takers);
-    let grown = tree.0.pool.blocks(tree.file()) - have;
+    let grown = tree.0.pool.blocks(tree.0.file) - have;
     assert_eq!(grown, have / 16, "the file grows once");
 }
 

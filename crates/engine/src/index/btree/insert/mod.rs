@@ -40,7 +40,7 @@ use crate::index::btree::insert::redistribute::FullLeaf;
 use crate::index::btree::insert::split::PageSplit;
 use crate::index::btree::insert::split::split_point::keys_ascend_at;
 use crate::index::btree::insert::state::{InsertHint, InsertState, LeafVersion, Retry};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::edit::{self, EntryValue};
 use crate::index::btree::page::node::{Checked, INCOMPLETE, Node, RIGHT, SLOT, SearchPosition};
 use crate::index::btree::page::posting::EntryPosition;
@@ -195,7 +195,7 @@ impl<'a> BatchInsert<'a, '_> {
             return takes.then_some(leaf);
         }
         if at == 0 {
-            let block = match self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+            let block = match self.tree.uses(Optimisation::RightmostLeaf) {
                 true => self.tree.rightmost.load(Ordering::Relaxed),
                 false => 0,
             };
@@ -206,7 +206,7 @@ impl<'a> BatchInsert<'a, '_> {
             return found;
         }
         let next = std::mem::take(&mut hint.right_sibling);
-        if hint.misses >= MAX_MISSES || !self.tree.uses(Optimisations::BATCHES) {
+        if hint.misses >= MAX_MISSES || !self.tree.uses(Optimisation::Batches) {
             return None;
         }
         let found = self.tree.try_hinted_leaf(next, target);
@@ -217,7 +217,7 @@ impl<'a> BatchInsert<'a, '_> {
     /// Descends to the leaf: from the remembered parent, else from the root.
     fn descend_to_leaf(&self, target: SearchTarget<'_>, hint: &mut InsertHint) -> Result<Pin> {
         let tree = self.tree;
-        if self.entries.len() > 1 && tree.uses(Optimisations::BATCHES) && tree.root().1 > 0 {
+        if self.entries.len() > 1 && tree.uses(Optimisation::Batches) && tree.root().1 > 0 {
             let found = match hint.parent.take() {
                 Some(parent) => self.leaf_below(parent, target, hint)?,
                 None => None,
@@ -264,7 +264,7 @@ impl<'a> BatchInsert<'a, '_> {
         let RunLeaf { held: mut first, mut tree_key, found } = leaf;
         let mut known = found.map_or(KnownPosition::Unknown, KnownPosition::At);
         let mut at = start;
-        let end = match self.tree.uses(Optimisations::BATCHES) {
+        let end = match self.tree.uses(Optimisation::Batches) {
             true => self.entries.len(),
             false => start + 1,
         };
@@ -359,7 +359,7 @@ impl<'a> BatchInsert<'a, '_> {
         let value = self.value(entry.at);
         match self.tree.insert_on_page(mtr, held, position, entry.tree_key, value) {
             Ok(done @ (PageInsert::InPlace(_) | PageInsert::Reencoded)) => {
-                if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+                if appended && self.tree.uses(Optimisation::RightmostLeaf) {
                     self.tree.remember_rightmost(block);
                 }
                 let from = if let PageInsert::InPlace(pos) = done { pos } else { 0 };

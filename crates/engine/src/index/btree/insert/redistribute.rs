@@ -25,7 +25,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{INCOMPLETE, LEFT, Node};
@@ -238,7 +238,7 @@ impl Tree {
         full: FullLeaf,
         state: &mut RetryState<'t>,
     ) -> Result<Redistributed> {
-        if !self.uses(Optimisations::SPREADING) {
+        if !self.uses(Optimisation::Spreading) {
             return Ok(Redistributed::MustSplit);
         }
         loop {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `node` | layout of a page; header, slots, items, fences |
 //! | `read` | bytes of a latched or an optimistically read page (R11) |
-//! | `search` `simd` | search for a key among the entries |
+//! | `search` | search for a key among the entries |
 //! | `tree_key` | tree keys, separators |
 //! | `posting` | posting lists, and the position of an entry |
 //! | `entries` | the entries of a page, decoded |
@@ -23,5 +23,4 @@ pub(crate) mod posting;
 pub(crate) mod read;
 pub(crate) mod remove;
 pub(crate) mod search;
-mod simd;
 pub(crate) mod tree_key;

@@ -14,10 +14,12 @@ use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
 use crate::index::btree::counters::{self, count};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::node::{Checked, HEAD, Node, SearchPosition, head_of};
 use crate::index::btree::page::read::PageRead;
-use crate::index::btree::page::simd::{Ranks, STEP, WINDOW, rank_heads};
+
+/// Fewer slots than this are searched without a guess.
+const MIN_INTERPOLATED: usize = 16;
 
 /// What is known before a page is searched.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +77,7 @@ impl<R: PageRead> Node<R> {
     /// First entry not below `key`.
     #[inline(always)]
     pub(crate) fn search_within(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
-        if counters::is_on() || !bounds.set.has(Optimisations::HEADS) {
+        if counters::is_on() || !bounds.set.has(Optimisation::Heads) {
             return self.search_counted_or_plain(key, bounds);
         }
         self.search_heads::<false>(key, bounds)
@@ -87,7 +89,7 @@ impl<R: PageRead> Node<R> {
     #[inline(never)]
     fn search_counted_or_plain(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
         count(|c| c.pages += 1);
-        if bounds.set.has(Optimisations::HEADS) {
+        if bounds.set.has(Optimisation::Heads) {
             self.search_heads::<true>(key, bounds)
         } else {
             self.search_keys(key, bounds)
@@ -127,15 +129,15 @@ impl<R: PageRead> Node<R> {
         let rem = &key[self.prefix..];
         let search = HeadSearch::<R, COUNT> { node: self, head: head_of(rem) };
         let from = bounds.from.min(self.count);
-        let guesses = self.is_leaf() && bounds.set.has(Optimisations::SAMPLES);
+        let guesses = self.is_leaf() && bounds.set.has(Optimisation::Samples);
         let first = match guesses {
-            true => search.interpolate(from, bounds.set.has(Optimisations::SIMD)),
+            true => search.interpolate(from),
             false => search.first(from, self.count),
         };
         match first {
             HeadRange::Above(pos) => Ok(SearchResult::at(pos)),
             HeadRange::Among(range) => {
-                let truncate = bounds.set.has(Optimisations::TRUNCATION);
+                let truncate = bounds.set.has(Optimisation::Truncation);
                 search.search_equal_heads(rem, range, truncate)
             }
         }
@@ -170,7 +172,7 @@ impl<R: PageRead> Node<R> {
     /// The plain way: whole keys, prefix and head like any other bytes.
     #[inline(never)]
     fn search_keys(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
-        let truncate = bounds.set.has(Optimisations::TRUNCATION);
+        let truncate = bounds.set.has(Optimisation::Truncation);
         let (mut low, mut high) = (bounds.from.min(self.count), self.count);
         let (mut below, mut above) = (bounds.shared_bytes, bounds.shared_bytes);
         let mut result = SearchResult::at(0);
@@ -274,16 +276,6 @@ struct EqualHeads {
     high: usize,
 }
 
-/// Where a head is, relative to its expected slot.
-enum HeadSide {
-    /// It is there.
-    Inside(HeadRange),
-    /// After this entry, which has a lesser one.
-    After(usize),
-    /// Up to this entry, which has none that is less.
-    UpTo(usize),
-}
-
 /// A search among the heads of a page.
 struct HeadSearch<'n, R, const COUNT: bool> {
     node: &'n Node<R>,
@@ -380,11 +372,11 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
     }
 
     /// As [`HeadSearch::first`], of `from..`. The search begins where the head would be if heads
-    /// grew evenly; with `wide`, at a window around it.
+    /// grew evenly.
     #[inline(always)]
-    fn interpolate(&self, from: usize, wide: bool) -> HeadRange {
+    fn interpolate(&self, from: usize) -> HeadRange {
         let end = self.node.count;
-        if end - from < WINDOW {
+        if end - from < MIN_INTERPOLATED {
             return self.first(from, end);
         }
         let first = self.at(from);
@@ -396,60 +388,23 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
         let last = self.node.high_head().unwrap_or_else(|| self.at(end - 1));
         let span = (end - 1 - from) as u64;
         let share = u64::from(self.head - first) * span / u64::from(last.max(self.head) - first);
-        let middle = (from + share as usize).min(end - 1);
-        let at = match wide {
-            true => match self.rank_window(middle) {
-                HeadSide::Inside(first) => return first,
-                side => side,
-            },
-            false if self.at(middle) < self.head => HeadSide::After(middle),
-            false => HeadSide::UpTo(middle),
-        };
-        self.gallop(from, at)
+        self.gallop(from, (from + share as usize).min(end - 1))
     }
 
-    /// Where the head is, relative to the window around `middle`.
-    #[inline]
-    fn rank_window(&self, middle: usize) -> HeadSide {
-        let end = self.node.count;
-        let start = middle.saturating_sub(WINDOW / 2).min(end - WINDOW) / STEP * STEP;
-        let Ranks { below, equal } = rank_heads(self.node.page, start, self.head);
-        if COUNT {
-            (start..start + WINDOW).for_each(|i| _ = self.at(i));
-        }
-        match below {
-            0 => HeadSide::UpTo(start),
-            WINDOW => HeadSide::After(start + WINDOW - 1),
-            _ if equal > 0 => {
-                let at = start + below;
-                HeadSide::Inside(HeadRange::Among(EqualHeads {
-                    low: at,
-                    met: at,
-                    high: at + equal,
-                }))
-            }
-            _ => HeadSide::Inside(HeadRange::Above(start + below)),
-        }
-    }
-
-    /// Continues from a slot that misses the head, in growing steps.
-    fn gallop(&self, from: usize, at: HeadSide) -> HeadRange {
+    /// Continues from the guessed slot, in growing steps.
+    fn gallop(&self, from: usize, guess: usize) -> HeadRange {
         let (end, mut step) = (self.node.count, 4);
-        match at {
-            HeadSide::Inside(first) => first,
-            HeadSide::After(mut low) => {
-                while low + step < end && self.at(low + step) < self.head {
-                    (low, step) = (low + step, step * 4);
-                }
-                self.first(low + 1, (low + step + 1).min(end))
+        if self.at(guess) < self.head {
+            let mut low = guess;
+            while low + step < end && self.at(low + step) < self.head {
+                (low, step) = (low + step, step * 4);
             }
-            HeadSide::UpTo(high) => {
-                let mut high = high.max(from);
-                while high >= from + step && self.at(high - step) >= self.head {
-                    (high, step) = (high - step, step * 4);
-                }
-                self.first(high.saturating_sub(step).max(from), high + 1)
-            }
+            return self.first(low + 1, (low + step + 1).min(end));
         }
+        let mut high = guess;
+        while high >= from + step && self.at(high - step) >= self.head {
+            (high, step) = (high - step, step * 4);
+        }
+        self.first(high.saturating_sub(step).max(from), high + 1)
     }
 }

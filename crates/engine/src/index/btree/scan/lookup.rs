@@ -15,7 +15,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::RowId;
 use crate::index::am::Few;
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::node::{Checked, DEAD, Item, Node, POSTING, SearchPosition};
 use crate::index::btree::page::posting::PostingRow;
 use crate::index::btree::page::read::PageRead;
@@ -175,7 +175,7 @@ impl KeyListLookup<'_, '_> {
             self.at += usize::from(self.from.is_none());
             self.floor = None;
             let more = self.from.is_none() && self.at < self.keys.len();
-            if !more || !self.set.has(Optimisations::CURSORS) {
+            if !more || !self.set.has(Optimisation::Cursors) {
                 return Ok(node.right);
             }
             let key = self.keys[self.at];

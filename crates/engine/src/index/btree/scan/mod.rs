@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{Clock, IndexScan, LeafBatch, ScanOptions};
 use crate::index::btree::counters::count;
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::node::{Checked, Node, is_node};
 use crate::index::btree::page::posting::PostingRow;
 use crate::index::btree::page::tree_key::{split_key, tree_key};
@@ -262,7 +262,7 @@ impl TreeScan {
             Direction::Forward => self.bound > self.rest.low,
             Direction::Backward => self.rest.high.as_ref().is_none_or(|end| self.bound < *end),
         };
-        let skips = self.skips.may_skip() && self.tree.uses(Optimisations::CURSORS);
+        let skips = self.skips.may_skip() && self.tree.uses(Optimisation::Cursors);
         if self.done || continuation != Continuation::Beyond || !beyond || !skips {
             return;
         }

@@ -15,7 +15,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::PageId;
 use crate::index::btree::counters::count;
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::search::{PageMatch, SearchTarget, match_page};
 use crate::index::btree::tree::Tree;
@@ -75,7 +75,7 @@ impl LeafCursor {
     ) -> Result<T> {
         let near = std::mem::take(&mut self.near);
         self.descended = false;
-        let asks = self.misses < MAX_MISSES && tree.uses(Optimisations::CURSORS);
+        let asks = self.misses < MAX_MISSES && tree.uses(Optimisation::Cursors);
         for block in near.into_iter().filter(|block| *block != 0 && asks) {
             let Some(pin) = tree.pool.try_pin(tree.page(block)) else { continue };
             before();

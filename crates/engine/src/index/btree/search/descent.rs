@@ -20,7 +20,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::index::Tries;
 use crate::index::btree::counters::count;
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::search::SearchBounds;
@@ -76,7 +76,7 @@ impl ParentState<'_, '_> {
     }
 
     fn hint(&self) -> ParentHint {
-        let trusted = self.parent.filter(|_| self.set.has(Optimisations::CARRIED_BOUNDS));
+        let trusted = self.parent.filter(|_| self.set.has(Optimisation::CarriedBounds));
         let shared_bytes = trusted.map_or(0, |parent| parent.link.shared);
         let bounds = SearchBounds { set: self.set, shared_bytes, from: 0 };
         ParentHint { bounds, trusted: trusted.is_some() }
@@ -85,7 +85,7 @@ impl ParentState<'_, '_> {
     /// Does the high key of `child` equal the separator right of the downlink that led there?
     fn high_is_separator<R: PageRead>(&self, child: &Node<R>) -> bool {
         let (Some(reading), Some(parent)) = (self.reading, self.parent) else { return false };
-        if !self.set.has(Optimisations::SEPARATORS) {
+        if !self.set.has(Optimisation::Separators) {
             return false;
         }
         if broken(Broken::SeparatorNotCompared) {
@@ -119,7 +119,7 @@ impl Tree {
         let mut tries = Tries::default();
         loop {
             let set = self.switches.get();
-            let arrived = match set.has(Optimisations::OPTIMISTIC) {
+            let arrived = match set.has(Optimisation::Optimistic) {
                 true => match self.descend_unpinned(target, level, set)? {
                     Some(end) => Some(self.pin_end(end)?),
                     None => None,
@@ -237,7 +237,7 @@ impl Tree {
         read: impl FnOnce(&Node<PageView<'_>>, SearchPosition, usize) -> Checked<T>,
     ) -> Result<Option<T>> {
         let set = self.switches.get();
-        if !set.has(Optimisations::OPTIMISTIC) {
+        if !set.has(Optimisation::Optimistic) {
             return Ok(None);
         }
         count(|c| c.descents += 1);

@@ -16,7 +16,7 @@ use rightlink_env::sync::Ordering;
 
 use crate::error::{Error, Result};
 use crate::index::am::{Group, IndexEntry};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::node::{Checked, Node, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::tree_key::TreeKey;
@@ -101,7 +101,7 @@ impl LeafGroups<'_> {
         if level == 0 {
             return self.name_rest(root);
         }
-        if self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+        if self.tree.uses(Optimisation::RightmostLeaf) {
             let rightmost = self.tree.rightmost.load(Ordering::Relaxed);
             if self.tree.try_hinted_leaf(rightmost, SearchTarget::At(&first)).is_some() {
                 return self.name_rest(rightmost);

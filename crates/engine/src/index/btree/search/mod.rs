@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use rightlink_env::points::broken;
 
 use crate::index::btree::counters::count;
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::search::{SearchBounds, SearchResult};
@@ -114,7 +114,7 @@ impl<R: PageRead> Node<R> {
                 ));
             }
         };
-        let search_first = hint.bounds.set.has(Optimisations::SEARCH_FIRST);
+        let search_first = hint.bounds.set.has(Optimisation::SearchFirst);
         if !search_first && self.ends_before(key, before, &high_is_separator) {
             return Ok((PageMatch::MoveRight(self.right), None));
         }
@@ -273,7 +273,7 @@ impl Tree {
     ) -> Result<DescentStep> {
         let set = self.switches.get();
         let hint = ParentHint::with(set);
-        let tries = if set.has(Optimisations::OPTIMISTIC) { MAX_OPTIMISTIC } else { 0 };
+        let tries = if set.has(Optimisation::Optimistic) { MAX_OPTIMISTIC } else { 0 };
         for _ in 0..tries {
             let step = pin.optimistic(|view| descent_step(view, target, level, hint, |_| false));
             if let Some(step) = step {

@@ -13,7 +13,7 @@
 //! to the reader of the page. Cache-line prefetch is not validated, because it decides nothing.
 //! Does not do: inner pages; they are few.
 
-use crate::buffer::{BufferPool, Prefetch, Reading};
+use crate::buffer::{BufferPool, Reading};
 use crate::config::PAGE_SIZE;
 use crate::ids::PageId;
 use crate::index::Direction;
@@ -58,12 +58,11 @@ impl LeafPrefetch {
     pub(crate) fn note_step(&mut self, near: bool, pool: &BufferPool) {
         self.named = self.named.saturating_sub(1);
         if !near {
-            self.distance = match pool.prefetch() {
-                Prefetch::Adaptive => {
-                    (self.distance * 4).clamp(4.min(max_leaves(pool)), max_leaves(pool))
-                }
-                Prefetch::Fixed(reads) => (reads as usize).min(max_leaves(pool)),
-                Prefetch::None | Prefetch::Simple => 0,
+            let (policy, most) = (pool.prefetch(), max_leaves(pool));
+            self.distance = match policy.fixed_reads() {
+                Some(reads) => (reads as usize).min(most),
+                None if policy.names_pages() => (self.distance * 4).clamp(4.min(most), most),
+                None => 0,
             };
         }
     }
@@ -137,9 +136,8 @@ impl Tree {
 
     /// `verify` has come to child `i` of a page: starts reads of the next children.
     pub(crate) fn prefetch_children(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
-        let (max_leaves, policy) = (max_leaves(&self.pool), self.pool.prefetch());
-        let adaptive = !matches!(policy, Prefetch::None | Prefetch::Simple);
-        if adaptive && i.is_multiple_of(max_leaves / 2) {
+        let max_leaves = max_leaves(&self.pool);
+        if self.pool.prefetch().names_pages() && i.is_multiple_of(max_leaves / 2) {
             self.start_reads((i..i + max_leaves).map_while(child));
         }
     }
@@ -211,10 +209,6 @@ impl Default for RangePrefetch {
     }
 }
 
-fn is_adaptive(pool: &BufferPool) -> bool {
-    !matches!(pool.prefetch(), Prefetch::None | Prefetch::Simple)
-}
-
 impl RangePrefetch {
     /// The scan skips to `rest`; `ranges` are all of its list.
     pub(crate) fn advance(
@@ -234,7 +228,7 @@ impl RangePrefetch {
             Direction::Forward => (first, last - first),
             Direction::Backward => (ranges.len() - last, last - first),
         };
-        if passed < self.requested || !is_adaptive(&tree.pool) {
+        if passed < self.requested || !tree.pool.prefetch().names_pages() {
             return;
         }
         let count = left.min(self.window);

@@ -14,18 +14,17 @@ use crate::index::btree::page::search::SearchBounds;
 use crate::index::btree::search::{PageMatch, ParentHint, SearchTarget};
 use crate::index::btree::tests::writes::any_set;
 use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
-use crate::index::btree::{BTree, Counters, Optimisations, counting};
+use crate::index::btree::{BTree, Counters, Optimisation, Optimisations, counting};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite;
 use crate::page::{PageBuf, PageMut};
 
 const ROW: [u8; 6] = [0, 0, 0, 1, 0, 1];
 
-/// All, none, all but one, none but one, and all with the variant.
+/// All, none, all but one, and none but one.
 fn sets() -> Vec<Optimisations> {
-    let variant = Optimisations::ALL.with(Optimisations::SIMD);
-    let mut sets = vec![Optimisations::ALL, Optimisations::NONE, variant];
-    for (_, one) in Optimisations::NAMES {
+    let mut sets = vec![Optimisations::ALL, Optimisations::NONE];
+    for (_, one) in Optimisation::EACH {
         sets.extend([Optimisations::ALL.without(one), Optimisations::NONE.with(one)]);
     }
     sets
@@ -307,20 +306,20 @@ fn each_part_of_a_search_saves_something() {
     };
     let (all, ()) = counting(look);
     type Figure = fn(&Counters) -> u64;
-    let parts: [(Optimisations, Figure); 7] = [
-        (Optimisations::HEADS, |c| c.keys),
-        (Optimisations::TRUNCATION, |c| c.bytes),
-        (Optimisations::CARRIED_BOUNDS, |c| c.bytes),
-        (Optimisations::SEARCH_FIRST, |c| c.high_keys + c.separators),
-        (Optimisations::SEPARATORS, |c| c.high_keys),
-        (Optimisations::OPTIMISTIC, |c| c.bytes),
-        (Optimisations::CURSORS, |c| c.descents),
+    let parts: [(Optimisation, Figure); 7] = [
+        (Optimisation::Heads, |c| c.keys),
+        (Optimisation::Truncation, |c| c.bytes),
+        (Optimisation::CarriedBounds, |c| c.bytes),
+        (Optimisation::SearchFirst, |c| c.high_keys + c.separators),
+        (Optimisation::Separators, |c| c.high_keys),
+        (Optimisation::Optimistic, |c| c.bytes),
+        (Optimisation::Cursors, |c| c.descents),
     ];
     for (one, figure) in parts {
         tree.optimise(Optimisations::ALL.without(one));
         let (without, ()) = counting(look);
         let (more, less) = (figure(&without), figure(&all));
-        println!("without {:?}: {less} becomes {more}", Optimisations::NONE.with(one));
+        println!("without {one:?}: {less} becomes {more}");
         assert!(more > less, "{one:?} saves nothing: {less}, {more}");
     }
     // Guesses are for heads that grow evenly.
@@ -332,7 +331,7 @@ fn each_part_of_a_search_saves_something() {
         counting(look).0.heads
     };
     let guessed = heads();
-    tree.optimise(Optimisations::ALL.without(Optimisations::SAMPLES));
+    tree.optimise(Optimisations::ALL.without(Optimisation::Samples));
     assert!(heads() > guessed + guessed / 20, "guesses save nothing: {guessed}, {}", heads());
 }
 
@@ -444,7 +443,7 @@ fn lists_of_keys_stay_on_their_leaves() {
     assert_eq!((rows.len(), list.descents), (keys.len(), 1), "{list:?}");
     assert_eq!(list.next_door + 1, suite::verify_clean(&tree).leaves, "each leaf is held once");
     assert_eq!(counting(ranges).0.descents, 1);
-    tree.optimise(Optimisations::ALL.without(Optimisations::CURSORS));
+    tree.optimise(Optimisations::ALL.without(Optimisation::Cursors));
     assert_eq!(counting(|| found(&tree, &keys)).0.descents, keys.len() as u64);
     assert_eq!(counting(ranges).0.descents, keys.len() as u64);
     // Far apart they are descended for, after a few looks to the right.
@@ -458,12 +457,12 @@ fn lists_of_keys_stay_on_their_leaves() {
 fn parts_are_left_out_by_name() {
     let (_pool, tree) = tree(8192, 7);
     assert!(tree.leave_out(&["heads", "batches"]));
-    let without = Optimisations::HEADS.with(Optimisations::BATCHES);
-    assert_eq!(tree.optimisations(), Optimisations::ALL.without(without));
+    let some = Optimisations::ALL.without(Optimisation::Heads).without(Optimisation::Batches);
+    assert_eq!(tree.0.switches.get(), some);
     assert!(!tree.leave_out(&["truncation", "wheels"]));
-    assert_eq!(tree.optimisations(), Optimisations::ALL.without(without));
+    assert_eq!(tree.0.switches.get(), some);
     assert!(tree.leave_out(&[]));
-    assert_eq!(tree.optimisations(), Optimisations::ALL);
+    assert_eq!(tree.0.switches.get(), Optimisations::ALL);
 }
 
 /// Two writers split and merge pages of a tiny tree while two readers look keys up that stay.

@@ -10,7 +10,7 @@ use crate::buffer::testing::TestPool;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::tests::{FILE, tree};
-use crate::index::btree::{BTree, Optimisations, TreeOptions};
+use crate::index::btree::{BTree, Optimisation, Optimisations, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::index::suite::{self, Model, same, verify_clean};
 
@@ -30,7 +30,7 @@ fn delete(tree: &BTree, (key, row): &(Vec<u8>, RowId)) {
 #[test]
 fn thinned_pages_are_put_together() {
     for (writes, most) in
-        [(Optimisations::ALL, 0.35), (Optimisations::ALL.without(Optimisations::MERGING), 2.0)]
+        [(Optimisations::ALL, 0.35), (Optimisations::ALL.without(Optimisation::Merging), 2.0)]
     {
         let (_pool, tree) = tree(500, 1);
         tree.optimise(writes);

@@ -7,7 +7,7 @@ use crate::buffer::testing::TestPool;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, FEW, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::tests::{FILE, few, tree};
-use crate::index::btree::{BTree, Optimisations, TreeOptions};
+use crate::index::btree::{BTree, Optimisation, Optimisations, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, Model, same, verify_clean};
 use crate::index::suite_keys::{records, replay};
@@ -75,7 +75,7 @@ fn lists_are_made_lazily() {
     suite::insert(&small, &entries);
     assert!(in_lists(&small) > 60, "{} rows in lists", in_lists(&small));
     let (_pool, off) = tree(600, 1);
-    off.optimise(Optimisations::ALL.without(Optimisations::DEDUPLICATION));
+    off.optimise(Optimisations::ALL.without(Optimisation::Deduplication));
     suite::insert(&off, &entries);
     assert_eq!(in_lists(&off), 0, "switched off");
     // What one has written the other changes.

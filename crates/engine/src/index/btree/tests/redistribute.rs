@@ -8,7 +8,7 @@ use rightlink_env::{Rng, points};
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::tests::tree;
-use crate::index::btree::{BTree, Optimisations};
+use crate::index::btree::{BTree, Optimisation, Optimisations};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, Model, same, verify_clean};
 
@@ -62,7 +62,7 @@ fn versions_do_not_double_the_leaves() {
         verify_clean(&tree).leaves as f64 / before as f64
     };
     let shared = grown(Optimisations::ALL, as_versions);
-    let split = grown(Optimisations::ALL.without(Optimisations::SPREADING), as_versions);
+    let split = grown(Optimisations::ALL.without(Optimisation::Spreading), as_versions);
     let rows = grown(Optimisations::ALL, as_rows);
     assert!(shared < 1.4, "{shared} times as many leaves");
     assert!(split > 1.7, "{split} times as many leaves without sharing");

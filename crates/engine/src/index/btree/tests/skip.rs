@@ -9,7 +9,7 @@ use crate::datum::{Type, Value};
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
 use crate::index::btree::tests::{integer, long_prefix, tree, word};
-use crate::index::btree::{BTree, Counters, Optimisations, counting};
+use crate::index::btree::{BTree, Counters, Optimisation, Optimisations, counting};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::index::suite::{self, MakeKey, Model};
 use crate::keycode::{Condition, KeyColumn, encode};
@@ -89,7 +89,7 @@ fn few_values_are_skipped_over() {
         assert!(cost.leaves <= 3 * 8 + 2, "{direction:?}: {cost:?}");
     }
     // Without cursors it is the plain scan, asked key by key.
-    tree.optimise(Optimisations::ALL.without(Optimisations::CURSORS));
+    tree.optimise(Optimisations::ALL.without(Optimisation::Cursors));
     let cost = check(&tree, (8, &[4000]), Direction::Forward);
     assert!(cost.leaves >= all - 2, "{cost:?} of {all} leaves");
 }

@@ -8,7 +8,9 @@ use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, DeadRows, IndexEntry, InsertOutcome};
 use crate::index::btree::inspect::PageInfo;
 use crate::index::btree::tests::{FILE, few, integer, long_prefix, tree, word};
-use crate::index::btree::{BTree, MAX_ENTRY_BYTES, Optimisations, TreeOptions, counting};
+use crate::index::btree::{
+    BTree, MAX_ENTRY_BYTES, Optimisation, Optimisations, TreeOptions, counting,
+};
 use crate::index::suite::{self, MakeKey, same, verify_clean};
 use crate::index::suite_keys::records;
 use crate::wal::RecordKind;
@@ -31,20 +33,20 @@ fn tree_that(writes: Optimisations, capacity: usize) -> (TestPool, BTree) {
     (test, tree)
 }
 
-const EACH: [Optimisations; 6] = [
-    Optimisations::SHORT_SEPARATORS,
-    Optimisations::DEDUPLICATION,
-    Optimisations::SPLIT_STRATEGIES,
-    Optimisations::RIGHTMOST_LEAF,
-    Optimisations::MERGING,
-    Optimisations::BATCHES,
+const EACH: [Optimisation; 7] = [
+    Optimisation::SuffixTruncation,
+    Optimisation::ShortSeparators,
+    Optimisation::Deduplication,
+    Optimisation::SplitStrategies,
+    Optimisation::RightmostLeaf,
+    Optimisation::Merging,
+    Optimisation::Batches,
 ];
 
 #[test]
 fn every_switch_off_leaves_a_sound_tree() {
     let sets = EACH.map(|off| Optimisations::ALL.without(off));
-    let whole = Optimisations::ALL.with(Optimisations::WHOLE_SEPARATORS);
-    for (seed, writes) in sets.into_iter().chain([Optimisations::NONE, whole]).enumerate() {
+    for (seed, writes) in sets.into_iter().chain([Optimisations::NONE]).enumerate() {
         for make in [integer, few, word, long_prefix] {
             let (_pool, tree) = tree_that(writes, 500);
             suite::random_history(&tree, seed as u64, make, 80);
@@ -52,10 +54,9 @@ fn every_switch_off_leaves_a_sound_tree() {
     }
 }
 
-/// Some of all parts and variants.
+/// Some of all parts.
 pub(super) fn any_set(rng: &mut Rng) -> Optimisations {
-    let variants = [Optimisations::SIMD, Optimisations::WHOLE_SEPARATORS];
-    let all = Optimisations::NAMES.map(|(_, one)| one).into_iter().chain(variants);
+    let all = Optimisation::EACH.into_iter().map(|(_, part)| part);
     all.filter(|_| rng.chance(1, 2)).fold(Optimisations::NONE, Optimisations::with)
 }
 
@@ -97,7 +98,7 @@ fn sets_take_turns_on_one_tree() {
         drop(tree);
         let options = TreeOptions { capacity: 500, ..TreeOptions::default() };
         let again = BTree::open(&pool.pool, FILE, options).unwrap();
-        assert_eq!(again.optimisations(), Optimisations::ALL, "nothing of it is on disk");
+        assert_eq!(again.0.switches.get(), Optimisations::ALL, "nothing of it is on disk");
         same(&again, &model);
     }
 }
@@ -119,7 +120,7 @@ fn a_batch_writes_one_record_a_leaf() {
     };
     let mut model: suite::Model = (0..60_000).map(|n| (key(n * 4), row(n))).collect();
     for (more, writes) in
-        [(1, Optimisations::ALL), (2, Optimisations::ALL.without(Optimisations::BATCHES))]
+        [(1, Optimisations::ALL), (2, Optimisations::ALL.without(Optimisation::Batches))]
     {
         tree.optimise(writes);
         let new = batch(more);
@@ -146,7 +147,7 @@ fn descents(work: impl FnOnce()) -> u64 {
 /// A batch starts at the root once, and from then on goes right or down from where it is.
 #[test]
 fn a_batch_descends_from_the_root_once() {
-    for writes in [Optimisations::ALL, Optimisations::ALL.without(Optimisations::BATCHES)] {
+    for writes in [Optimisations::ALL, Optimisations::ALL.without(Optimisation::Batches)] {
         let (_pool, tree) = tree_that(writes, 8192);
         let entries: Vec<_> = (0..60_000).map(|n| (key(n * 2), row(n))).collect();
         suite::insert(&tree, &entries);
@@ -171,10 +172,9 @@ fn a_batch_descends_from_the_root_once() {
 /// key after a split and for the split itself.
 #[test]
 fn appending_needs_no_descent() {
-    for (writes, most) in [
-        (Optimisations::ALL, 600),
-        (Optimisations::ALL.without(Optimisations::RIGHTMOST_LEAF), 9000),
-    ] {
+    for (writes, most) in
+        [(Optimisations::ALL, 600), (Optimisations::ALL.without(Optimisation::RightmostLeaf), 9000)]
+    {
         let (_pool, tree) = tree_that(writes, 1000);
         let entries: Vec<_> = (0..6000).map(|n| (key(n), row(n))).collect();
         let count = descents(|| {
@@ -231,7 +231,7 @@ fn groups_that_ascend_fill_their_pages() {
         entries.push((key, row(n)));
     }
     let (on, _) = leaves(Optimisations::ALL, &entries, 1);
-    let (off, _) = leaves(Optimisations::ALL.without(Optimisations::SPLIT_STRATEGIES), &entries, 1);
+    let (off, _) = leaves(Optimisations::ALL.without(Optimisation::SplitStrategies), &entries, 1);
     assert!(on * 5 < off * 4, "{on} with strategies, {off} without");
 }
 
@@ -241,9 +241,9 @@ fn rows_of_one_key_fill_their_pages() {
     let mut entries = vec![(b"zzz\0".to_vec(), row(0)), (b"aaa\0".to_vec(), row(1))];
     // Rows far apart: nothing tells that they ascend but the place of the new entry.
     entries.extend((0..3000).map(|n| (b"same\0".to_vec(), RowId::new(n * 10, 1))));
-    let plain = Optimisations::ALL.without(Optimisations::DEDUPLICATION);
+    let plain = Optimisations::ALL.without(Optimisation::Deduplication);
     let (on, _) = leaves(plain, &entries, 1);
-    let (off, _) = leaves(plain.without(Optimisations::SPLIT_STRATEGIES), &entries, 1);
+    let (off, _) = leaves(plain.without(Optimisation::SplitStrategies), &entries, 1);
     assert!(on * 8 < off * 7, "{on} with strategies, {off} without");
 }
 
@@ -259,8 +259,8 @@ fn splits_keep_the_rows_of_a_key_together() {
         })
         .collect();
     rng.shuffle(&mut entries);
-    let plain = Optimisations::ALL.without(Optimisations::DEDUPLICATION);
-    for (writes, most) in [(plain, 5), (plain.without(Optimisations::SHORT_SEPARATORS), 2000)] {
+    let plain = Optimisations::ALL.without(Optimisation::Deduplication);
+    for (writes, most) in [(plain, 5), (plain.without(Optimisation::ShortSeparators), 2000)] {
         let (_, tree) = leaves(writes, &entries, 3);
         let inner = (1..tree.blocks()).filter(|b| tree.inspect_page(*b).unwrap().level == 1);
         let lengths: Vec<usize> = inner
@@ -272,7 +272,7 @@ fn splits_keep_the_rows_of_a_key_together() {
         assert!(writes == plain || long * 2 > lengths.len(), "the switch does something");
     }
     // Whole keys for separators, to compare with: they end where their attribute does.
-    let (_, tree) = leaves(plain.with(Optimisations::WHOLE_SEPARATORS), &entries, 3);
+    let (_, tree) = leaves(plain.without(Optimisation::SuffixTruncation), &entries, 3);
     let inner = (1..tree.blocks()).filter(|b| tree.inspect_page(*b).unwrap().level == 1);
     let mut items = inner.flat_map(|block| tree.inspect_items(block).unwrap().split_off(1));
     assert!(items.all(|item| item.key.len() > 20), "separators are whole keys");
@@ -371,7 +371,7 @@ fn the_longest_entries_go_between_the_longest_fences() {
         test.pool.create_file(FILE, true).unwrap();
         let options = TreeOptions { deduplicate: false, ..TreeOptions::default() };
         let tree = BTree::create(&test.pool, FILE, options).unwrap();
-        tree.optimise(Optimisations::ALL.without(Optimisations::MERGING));
+        tree.optimise(Optimisations::ALL.without(Optimisation::Merging));
         let insert = |key: &[u8], slot: u16, payload: &[u8]| {
             let entry = IndexEntry { payload, ..IndexEntry::new(key, RowId::new(1, slot)) };
             let outcome = tree.insert_batch(Xid(5), &mut [entry], None).unwrap();

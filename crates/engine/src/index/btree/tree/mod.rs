@@ -15,7 +15,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId};
 use crate::index::am::DeadRows;
-use crate::index::btree::optimisations::{Optimisations, Switches};
+use crate::index::btree::optimisations::{Optimisation, Switches};
 use crate::index::btree::page::meta;
 use crate::index::btree::page::node::Damage;
 use crate::index::btree::page::posting;
@@ -89,7 +89,7 @@ impl BTree {
             pool: Arc::clone(pool),
             file,
             options,
-            switches: Switches::new(Optimisations::ALL),
+            switches: Switches::default(),
             root: AtomicU64::new(0),
             free_pages: FreePages::default(),
             registrations: Registrations::default(),
@@ -106,19 +106,10 @@ impl BTree {
         Ok(BTree(Arc::new(tree)))
     }
 
-    /// The file.
-    pub fn file(&self) -> FileId {
-        self.0.file
-    }
-
     /// Operations use these optimisations from now on; a new tree uses all.
-    pub fn optimise(&self, set: Optimisations) {
+    #[cfg(feature = "experiments")]
+    pub fn optimise(&self, set: super::Optimisations) {
         self.0.switches.set(set);
-    }
-
-    /// The optimisations in use.
-    pub fn optimisations(&self) -> Optimisations {
-        self.0.switches.get()
     }
 
     /// Levels of the tree, the leaves' included.
@@ -134,8 +125,8 @@ impl Tree {
     }
 
     /// Is this optimisation switched on?
-    pub(super) fn uses(&self, one: Optimisations) -> bool {
-        self.switches.get().has(one)
+    pub(super) fn uses(&self, part: Optimisation) -> bool {
+        self.switches.get().has(part)
     }
 
     /// Damage found at `block`.
@@ -167,7 +158,7 @@ impl Tree {
 
     /// May rows of one key share an item?
     pub(crate) fn deduplicates(&self) -> bool {
-        self.options.deduplicate && self.uses(Optimisations::DEDUPLICATION)
+        self.options.deduplicate && self.uses(Optimisation::Deduplication)
     }
 
     /// Reads the meta page and remembers the root.

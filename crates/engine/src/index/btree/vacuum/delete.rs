@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{Group, IndexEntry, Trace};
 use crate::index::btree::insert::state::{Retry, RetryState};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::node::{Checked, Node};
 use crate::index::btree::page::posting::{EntryPosition, RowPosition};
 use crate::index::btree::page::read::PageRead;
@@ -53,7 +53,7 @@ impl Tree {
                     self.remove_rows(&mut mtr, held, &[row])?;
                     let after = self.is_sparse(&mtr, held);
                     let empty = Node::open(mtr.bytes(held)).is_ok_and(|node| node.count == 0)
-                        && self.uses(Optimisations::MERGING);
+                        && self.uses(Optimisation::Merging);
                     mtr.commit(RecordKind::IndexDelete, xid)?;
                     // The merge is tried when the page becomes sparse, and again when it is empty
                     // and any sibling will do.

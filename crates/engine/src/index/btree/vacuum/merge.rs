@@ -17,7 +17,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::edit::{self, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{INCOMPLETE, LEFT, Node, RIGHT, ROOT, TRAILER};
@@ -84,7 +84,7 @@ fn is_bare(node: &Node<&[u8; PAGE_SIZE]>) -> bool {
 impl Tree {
     /// Should this page be merged with a neighbour?
     pub(crate) fn is_underfull(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
-        let merges = self.uses(Optimisations::MERGING) && node.flags & ROOT == 0;
+        let merges = self.uses(Optimisation::Merging) && node.flags & ROOT == 0;
         merges && node.used_bytes() * 100 <= self.options.capacity * UNDERFULL_PERCENT
     }
 
@@ -102,7 +102,7 @@ impl Tree {
             node.level == candidate.level
                 && (node.left, node.right) == (candidate.left, candidate.right)
                 && node.flags & INCOMPLETE == 0
-                && (is_bare(&node) || self.uses(Optimisations::MERGING))
+                && (is_bare(&node) || self.uses(Optimisation::Merging))
                 && node.low() == candidate.low
         })
     }

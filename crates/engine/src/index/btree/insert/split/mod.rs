@@ -24,7 +24,7 @@ use crate::ids::Xid;
 use crate::index::btree::insert::page_insert::PageInsert;
 use crate::index::btree::insert::split::fast_split::FastSplit;
 use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::edit::{
     EntryValue, NodeHeader, SplitBlocks, SplitImages, split_headers,
 };
@@ -166,8 +166,9 @@ impl Tree {
         header: &NodeHeader,
         job: &PageSplit<'_>,
     ) -> Checked<SplitMethod> {
-        let usual = Optimisations::SPLIT_STRATEGIES.with(Optimisations::SHORT_SEPARATORS);
-        let is_usual = self.uses(usual) && self.cuts_separators(header.level);
+        let is_usual = self.uses(Optimisation::SplitStrategies)
+            && self.uses(Optimisation::ShortSeparators)
+            && self.cuts_separators(header.level);
         if node.is_leaf() && job.value.extra.is_empty() && is_usual {
             let plan = FastSplit::plan(node, job.pos, job.key, self.options.capacity / 16);
             if let Some(plan) = plan {
@@ -192,7 +193,7 @@ impl Tree {
     /// Are separators of this level truncated? Above the leaves, keys are truncated separators
     /// already.
     pub(crate) fn cuts_separators(&self, level: u8) -> bool {
-        level == 0 && !self.uses(Optimisations::WHOLE_SEPARATORS)
+        level == 0 && self.uses(Optimisation::SuffixTruncation)
     }
 
     /// Deduplicates entries that are encoded anyway, unless one item would be left.

@@ -12,7 +12,7 @@
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
-use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::edit::{self, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{Checked, Node, SLOT, common};
@@ -45,12 +45,12 @@ impl Tree {
         let new = entries.position(key);
         // A row inside a list has no entry after it.
         let last = header.level > 0 || *entries.last_key(new) == *key;
-        let strategy = match self.uses(Optimisations::SPLIT_STRATEGIES) && last {
+        let strategy = match self.uses(Optimisation::SplitStrategies) && last {
             true => self.strategy(entries, header, new),
             false => SplitStrategy::Middle,
         };
         let capacity = self.options.capacity;
-        let tolerance = match self.uses(Optimisations::SHORT_SEPARATORS) {
+        let tolerance = match self.uses(Optimisation::ShortSeparators) {
             true => capacity / 16,
             false => 0,
         };
