@@ -3,8 +3,9 @@
 
 use crate::buf::AlignedBuf;
 use crate::error::IoError;
-use crate::file::{File, OpenMode};
+use crate::file::File;
 use crate::io::Io;
+use crate::options::OpenMode;
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Clock, Rng};
 use std::fmt;
@@ -91,7 +92,8 @@ fn with_probe<T>(
 pub fn device_depth(
     io: &Io,
     clock: &Clock,
-    (most, within): (u32, Duration),
+    most: u32,
+    within: Duration,
 ) -> Result<Option<u32>, IoError> {
     assert!(most > 0, "something is in flight");
     let steps: Vec<u32> = (0..=most.ilog2()).map(|step| 1 << step).collect();

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::error::IoError;
 use crate::flight::Flight;
 use crate::options::IoOptions;
-use crate::transfer::Direction;
+use crate::progress::Direction;
 use rightlink_env::sync::{AtomicU64, Ordering};
 use rightlink_env::{Clock, Env, Logger, Nanos};
 

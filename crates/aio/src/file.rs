@@ -6,24 +6,11 @@ use crate::buf::{self, ALIGNMENT, IoBufs};
 use crate::core::Core;
 use crate::error::{IoError, IoErrorKind, RawError};
 use crate::overlay::OverlayFile;
+use crate::progress::{Direction, Progress, retried};
 use crate::sim::SimFile;
 use crate::sys;
-use crate::transfer::{self, Direction, retried};
 use rightlink_env::sync::Arc;
 use rustix::fd::OwnedFd;
-
-/// What is expected of a file that is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OpenMode {
-    /// It exists and is only read.
-    ReadOnly,
-    /// It exists.
-    Existing,
-    /// It is made if it does not exist.
-    Create,
-    /// It does not exist and is made.
-    CreateNew,
-}
 
 /// An open file. Clones share it; the last one closes it.
 #[derive(Clone, Debug)]
@@ -110,8 +97,8 @@ impl File {
     fn transfer(&self, direction: Direction, bufs: &IoBufs, at: u64) -> Result<usize, IoError> {
         self.inner.assert_aligned(at, bufs.is_aligned());
         assert!(at.checked_add(bufs.total() as u64).is_some(), "offsets fit 64 bits");
-        let result = transfer::run(&self.inner, direction, bufs, at);
-        let result = transfer::named(&self.inner, direction, at, result);
+        let result = self.inner.run(direction, bufs, at);
+        let result = self.inner.name_transfer(direction, at, result);
         self.inner.core.stats.count(direction, &result);
         result
     }
@@ -195,14 +182,6 @@ impl File {
 }
 
 impl FileInner {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn core(&self) -> &Core {
-        &self.core
-    }
-
     pub(crate) fn is_direct(&self) -> bool {
         self.direct
     }
@@ -225,8 +204,51 @@ impl FileInner {
         }
     }
 
+    /// Carries a transfer out on this thread, in the time that the device takes.
+    pub(crate) fn run(
+        &self,
+        direction: Direction,
+        bufs: &IoBufs,
+        offset: u64,
+    ) -> Result<usize, RawError> {
+        let due = self.core.due(bufs.total());
+        let result = self.attempt(direction, bufs, offset);
+        self.core.wait_due(due);
+        result
+    }
+
+    /// Carries a transfer out on this thread, device time aside.
+    pub(crate) fn attempt(
+        &self,
+        direction: Direction,
+        bufs: &IoBufs,
+        offset: u64,
+    ) -> Result<usize, RawError> {
+        let mut progress = Progress::new(direction, self.direct, bufs.total());
+        loop {
+            let (skip, at) = (progress.moved(), offset + progress.moved() as u64);
+            let result = match direction {
+                Direction::Read => self.read_once(bufs, skip, at),
+                Direction::Write => self.write_once(bufs, skip, at),
+            };
+            if let Some(end) = progress.step(result) {
+                return end;
+            }
+        }
+    }
+
+    /// The result of a transfer with call and file named.
+    pub(crate) fn name_transfer(
+        &self,
+        direction: Direction,
+        offset: u64,
+        result: Result<usize, RawError>,
+    ) -> Result<usize, IoError> {
+        self.name_error(direction.name(), offset, result)
+    }
+
     /// One attempt to read.
-    pub(crate) fn read_once(&self, bufs: &IoBufs, skip: usize, at: u64) -> Result<usize, RawError> {
+    fn read_once(&self, bufs: &IoBufs, skip: usize, at: u64) -> Result<usize, RawError> {
         match &self.target {
             Target::Os(fd) => sys::read(fd, bufs, skip, at),
             Target::Sim(sim) => sim.read(bufs, skip, at),
@@ -235,12 +257,7 @@ impl FileInner {
     }
 
     /// One attempt to write.
-    pub(crate) fn write_once(
-        &self,
-        bufs: &IoBufs,
-        skip: usize,
-        at: u64,
-    ) -> Result<usize, RawError> {
+    fn write_once(&self, bufs: &IoBufs, skip: usize, at: u64) -> Result<usize, RawError> {
         match &self.target {
             Target::Os(fd) => sys::write(fd, bufs, skip, at),
             Target::Sim(sim) => sim.write(bufs, skip, at),

@@ -2,11 +2,14 @@
 //!
 //! An operation is in flight from `begin` to `ended`, being delivered from there until `delivered`.
 //! The depth limits what is in flight and not what is being delivered, so a completion may submit
-//! again. `progress` counts deliveries: whoever read it before looking at its own condition misses
-//! none of them. An operation is counted in before it is where a reaper can find it; `brought`
-//! counts those that are, for those who would have looked for one in vain. Where completions must
-//! be fetched, one thread at a time is the reaper; the role is part of this state, so that a waiter
-//! wakes for a delivery and for a free role alike.
+//! again.
+//!
+//! `progress` counts deliveries: a waiter that reads it before its own condition misses none of
+//! them. An operation is counted before a reaper can find it. `brought` counts the operations that
+//! a reaper can find, so that a reaper that found none knows when to look again.
+//!
+//! Where completions must be fetched, one thread at a time is the reaper. The role is part of this
+//! state, so that a waiter wakes for a delivery and for a free role alike.
 
 use rightlink_env::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering};
 

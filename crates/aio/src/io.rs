@@ -7,14 +7,16 @@
 //! panic is logged and told to its target.
 
 use crate::buf::IoBufs;
+use crate::completion::Done;
 use crate::core::{Core, IoStats};
 use crate::error::{IoError, IoErrorKind, RawError};
-use crate::file::{File, OpenMode, Target};
-use crate::options::{IoOptions, Method};
+use crate::file::{File, Target};
+use crate::options::{IoOptions, Method, OpenMode};
 use crate::overlay::Overlay;
-use crate::sim::{SimDisk, SimEngine, SimLock};
+use crate::progress::{Direction, retried};
+use crate::sim::{SimDisk, SimEngine, SimFile, SimLock};
 use crate::sys;
-use crate::transfer::{Direction, Op, retried};
+use crate::transfer::Op;
 #[cfg(target_os = "linux")]
 use crate::uring::{self, Ring};
 use crate::worker::Workers;
@@ -22,41 +24,12 @@ use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
 use rightlink_env::{Budget, Env};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 /// More than this in flight helps no device.
 const MAX_DEPTH: u32 = 4096;
 #[cfg(target_os = "linux")]
 const _: () = assert!(MAX_DEPTH <= uring::MAX_ENTRIES);
-
-/// Who is told that an operation has ended.
-pub trait Completion: Send + Sync {
-    /// The operation that was submitted with `tag` has moved the given number of bytes, or failed.
-    /// Called exactly once per operation, on any thread, without a lock of this crate held. May
-    /// submit; must not wait for other operations.
-    fn complete(&self, tag: u64, result: Result<usize, IoError>);
-
-    /// [`Completion::complete`] has panicked for this operation, with this message. Sees to it that
-    /// all who wait for the operation learn that it has ended. Must not panic.
-    fn panicked(&self, tag: u64, message: &str);
-}
-
-/// Where the end of an operation is reported. Holds its target alive: a target that owns the last
-/// `Io` would never be told, so it waits for its operations before it goes.
-#[derive(Clone)]
-pub struct Done {
-    /// Who is told.
-    pub target: Arc<dyn Completion>,
-    /// What it is told along, to know which operation it was.
-    pub tag: u64,
-}
-
-impl fmt::Debug for Done {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Done({})", self.tag)
-    }
-}
 
 /// One read of [`Io::submit_reads`].
 #[derive(Debug)]
@@ -192,7 +165,7 @@ impl Io {
         assert_name(file);
         let target = retried(|| match &self.inner.place {
             Place::Os(root) => self.open_os(root, file, mode, direct).map(Target::Os),
-            Place::Sim(disk) => disk.open(file, mode).map(Target::Sim),
+            Place::Sim(disk) => SimFile::open(disk, file, mode).map(Target::Sim),
             Place::Overlay(over) => over.open(file, mode).map(Target::Overlay),
         });
         let target = target.map_err(|raw| name("open", file, raw))?;
@@ -323,7 +296,7 @@ impl Io {
         assert_name(file);
         match &self.inner.place {
             Place::Os(root) => lock_os(root, file),
-            Place::Sim(disk) => match retried(|| disk.lock(file)) {
+            Place::Sim(disk) => match retried(|| SimLock::take(disk, file)) {
                 Ok(lock) => Ok(LockFile { held: Held::Sim(lock) }),
                 Err(raw) => Err(name("lock", file, raw)),
             },

@@ -18,6 +18,7 @@
 #[expect(unsafe_code, reason = "names memory that others own while an operation is in flight")]
 mod buf;
 mod calibrate;
+mod completion;
 mod core;
 mod device;
 mod error;
@@ -28,6 +29,7 @@ mod options;
 mod overlay;
 #[expect(unsafe_code, reason = "lends memory that the operation owns")]
 mod owned;
+mod progress;
 pub mod sim;
 mod sys;
 mod transfer;
@@ -38,9 +40,10 @@ mod worker;
 
 pub use buf::{ALIGNMENT, AlignedBuf, IoBufs, MAX_SEGMENTS, Segment, prefer_large_pages};
 pub use calibrate::{Calibration, calibrate, device_depth};
+pub use completion::{Completion, Done};
 pub use core::IoStats;
 pub use error::{IoError, IoErrorKind};
-pub use file::{File, OpenMode};
-pub use io::{Completion, Done, Io, LockFile, ReadRequest};
-pub use options::{BadOption, DeviceModel, IoOptions, Method};
+pub use file::File;
+pub use io::{Io, LockFile, ReadRequest};
+pub use options::{BadOption, DeviceModel, IoOptions, Method, OpenMode};
 pub use sim::SimDisk;

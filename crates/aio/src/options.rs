@@ -4,6 +4,19 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// What is expected of a file that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpenMode {
+    /// It exists and is only read.
+    ReadOnly,
+    /// It exists.
+    Existing,
+    /// It is made if it does not exist.
+    Create,
+    /// It does not exist and is made.
+    CreateNew,
+}
+
 /// How asynchronous operations are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {

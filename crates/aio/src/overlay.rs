@@ -11,8 +11,9 @@
 
 use crate::buf::IoBufs;
 use crate::error::{IoError, RawError, number};
-use crate::file::{File, OpenMode};
+use crate::file::File;
 use crate::io::{Io, LockFile};
+use crate::options::OpenMode;
 use rightlink_env::sync::{Arc, Mutex, RwLock};
 use rightlink_env::{Budget, Reservation};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,9 +3,10 @@
 //! of the few files with `unsafe`.
 
 use crate::buf::{AlignedBuf, IoBufs};
+use crate::completion::{Completion, Done};
 use crate::error::IoError;
 use crate::file::File;
-use crate::io::{Completion, Done, Io};
+use crate::io::Io;
 use rightlink_env::sync::{Arc, Mutex};
 
 /// A buffer in flight, and what is to be done with it afterwards.

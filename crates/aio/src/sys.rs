@@ -2,9 +2,9 @@
 //! directory, so that a renamed root does not matter. Portable to the Unixes that rustix knows,
 //! with direct I/O on Linux only.
 
-use crate::OpenMode;
 use crate::buf::IoBufs;
 use crate::error::{IoErrorKind, RawError};
+use crate::options::OpenMode;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;

@@ -1,23 +1,25 @@
 //! The io_uring method: one ring per `Io`. One of the few files with `unsafe`.
 //!
 //! Any thread submits, under a lock around the submission queue. Any thread that waits reaps, one
-//! at
-//! a time: the role of the reaper is handed out by [`Flight`], and whoever has it alone touches
-//! the
-//! completion queue and the delayed operations. Completions are called after the role is given
-//! back.
+//! at a time. [`Flight`] hands out the role of the reaper. Only the reaper touches the completion
+//! queue and the delayed operations. Completions are called after the role is given back.
 //!
 //! Rules the unsafe code rests on:
+//!
 //! **U1** An operation in the kernel is a leaked box whose address is the entry's user data. It
 //! owns the file, the segment list and (by contract B1 of `buf`) the memory, and does not move. The
 //! kernel returns each address exactly once; then the box is taken back.
+//!
 //! **U2** The submission queue is touched only under `submitting`.
+//!
 //! **U3** The completion queue is touched only by the reaper.
+//!
 //! The ring outlives its operations: dropping the `Io` reaps until none is in flight.
 
 use crate::core::Core;
 use crate::error::RawError;
-use crate::transfer::{Direction, Op};
+use crate::progress::Direction;
+use crate::transfer::Op;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rightlink_env::sync::Mutex;
 use rightlink_env::{Nanos, thread};

@@ -61,7 +61,7 @@ fn the_depth_of_a_device_is_found() {
         let direct = IoOptions { direct: true, ..options(Method::Worker, model) };
         let io = Io::simulated(&env, SimDisk::new(1), direct).unwrap();
         let start = env.clock.now();
-        let found = device_depth(&io, &env.clock, (128, Duration::from_millis(100))).unwrap();
+        let found = device_depth(&io, &env.clock, 128, Duration::from_millis(100)).unwrap();
         assert_eq!(found, Some(expected), "{model}");
         let took = env.clock.now() - start;
         assert!(took < Duration::from_millis(150), "{model}: {took:?}");
@@ -70,7 +70,7 @@ fn the_depth_of_a_device_is_found() {
     let env = Env::simulated(1);
     let buffered = options(Method::Worker, "latency=1ms,depth=4");
     let io = Io::simulated(&env, SimDisk::new(1), buffered).unwrap();
-    let found = device_depth(&io, &env.clock, (128, Duration::from_millis(100))).unwrap();
+    let found = device_depth(&io, &env.clock, 128, Duration::from_millis(100)).unwrap();
     assert_eq!(found, None, "the page cache says nothing about the device");
 }
 

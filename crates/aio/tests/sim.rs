@@ -527,7 +527,7 @@ fn damage_is_visible_at_once_and_durable() {
     file.write_all_at(&[1; 8192], 8192).unwrap();
     file.sync_all().unwrap();
     disk.flip_bit("f", 5, 3);
-    disk.misdirect(("f", 8192), ("f", 16384), 8192);
+    disk.misdirect("f", 8192, "f", 16384, 8192);
     disk.make_stale("f", 8192, 8192, &old);
     let durable = disk.crash_image(&CrashChoice::AllLost);
     for disk in [&disk, &durable] {

@@ -3,12 +3,11 @@
 
 use super::crash::CrashChoice;
 use super::fault::{Fault, FaultCounts, FaultKind, OpKind, Plan, Repeat};
-use super::file::{SimFile, SimLock};
 use super::image::{Image, Ino, MAX_FILE, Node, PAGE, parent};
 use super::pending::{Change, PendingState, Step};
 use super::record::Recording;
-use crate::OpenMode;
 use crate::error::{IoErrorKind, RawError, number};
+use crate::options::OpenMode;
 use rightlink_env::Rng;
 use rightlink_env::sync::{Arc, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -392,11 +391,11 @@ impl SimDisk {
         self.damage(file, offset, len, "stale block", |bytes| bytes.copy_from_slice(&before));
     }
 
-    /// Copies `len` bytes at `from` of one file over those at `to` of another, as a write that went
-    /// to the wrong place would.
-    pub fn misdirect(&self, from: (&str, u64), to: (&str, u64), len: usize) {
-        let wrong = self.peek(from.0, from.1, len);
-        self.damage(to.0, to.1, len, "misdirected block", |bytes| bytes.copy_from_slice(&wrong));
+    /// Copies `len` bytes at `from_at` of one file over those at `to_at` of another, as a write
+    /// that went to the wrong place would.
+    pub fn misdirect(&self, from: &str, from_at: u64, to: &str, to_at: u64, len: usize) {
+        let wrong = self.peek(from, from_at, len);
+        self.damage(to, to_at, len, "misdirected block", |bytes| bytes.copy_from_slice(&wrong));
     }
 
     /// The bytes of a file as a running process sees them, without a call being counted.
@@ -449,7 +448,8 @@ impl SimDisk {
 
     // ---- The calls.
 
-    pub(crate) fn open(&self, name: &str, mode: OpenMode) -> Raw<SimFile> {
+    /// Opens a file, which [`SimDisk::close`] ends.
+    pub(crate) fn open(&self, name: &str, mode: OpenMode) -> Raw<Ino> {
         let mut state = self.state.lock();
         state.begin(OpKind::Open, name_hash(name), &self.counts)?;
         let ino = match (state.live.node(name), mode) {
@@ -464,8 +464,7 @@ impl SimDisk {
             (None, OpenMode::Create | OpenMode::CreateNew) => state.new_file(name)?,
         };
         *state.open.entry(ino).or_insert(0) += 1;
-        drop(state);
-        Ok(SimFile::new(self.clone(), ino, mode == OpenMode::ReadOnly))
+        Ok(ino)
     }
 
     pub(crate) fn close(&self, ino: Ino) {
@@ -654,7 +653,8 @@ impl SimDisk {
         Ok(())
     }
 
-    pub(crate) fn lock(&self, name: &str) -> Raw<SimLock> {
+    /// Takes a lock, which [`SimDisk::unlock`] ends.
+    pub(crate) fn lock(&self, name: &str) -> Raw<()> {
         let mut state = self.state.lock();
         state.begin(OpKind::Open, name_hash(name), &self.counts)?;
         if state.live.node(name).is_none() {
@@ -663,13 +663,22 @@ impl SimDisk {
         if !state.locks.insert(name.into()) {
             return Err(RawError::of(IoErrorKind::Locked));
         }
-        drop(state);
-        Ok(SimLock::new(self.clone(), name.into()))
+        Ok(())
     }
 
     pub(crate) fn unlock(&self, name: &str) {
         let was_held = self.state.lock().locks.remove(name);
         assert!(was_held, "a lock is let go once");
+    }
+}
+
+// Here because a recording knows no disks.
+impl Recording {
+    /// The disk that a power cut leaves of `state`: at rest, with no call made yet and no fault
+    /// planned. Its faults are counted along with those of the recorded disk.
+    pub fn crash(&self, state: &PendingState, choice: &CrashChoice) -> SimDisk {
+        self.counts.add(choice.name());
+        SimDisk::at_rest(state.crash(choice), self.counts.clone())
     }
 }
 

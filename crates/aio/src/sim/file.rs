@@ -4,6 +4,7 @@ use super::disk::SimDisk;
 use super::image::Ino;
 use crate::buf::IoBufs;
 use crate::error::RawError;
+use crate::options::OpenMode;
 use rightlink_env::sync::Arc;
 
 type Raw<T> = Result<T, RawError>;
@@ -17,9 +18,10 @@ pub(crate) struct SimFile {
 }
 
 impl SimFile {
-    /// A handle that the disk has counted already.
-    pub(crate) fn new(disk: SimDisk, ino: Ino, read_only: bool) -> SimFile {
-        SimFile { disk, ino, read_only }
+    /// Opens the file `name` of `disk`.
+    pub(crate) fn open(disk: &SimDisk, name: &str, mode: OpenMode) -> Raw<SimFile> {
+        let ino = disk.open(name, mode)?;
+        Ok(SimFile { disk: disk.clone(), ino, read_only: mode == OpenMode::ReadOnly })
     }
 
     pub(crate) fn read(&self, bufs: &IoBufs, skip: usize, offset: u64) -> Raw<usize> {
@@ -82,9 +84,10 @@ pub(crate) struct SimLock {
 }
 
 impl SimLock {
-    /// A lock that the disk has entered already.
-    pub(crate) fn new(disk: SimDisk, name: Arc<str>) -> SimLock {
-        SimLock { disk, name }
+    /// Takes the lock `name` of `disk`.
+    pub(crate) fn take(disk: &SimDisk, name: &str) -> Raw<SimLock> {
+        disk.lock(name)?;
+        Ok(SimLock { disk: disk.clone(), name: name.into() })
     }
 }
 

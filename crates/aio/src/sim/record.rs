@@ -1,8 +1,6 @@
 //! The log of a run, from which the state at every moment of it can be built again. A workload runs
 //! once; every crash point of it is then a prefix of its log.
 
-use super::crash::CrashChoice;
-use super::disk::SimDisk;
 use super::fault::FaultCounts;
 use super::pending::{PendingState, Step};
 use rightlink_env::sync::Arc;
@@ -55,12 +53,5 @@ impl Recording {
                 visit(op + 1, &state);
             }
         }
-    }
-
-    /// The disk that a power cut leaves of `state`: at rest, with no call made yet and no fault
-    /// planned. Its faults are counted along with those of the recorded disk.
-    pub fn crash(&self, state: &PendingState, choice: &CrashChoice) -> SimDisk {
-        self.counts.add(choice.name());
-        SimDisk::at_rest(state.crash(choice), self.counts.clone())
     }
 }

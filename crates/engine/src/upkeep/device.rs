@@ -45,7 +45,7 @@ pub(crate) fn measure(options: &Options, known: u32) -> u32 {
         device: None,
     };
     let io = Io::open(&env, &options.path, settings);
-    let depth = io.and_then(|io| device_depth(&io, &env.clock, (MOST_READS, WITHIN)));
+    let depth = io.and_then(|io| device_depth(&io, &env.clock, MOST_READS, WITHIN));
     depth.ok().flatten().unwrap_or(0)
 }
 

@@ -251,7 +251,7 @@ impl Disk {
     pub(crate) fn misdirect(&self, from: (u32, u32), to: (u32, u32)) {
         let at = |(file, block): (u32, u32)| (data(file), u64::from(block) * PAGE as u64);
         let ((from, from_at), (to, to_at)) = (at(from), at(to));
-        self.0.misdirect((&from, from_at), (&to, to_at), PAGE);
+        self.0.misdirect(&from, from_at, &to, to_at, PAGE);
     }
 
     /// Puts back what a page was on `old`.
