@@ -4,9 +4,7 @@
 //! Does not do: files of settings.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::auth::Users;
 use crate::commands::Commands;
+use crate::config_error::{ConfigError, check_secret};
 use crate::peers::Limits;
 
 /// Where and for whom a server listens, and its limits.
@@ -92,28 +91,6 @@ impl Default for Config {
     }
 }
 
-/// Why a server does not start.
-#[derive(Debug)]
-pub enum ConfigError {
-    /// The configuration contradicts itself or lets strangers in.
-    Invalid(String),
-    /// A file holds something else than it should.
-    Data(String),
-    /// The system refused something named.
-    Io(String, io::Error),
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConfigError::Invalid(what) | ConfigError::Data(what) => f.write_str(what),
-            ConfigError::Io(what, error) => write!(f, "{what}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 impl Config {
     /// Reads certificate chain and key from files in PEM.
     ///
@@ -162,21 +139,6 @@ impl Config {
             _ => Ok(()),
         }
     }
-}
-
-/// Refuses a file that others than its owner can read or write. As in PostgreSQL, one of root's may
-/// have a group.
-pub(crate) fn check_secret(path: &Path, what: &str) -> Result<(), ConfigError> {
-    let name = path.display().to_string();
-    let file = std::fs::metadata(path).map_err(|error| ConfigError::Io(name.clone(), error))?;
-    let forbidden = if file.uid() == 0 { 0o027 } else { 0o077 };
-    if file.is_file() && file.mode() & forbidden != 0 {
-        return Err(ConfigError::Invalid(format!(
-            "{name}: group or others can read or write {what}: its mode must be 0600, or 0640 if \
-             it belongs to root"
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

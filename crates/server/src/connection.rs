@@ -104,7 +104,9 @@ impl<'s> Connection<'s> {
     /// A connection whose client has authenticated.
     pub(crate) fn new(
         session: Session,
-        (transport, input, out): (Transport, Input, Out),
+        transport: Transport,
+        input: Input,
+        out: Out,
         peer: &'s Peer,
     ) -> Self {
         let core = Core {
@@ -323,7 +325,7 @@ impl Core<'_> {
 
     fn extended(&mut self, message: Message<'_>) -> Result<(), SqlError> {
         match message {
-            Message::Parse { name, sql, types } => self.parse((name, sql), &types)?,
+            Message::Parse { name, sql, types } => self.parse(name, sql, &types)?,
             Message::Bind(bind) => self.bind(&bind)?,
             Message::Describe(Target::Statement(name)) => {
                 let out = &mut self.out;
@@ -365,7 +367,7 @@ impl Core<'_> {
         Ok(())
     }
 
-    fn parse(&mut self, (name, sql): (&str, &str), oids: &[u32]) -> Result<(), SqlError> {
+    fn parse(&mut self, name: &str, sql: &str, oids: &[u32]) -> Result<(), SqlError> {
         let known = |oid: &u32| {
             SqlType::from_oid(*oid).ok_or_else(|| {
                 let what = format!("a parameter of the type with OID {oid} is not supported yet");

@@ -18,6 +18,8 @@
 //! | file | hides |
 //! |---|---|
 //! | `server` | listening, connections and their limit, stopping |
+//! | `config`, `config_error` | settings of a server, and what is wrong with them |
+//! | `origin` | where connections come from |
 //! | `peers` | who is connected; cancel, timeouts, clients that are gone |
 //! | `connection` | one client: messages in, answers out |
 //! | `commands`, `owner` | commands that a server runs for its owner; both sides |
@@ -41,8 +43,10 @@
 mod auth;
 mod commands;
 mod config;
+mod config_error;
 mod connection;
 mod descriptors;
+mod origin;
 mod owner;
 mod peers;
 mod protocol;
@@ -53,7 +57,8 @@ mod transport;
 
 pub use auth::{InvalidUsers, Users, verifier};
 pub use commands::{Call, Channel, Commands, Ending};
-pub use config::{Config, ConfigError, OWNER_PLACES};
+pub use config::{Config, OWNER_PLACES};
+pub use config_error::ConfigError;
 pub use owner::{Canceller, CommandError, Owner};
 pub use server::{Server, Stopper};
 

@@ -3,12 +3,13 @@
 //!
 //! Invariants: a statement ends only by its session's interrupt, so it is rolled back and never cut
 //! off; a connection that waits for its client ends by its socket, which wakes it. A connection
-//! leaves the list after its session is gone. No phase is taken for longer than it is; it may be
-//! taken for a step shorter, as a connection that goes from one to the next asks no clock.
+//! leaves the list after its session is gone. A phase counts as at most as long as it is, and at
+//! worst a step shorter, because a change of phase reads no clock.
+//!
 //! Does not do: anything of its own accord; `step` is called ten times a second.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use rightlink_env::{Clock, Nanos};
 use rightlink_sql::{Interrupt, Reason};
 
 use crate::auth::scram::random;
+use crate::origin::Origin;
 use crate::transport::Socket;
 
 /// A statement that runs shorter than this is not looked after.
@@ -27,28 +29,6 @@ const BUSY: Duration = Duration::from_millis(100);
 const ENDING: usize = 32;
 /// A login is not hurried before this.
 const HURRIED: Duration = Duration::from_secs(1);
-
-/// Where a connection comes from, as far as limits tell origins apart.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Origin {
-    /// The Unix socket, which its owner alone can open.
-    Owner,
-    /// An address; of IPv6 the network, which one machine has to itself.
-    Address(IpAddr),
-}
-
-impl Origin {
-    /// The origin of an address of TCP; `None` for one that is gone already.
-    pub(crate) fn of(address: Option<IpAddr>) -> Origin {
-        Origin::Address(match address.map(|address| address.to_canonical()) {
-            Some(IpAddr::V6(address)) => {
-                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))
-            }
-            Some(address) => address,
-            None => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        })
-    }
-}
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]

@@ -24,11 +24,13 @@ use crate::auth::Users;
 use crate::auth::failures::Failures;
 use crate::auth::scram::random;
 use crate::commands;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
+use crate::config_error::ConfigError;
 use crate::connection::Connection;
 use crate::descriptors;
+use crate::origin::Origin;
 use crate::owner::{self, SocketPath};
-use crate::peers::{End, Limits, Origin, Peer, Peers, Phase, Registered, Rules, Stop};
+use crate::peers::{End, Limits, Peer, Peers, Phase, Registered, Rules, Stop};
 use crate::protocol::backend::Out;
 use crate::startup::{Refused, Starting, apply};
 use crate::transport::{Input, Socket, Transport};
@@ -382,7 +384,7 @@ impl Shared {
         };
         peer.obey(session.interrupt());
         peer.enter(Phase::Busy);
-        Connection::new(session, (transport, input, out), peer).serve(&self.config);
+        Connection::new(session, transport, input, out, peer).serve(&self.config);
     }
 
     /// The client's session, and what it must be warned of.

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Uid;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::peers::Origin;
+use crate::origin::Origin;
 
 /// Bytes asked for at a time.
 const CHUNK: usize = 16 << 10;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rightlink_env::sync::Mutex;
 use rightlink_env::{Logger, Nanos};
 
-use crate::peers::Origin;
+use crate::origin::Origin;
 
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_millis(3_200);

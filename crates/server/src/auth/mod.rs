@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use crate::config::{ConfigError, check_secret};
+use crate::config_error::{ConfigError, check_secret};
 
 pub use scram::verifier;
 
