@@ -2,10 +2,11 @@
 //!
 //! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
 //! closed is an error that names its line; what is too long is refused while it is read, so a
-//! record never takes more memory than `Limits` and `MAX_FIELDS` allow. A record with a field that
-//! is not UTF-8, or with text behind a closing quote, has a fault and ends all the same: in the
-//! latter case with its line, whatever is quoted there, as nobody knows what the quotes mean.
-//! A quote inside an unquoted field is a character like any other; empty lines are no records.
+//! record never takes more memory than `Limits` and `MAX_FIELDS` allow.
+//!
+//! A record with a field that is not UTF-8, or with text behind a closing quote, has a fault and an
+//! end. In the latter case it ends with its line, because the quotes there are ambiguous. A quote
+//! inside an unquoted field is a character like any other; empty lines are no records.
 //! Does not do: other separators, other encodings than UTF-8.
 
 use std::io::{self, BufRead, Read};

@@ -34,7 +34,8 @@ const HEADS: [&str; 13] = [
 /// Shows the pages of a relation, or one block with its items.
 pub(crate) fn run(
     work: &Work<'_>,
-    (relation, block): (&str, Option<u32>),
+    relation: &str,
+    block: Option<u32>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let db = work.db;

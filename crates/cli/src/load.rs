@@ -142,7 +142,7 @@ impl Loader {
                 (table.columns, None)
             }
             Err(Error::NotFound(_)) => {
-                let wanted = wanted_table((args, &name), first, memory.bytes() / 2)?;
+                let wanted = wanted_table(args, &name, first, memory.bytes() / 2)?;
                 (wanted.columns.iter().map(info_of).collect(), Some(wanted))
             }
             Err(error) => return Err(error.into()),
@@ -459,7 +459,8 @@ fn info_of(column: &ColumnSchema) -> ColumnInfo {
 
 /// The table that the options and the first file describe.
 fn wanted_table(
-    (args, name): (&LoadArgs, &str),
+    args: &LoadArgs,
+    name: &str,
     first: &mut CsvFile,
     memory: usize,
 ) -> Result<TableSchema, Failure> {

@@ -34,18 +34,21 @@ mod show;
 mod sql;
 mod tour;
 mod upkeep;
+mod upkeep_commands;
 mod watch;
 mod work;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use rightlink::Error;
 use rightlink_env::sync::Arc;
 use signal_hook::consts::SIGXFSZ;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Common, Upkeep};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::work::Work;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -104,11 +107,32 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Scan(args) => scan::scan(&common, &args, output),
         Command::Export(args) => export::run(&common, &args, output),
         Command::Get(args) => scan::get(&common, &args, output),
-        Command::Upkeep(command) => work::run(&common, &command, output),
+        Command::Upkeep(command) => run_upkeep(&common, &command, output),
         Command::Restore { dir, db } => copies::restore(&common, &dir, &db, output),
         Command::Sql(args) => sql::run(&common, &args, output),
         Command::Serve(args) => serve::run(&common, args, output),
         Command::Password { name } => serve::password(&name, output),
         Command::Tour(args) => tour::run(&common, &args, output),
+    }
+}
+
+/// Runs a command that looks after a database: here, or in the process of the server that has it
+/// open.
+fn run_upkeep(common: &Common, command: &Upkeep, output: &mut Output) -> Result<Exit, Failure> {
+    if command.outlives_reader() {
+        output.outlive_reader();
+    }
+    if let Upkeep::Verify { db, offline: true } = command {
+        return upkeep::verify_offline(db, output);
+    }
+    let path = command.db();
+    match open::options(common).create(false).open(path) {
+        Ok(db) => {
+            let exit = upkeep_commands::on(&Work::alone(&db), command, output)?;
+            db.close()?;
+            Ok(exit)
+        }
+        Err(error @ Error::Locked(_)) => remote::run(path, error, output),
+        Err(error) => Err(open::at(path, error)),
     }
 }

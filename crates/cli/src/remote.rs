@@ -26,7 +26,8 @@ use crate::failure::{Exit, Failure};
 use crate::open;
 use crate::output::Output;
 use crate::progress;
-use crate::work::{self, Work};
+use crate::upkeep_commands;
+use crate::work::Work;
 
 /// What a client asks for.
 #[derive(Debug, PartialEq)]
@@ -169,7 +170,7 @@ impl Served {
             output.outlive_reader();
         }
         let work = Work::called(&self.0, call, &request.folder);
-        let exit = work::on(&work, command, &mut output)?;
+        let exit = upkeep_commands::on(&work, command, &mut output)?;
         output.finish()?;
         Ok(exit)
     }

@@ -16,23 +16,23 @@ use crate::{names, open};
 pub(crate) fn scan(common: &Common, args: &ScanArgs, output: &mut Output) -> Result<Exit, Failure> {
     let db = open::existing(common, &args.db)?;
     let table = names::table(&db, &args.table)?;
-    let columns = chosen_columns(&table, args.columns.as_deref())?;
-    let options = scan_options(&table, args)?;
-    print_scan(&db, (&table.name, args), (&options, &columns), output)?;
+    print_scan(&db, &table, args, output)?;
     db.close()?;
     Ok(Exit::Done)
 }
 
 fn print_scan(
     db: &Database,
-    (table, args): (&str, &ScanArgs),
-    (options, columns): (&ScanOptions, &[&ColumnInfo]),
+    table: &TableInfo,
+    args: &ScanArgs,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let columns = chosen_columns(table, args.columns.as_deref())?;
+    let options = scan_options(table, args)?;
     let mut work = db.begin();
     let mut rows = 0;
-    let mut printer = Printer::start(args.format, columns, output)?;
-    for row in work.scan(table, options)? {
+    let mut printer = Printer::start(args.format, &columns, output)?;
+    for row in work.scan(&table.name, &options)? {
         printer.row(&row?.values, output)?;
         rows += 1;
     }

@@ -140,7 +140,8 @@ fn vacuum_json(report: &VacuumReport) -> Json {
 /// Builds indexes anew.
 pub(crate) fn reindex(
     work: &Work<'_>,
-    (table, index): (&str, Option<&str>),
+    table: &str,
+    index: Option<&str>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let db = work.db;

@@ -17,7 +17,8 @@ use crate::work::Work;
 /// Shows changes every `seconds`, `count` times.
 pub(crate) fn run(
     work: &Work<'_>,
-    (seconds, count): (u32, Option<u64>),
+    seconds: u32,
+    count: Option<u64>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let mut before = Stats::default();

@@ -1,20 +1,13 @@
-//! Commands that look after a database: on one that this command opens, and on one that a server
-//! has open, whose process then runs them (`remote`).
+//! What commands that look after a database work on: one that this command opens, or one that a
+//! server has open, whose process then runs them for a client (`remote`).
 //!
-//! Invariants: both ways print the same and end with the same exit codes, because they run the same
-//! functions on an open [`Database`].
-//! Does not do: what single commands print.
+//! Does not do: the commands (`upkeep_commands`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rightlink::{CancelHandle, Database, Error, Watch};
 use rightlink_server::Call;
-
-use crate::args::{Common, StatArgs, Upkeep};
-use crate::failure::{Exit, Failure};
-use crate::output::Output;
-use crate::{bloat, copies, inspect, open, remote, show, upkeep, watch};
 
 /// An open database that a command works on, and the client that waits for it, if it is a server's.
 pub(crate) struct Work<'w> {
@@ -77,46 +70,5 @@ impl<'w> Work<'w> {
                 true
             }
         }
-    }
-}
-
-/// Runs a command that looks after a database.
-pub(crate) fn run(common: &Common, command: &Upkeep, output: &mut Output) -> Result<Exit, Failure> {
-    if command.outlives_reader() {
-        output.outlive_reader();
-    }
-    if let Upkeep::Verify { db, offline: true } = command {
-        return upkeep::verify_offline(db, output);
-    }
-    let path = command.db();
-    match open::options(common).create(false).open(path) {
-        Ok(db) => {
-            let exit = on(&Work::alone(&db), command, output)?;
-            db.close()?;
-            Ok(exit)
-        }
-        Err(error @ Error::Locked(_)) => remote::run(path, error, output),
-        Err(error) => Err(open::at(path, error)),
-    }
-}
-
-/// Runs it on a database that is open.
-pub(crate) fn on(work: &Work<'_>, command: &Upkeep, output: &mut Output) -> Result<Exit, Failure> {
-    match command {
-        Upkeep::Tables { .. } => show::tables(work, output),
-        Upkeep::Describe { table, .. } => show::describe(work, table, output),
-        Upkeep::Stat(StatArgs { watch: Some(seconds), count, .. }) => {
-            watch::run(work, (*seconds, *count), output)
-        }
-        Upkeep::Stat(StatArgs { bloat: true, .. }) => bloat::run(work, output),
-        Upkeep::Stat(_) => show::stat(work, output),
-        Upkeep::Inspect { relation, block, .. } => inspect::run(work, (relation, *block), output),
-        Upkeep::Verify { .. } => upkeep::verify(work, output),
-        Upkeep::Vacuum { table, .. } => upkeep::vacuum(work, table.as_deref(), output),
-        Upkeep::Checkpoint { .. } => upkeep::checkpoint(work, output),
-        Upkeep::Reindex { table, index, .. } => {
-            upkeep::reindex(work, (table, index.as_deref()), output)
-        }
-        Upkeep::Backup { dir, rate, .. } => copies::backup(work, dir, *rate, output),
     }
 }

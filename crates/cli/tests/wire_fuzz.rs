@@ -4,7 +4,9 @@
 //! send sound messages, messages with bytes changed, lengths that lie, and pieces at any place;
 //! many at a time in one write; also rows of a COPY in pieces, long lists of columns, and many
 //! questions with long answers. `RIGHTLINK_WIRE_SECONDS` (3) says for how long, `RIGHTLINK_SEED`
-//! (random, printed) which. A thousand connections that say nothing are held at the end; a healthy
+//! (random, printed) which.
+//!
+//! A thousand connections that say nothing are held at the end; a healthy
 //! client beside them is answered as fast as before.
 //!
 //! Deep and wide statements are made by a generator: every production that holds itself, alone and
