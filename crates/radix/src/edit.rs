@@ -229,7 +229,7 @@ impl<V: Fixed> Editor<'_, V> {
         let (node, kind) = (self.store.node(at), at.kind());
         let n = count(node.word(0));
         assert!(n > 1, "the last entry goes with its node");
-        unmark(node, kind, (byte, position), n);
+        unmark(node, kind, byte, position, n);
         if kind.shape() == FULL {
             set::<V>(node, kind, position, 0);
         } else {
@@ -393,7 +393,7 @@ fn mark(node: Node<'_>, kind: Kind, byte: u8, n: usize) -> usize {
 }
 
 /// Removes `byte`, one of `n`, which is at `position`, from the key bytes.
-fn unmark(node: Node<'_>, kind: Kind, (byte, position): (u8, usize), n: usize) {
+fn unmark(node: Node<'_>, kind: Kind, byte: u8, position: usize, n: usize) {
     if kind.shape() == SMALL {
         let mut bytes = node.word(1).to_le_bytes();
         bytes.copy_within(position + 1..n, position);

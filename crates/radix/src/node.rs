@@ -8,11 +8,12 @@
 //!
 //! Entries of small and ranked nodes are packed in key order. The entry of a key byte is found by
 //! counting the bits before its own, which costs the same few instructions whatever the size, so
-//! the size of a node is free to follow its count. An entry is a value (of no words or one) in a
-//! leaf, a half-word reference in an inner node. A reference says shape and level of its node, so a
-//! search reads a word or two of each inner node. The head holds the key bits above the node's own
-//! byte, and the count less one: paths of single children are left out, and the leaf alone tells
-//! whether a search went right.
+//! the size of a node is free to follow its count.
+//!
+//! An entry is a value (of no words or one) in a leaf, a half-word reference in an inner node. A
+//! reference says shape and level of its node, so a search reads a word or two of each inner node.
+//! The head holds the key bits above the node's own byte, and the count less one: paths of single
+//! children are left out, and the leaf alone tells whether a search went right.
 //!
 //! Invariants: reading any words as a node ends and never panics.
 //! Does not do: changing nodes (`edit`).
