@@ -13,8 +13,8 @@ use rightlink_env::{Clock, Nanos, Rng, thread};
 
 use crate::Failure;
 use crate::args::Args;
-use crate::insert_prefetch::table::io;
 use crate::knobs::{self, Cell, Knob};
+use crate::methods::io;
 use crate::report::{Field, Report, say};
 use crate::scratch::Scratch;
 use crate::stats::Summary;
@@ -56,9 +56,9 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
     let cells = knobs::matrix(KNOBS, args.size, &args.knobs);
     let mut next = make(scratch, &cells[0], &clock)?;
     for cell in &cells {
-        let db = open(scratch, cell)?;
-        measure(&db, cell, &mut next, (&clock, report))?;
-        db.close()?;
+        let bed = Bed { db: open(scratch, cell)?, cell, clock: &clock };
+        bed.measure(&mut next, report)?;
+        bed.db.close()?;
     }
     Ok(())
 }
@@ -125,77 +125,77 @@ fn make(scratch: &Scratch, cell: &Cell, clock: &Clock) -> Result<i64, Failure> {
     Ok(next)
 }
 
-/// Scans a tenth of the rows; when that began and ended.
-fn scan(db: &Database, cell: &Cell, turn: u64, clock: &Clock) -> Result<(Nanos, Nanos), Failure> {
-    let rows: i64 = cell.get("rows")?;
-    let count = rows / 10;
-    let first = Rng::from_seed(turn).below((rows - count) as u64) as i64;
-    let options = ScanOptions::index("t_a").from(vec![Value::Int8(first)]);
-    let start = clock.now();
-    let mut txn = db.begin();
-    for row in txn.scan("t", &options.limit(count as u64))? {
-        row?;
-    }
-    Ok((start, clock.now()))
+/// Both tables, open for a cell.
+struct Bed<'c> {
+    db: Database,
+    cell: &'c Cell,
+    clock: &'c Clock,
 }
 
-/// One scan, alone or beside a checkpoint.
-fn turn(
-    db: &Database,
-    cell: &Cell,
-    (number, next, beside): (u64, &mut i64, bool),
-    clock: &Clock,
-) -> Result<Turn, Failure> {
-    db.evict()?;
-    dirty(db, next, cell.get("dirty")?)?;
-    let written = || db.stats().get("pool_written_pages").unwrap_or(0);
-    let before = written();
-    let writer = beside.then(|| {
-        let (db, clock) = (db.clone(), clock.clone());
-        thread::spawn("checkpoint", move || db.checkpoint().map(|()| clock.now()))
-    });
-    let scanned = scan(db, cell, number, clock);
-    let ended = writer.map(|writer| writer.join().expect("a checkpoint does not panic"));
-    let (start, end) = scanned?;
-    let ended = ended.transpose()?.map_or(start, |ended| ended.min(end));
-    let ms = |from: Nanos, to: Nanos| to.since(from).as_secs_f64() * 1e3;
-    let (taken, beside) = (ms(start, end), ms(start, ended.max(start)));
-    Ok(Turn { ms: taken, share: beside / taken, written: written() - before })
-}
-
-fn measure(
-    db: &Database,
-    cell: &Cell,
-    next: &mut i64,
-    (clock, report): (&Clock, &mut Report),
-) -> Result<(), Failure> {
-    let mut turns: [Vec<Turn>; 2] = Default::default();
-    for number in 0..cell.get::<u64>("pairs")? {
-        for step in 0..2 {
-            let beside = (number + step) % 2 == 1;
-            let done = turn(db, cell, (number, next, beside), clock)?;
-            turns[usize::from(beside)].push(done);
+impl Bed<'_> {
+    /// Scans a tenth of the rows; when that began and ended.
+    fn scan(&self, turn: u64) -> Result<(Nanos, Nanos), Failure> {
+        let rows: i64 = self.cell.get("rows")?;
+        let count = rows / 10;
+        let first = Rng::from_seed(turn).below((rows - count) as u64) as i64;
+        let options = ScanOptions::index("t_a").from(vec![Value::Int8(first)]);
+        let start = self.clock.now();
+        let mut txn = self.db.begin();
+        for row in txn.scan("t", &options.limit(count as u64))? {
+            row?;
         }
+        Ok((start, self.clock.now()))
     }
-    let median =
-        |of: fn(&Turn) -> f64, kind: usize| Summary::of(turns[kind].iter().map(of).collect());
-    let [alone, beside] = [0, 1].map(|kind| median(|turn| turn.ms, kind));
-    let ratio = beside.median / alone.median;
-    let figures = vec![
-        ("experiment", Field::Text(NAME.into())),
-        ("rows", Field::Int(cell.get("rows")?)),
-        ("method", Field::Text(cell.get("method")?)),
-        ("device", Field::Text(cell.get("device")?)),
-        ("ms_alone", Field::Float(alone.median)),
-        ("ms_beside", Field::Float(beside.median)),
-        ("ratio", Field::Float(ratio)),
-        ("share", Field::Float(median(|turn| turn.share, 1).median)),
-        ("pages_written", Field::Int(median(|turn| turn.written as f64, 1).median as u64)),
-    ];
-    let mut shown: Vec<_> = figures.iter().skip(1).cloned().collect();
-    let kept = if ratio <= TARGET { "kept" } else { "MISSED" };
-    shown.push(("at most a third longer", Field::Text(kept.into())));
-    shown.push(("spread alone", Field::Text(alone.to_string())));
-    shown.push(("spread beside", Field::Text(beside.to_string())));
-    Ok(report.cell(&figures, &shown)?)
+
+    /// One scan, alone or `beside` a checkpoint; `next` is the next row of the other table.
+    fn turn(&self, number: u64, next: &mut i64, beside: bool) -> Result<Turn, Failure> {
+        self.db.evict()?;
+        dirty(&self.db, next, self.cell.get("dirty")?)?;
+        let written = || self.db.stats().get("pool_written_pages").unwrap_or(0);
+        let before = written();
+        let writer = beside.then(|| {
+            let (db, clock) = (self.db.clone(), self.clock.clone());
+            thread::spawn("checkpoint", move || db.checkpoint().map(|()| clock.now()))
+        });
+        let scanned = self.scan(number);
+        let ended = writer.map(|writer| writer.join().expect("a checkpoint does not panic"));
+        let (start, end) = scanned?;
+        let ended = ended.transpose()?.map_or(start, |ended| ended.min(end));
+        let ms = |from: Nanos, to: Nanos| to.since(from).as_secs_f64() * 1e3;
+        let (taken, beside) = (ms(start, end), ms(start, ended.max(start)));
+        Ok(Turn { ms: taken, share: beside / taken, written: written() - before })
+    }
+
+    fn measure(&self, next: &mut i64, report: &mut Report) -> Result<(), Failure> {
+        let cell = self.cell;
+        let mut turns: [Vec<Turn>; 2] = Default::default();
+        for number in 0..cell.get::<u64>("pairs")? {
+            for step in 0..2 {
+                let beside = (number + step) % 2 == 1;
+                let done = self.turn(number, next, beside)?;
+                turns[usize::from(beside)].push(done);
+            }
+        }
+        let median =
+            |of: fn(&Turn) -> f64, kind: usize| Summary::of(turns[kind].iter().map(of).collect());
+        let [alone, beside] = [0, 1].map(|kind| median(|turn| turn.ms, kind));
+        let ratio = beside.median / alone.median;
+        let figures = vec![
+            ("experiment", Field::Text(NAME.into())),
+            ("rows", Field::Int(cell.get("rows")?)),
+            ("method", Field::Text(cell.get("method")?)),
+            ("device", Field::Text(cell.get("device")?)),
+            ("ms_alone", Field::Float(alone.median)),
+            ("ms_beside", Field::Float(beside.median)),
+            ("ratio", Field::Float(ratio)),
+            ("share", Field::Float(median(|turn| turn.share, 1).median)),
+            ("pages_written", Field::Int(median(|turn| turn.written as f64, 1).median as u64)),
+        ];
+        let mut shown: Vec<_> = figures.iter().skip(1).cloned().collect();
+        let kept = if ratio <= TARGET { "kept" } else { "MISSED" };
+        shown.push(("at most a third longer", Field::Text(kept.into())));
+        shown.push(("spread alone", Field::Text(alone.to_string())));
+        shown.push(("spread beside", Field::Text(beside.to_string())));
+        Ok(report.cell(&figures, &shown)?)
+    }
 }

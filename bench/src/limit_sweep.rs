@@ -16,8 +16,8 @@ use rightlink_env::{Clock, Rng};
 
 use crate::Failure;
 use crate::args::Args;
-use crate::insert_prefetch::table::io;
 use crate::knobs::{self, Cell, Knob};
+use crate::methods::io;
 use crate::report::{Column, Field, Report, say};
 use crate::scratch::Scratch;
 use crate::stats::Summary;
@@ -125,7 +125,8 @@ fn open(scratch: &Scratch, cell: &Cell) -> Result<Bed, Failure> {
 
 fn scan(
     db: &Database,
-    (first, limit): (i64, u64),
+    first: i64,
+    limit: u64,
     policy: Prefetch,
     clock: &Clock,
 ) -> Result<Turn, Failure> {
@@ -157,7 +158,7 @@ fn measure(
         let first = Rng::from_seed(turn).below(rows.saturating_sub(limit).max(1)) as i64;
         for step in 0..POLICIES.len() {
             let which = (turn as usize + step) % POLICIES.len();
-            turns[which].push(scan(db, (first, limit), POLICIES[which].1, clock)?);
+            turns[which].push(scan(db, first, limit, POLICIES[which].1, clock)?);
         }
         let last = turns.each_ref().map(|turns| turns[turns.len() - 1].rows);
         if last[0] != last[1] {
@@ -170,8 +171,8 @@ fn measure(
         let ms = Summary::of(turns.iter().map(|turn| turn.ms).collect());
         let pages = Summary::of(turns.iter().map(|turn| turn.pages as f64).collect());
         let mut json = vec![("experiment", Field::Text(NAME.into()))];
-        json.extend(figures(cell, name, (ms.median, pages.median))?);
-        let mut shown = figures(cell, name, (ms.median, pages.median))?;
+        json.extend(figures(cell, name, ms.median, pages.median)?);
+        let mut shown = figures(cell, name, ms.median, pages.median)?;
         shown.push(("most more", Field::Int(more)));
         shown.push(("spread", Field::Text(ms.to_string())));
         report.cell(&json, &shown)?;
@@ -179,7 +180,7 @@ fn measure(
     Ok(limit > 1 || more == 0)
 }
 
-fn figures(cell: &Cell, policy: &str, (ms, pages): (f64, f64)) -> Result<Vec<Column>, Failure> {
+fn figures(cell: &Cell, policy: &str, ms: f64, pages: f64) -> Result<Vec<Column>, Failure> {
     Ok(vec![
         ("rows", Field::Int(cell.get("rows")?)),
         ("width", Field::Int(cell.get("width")?)),

@@ -1,7 +1,10 @@
-//! Worker threads against io_uring: cells that differ in the method alone.
+//! How cells read: their method and device, and worker threads against io_uring in cells that
+//! differ in the method alone.
 //!
 //! Invariants: only cells that read ahead are compared, each with its own counterpart.
 //! Does not do: timing.
+
+use rightlink_aio::{DeviceModel, Method};
 
 use crate::Failure;
 use crate::knobs::Cell;
@@ -9,6 +12,13 @@ use crate::report::say;
 
 /// The most that worker threads may take beyond io_uring: on the native device, on a modelled one.
 const MOST: (f64, f64) = (1.40, 1.15);
+
+/// Method and device of a cell.
+pub(crate) fn io(cell: &Cell) -> Result<(Method, Option<DeviceModel>), Failure> {
+    let device: String = cell.get("device")?;
+    let device = (device != "native").then(|| device.parse()).transpose()?;
+    Ok((cell.get::<String>("method")?.parse()?, device))
+}
 
 /// Says, for each device among `cells` and their milliseconds, how worker threads do against
 /// io_uring in the geometric mean and at worst.

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let memory = cell.get::<usize>("memory_mib")? << 20;
         let db = Database::options().memory(memory).auto_vacuum(false).open(&path)?;
         let slices = if args.size == Size::Quick { 2 } else { 8 };
-        measure(&db, cell, slices, (&clock, report))?;
+        measure(&db, cell, slices, &clock, report)?;
         db.close()?;
         std::fs::remove_dir_all(&path)?;
     }
@@ -211,7 +211,8 @@ fn measure(
     db: &Database,
     cell: &Cell,
     slices: usize,
-    (clock, report): (&Clock, &mut Report),
+    clock: &Clock,
+    report: &mut Report,
 ) -> Result<(), Failure> {
     let rows = cell.get("rows")?;
     let began = clock.now();
@@ -232,7 +233,7 @@ fn measure(
     let (first, fast) = ended(run)?;
     let memory = most.saturating_sub(used);
     let paced = match cell.get("paced")? {
-        true => Some(pace(db, (rows, cell.get("threads")?), slices, clock)?),
+        true => Some(pace(db, rows, cell.get("threads")?, slices, clock)?),
         false => None,
     };
     let mut figures = vec![
@@ -263,7 +264,8 @@ fn measure(
 /// A quarter more of the rows dies and is removed by a vacuum that rests, beside `threads`.
 fn pace(
     db: &Database,
-    (rows, threads): (u64, u64),
+    rows: u64,
+    threads: u64,
     slices: usize,
     clock: &Clock,
 ) -> Result<Paced, Failure> {

@@ -52,13 +52,13 @@ impl Keys {
                 let universe = (mask.count_ones() as f64).exp2();
                 Ok(Keys::map(drawn.clone(), drawn, universe))
             }
-            "1-per-20-blocks" => Ok(Keys::rows(rows, 1, (20, 64), &mut rng)),
-            "100-per-block" => Ok(Keys::rows(rows, 100, (1, 200), &mut rng)),
+            "1-per-20-blocks" => Ok(Keys::rows(rows, 1, 20, 64, &mut rng)),
+            "100-per-block" => Ok(Keys::rows(rows, 100, 1, 200, &mut rng)),
             _ => {
                 let dead = name.strip_suffix("-per-block").and_then(|dead| dead.parse().ok());
                 let dead =
                     dead.filter(|dead| (1..=64).contains(dead)).ok_or_else(|| no_set(name))?;
-                Ok(Keys::rows(rows, dead, (1, 64), &mut rng))
+                Ok(Keys::rows(rows, dead, 1, 64, &mut rng))
             }
         }
     }
@@ -73,7 +73,7 @@ impl Keys {
     }
 
     /// `dead` rows among the slots 1 to `slots` of every `step`th block, `n` in all.
-    fn rows(n: u64, dead: u64, (step, slots): (u64, u64), rng: &mut Rng) -> Keys {
+    fn rows(n: u64, dead: u64, step: u64, slots: u64, rng: &mut Rng) -> Keys {
         let mut sorted = Vec::with_capacity(n as usize);
         let mut of_block: Vec<u64> = (1..=slots).collect();
         for block in (0..n / dead).map(|block| block * step) {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn rows_are_as_many_as_named() {
-        let keys = Keys::rows(3000, 30, (1, 64), &mut Rng::from_seed(1));
+        let keys = Keys::rows(3000, 30, 1, 64, &mut Rng::from_seed(1));
         assert_eq!(keys.sorted.len(), 3000);
         assert!(keys.sorted.is_sorted_by(|a, b| a < b) && keys.probes.is_sorted());
         assert!(keys.sorted.iter().all(|key| (1..=64).contains(&(key & 0xFFFF))));

@@ -134,7 +134,7 @@ impl Load {
         let spawn = |number: u64| {
             let (db, setup) = (db.clone(), setup.clone());
             let (stop, counts) = (Arc::clone(&stop), Arc::clone(&counts));
-            thread::spawn("load", move || work(&db, &setup, number, (&stop, &counts)))
+            thread::spawn("load", move || work(&db, &setup, number, &stop, &counts))
         };
         let threads = (0..setup.threads).map(spawn).collect();
         Load { stop, counts, threads }
@@ -160,7 +160,8 @@ fn work(
     db: &Database,
     setup: &Setup,
     number: u64,
-    (stop, counts): (&AtomicBool, &Counts),
+    stop: &AtomicBool,
+    counts: &Counts,
 ) -> Result<(), rightlink::Error> {
     let mut zipf = Zipf::new(number + 1, setup.rows);
     let mut rng = Rng::from_seed(number + 1000);

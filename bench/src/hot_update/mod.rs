@@ -3,18 +3,20 @@
 //!
 //! Table `t`: `id`, `k` (eight rows share one), `a` and `b` (random) and `c`, int8 each, and a text
 //! of 40 bytes. Rows are found by `id` through the primary key (`unique`), or by `k` through an
-//! index; `a` and `b` have indexes that nothing reads, all built over the filled table. An update
-//! sets `a` (`column` `indexed`) or `c`. Rows are chosen by a Zipfian distribution with theta 1.1,
-//! unscrambled: the hottest keys share leaves. A transaction is one read or one update, relaxed,
-//! under read committed.
+//! index; `a` and `b` have indexes that nothing reads, all built over the filled table.
+//!
+//! An update sets `a` (`column` `indexed`) or `c`. Rows are chosen by a Zipfian distribution with
+//! theta 1.1, unscrambled: the hottest keys share leaves. A transaction is one read or one update,
+//! relaxed, under read committed.
 //!
 //! `index_pages_*` are those of the index that grew most against one built anew from the final
 //! rows; `hot_leaf_*` are means over the first hundred leaves of the key's index and over the
 //! samples, one a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while.
+//!
 //! `idle_scan`: a scan of the key's index that has handed out ten rows stays open; `old_snapshot`:
-//! a snapshot from before the load does. What went on in the slowest slice, and how fast the
-//! machine was in it, is told beside the median of all slices. Where `epoch` was slower than
-//! `page-lsn`, both are run again in turns.
+//! a snapshot from before the load does. The report shows the slowest slice, and how fast the
+//! machine was in it, beside the median of all slices. Where `epoch` was slower than `page-lsn`,
+//! both are run again in turns.
 //!
 //! Invariants: the load runs as long as it is told, whatever it reaches.
 //! Does not do: other engines.

@@ -180,7 +180,7 @@ fn measure(opened: &mut Opened, cell: &Cell, clock: &Clock) -> Result<Figures, F
         if rows.iter().any(|count| *count != rows[0]) {
             return Err(format!("the policies disagree: {rows:?} rows").into());
         }
-        let passes = opened.limit(cell, range, (turn, clock))?;
+        let passes = opened.limit(cell, range, turn, clock)?;
         joined.push(passes.joined_ms);
         single.push(passes.single_ms);
         let warm_cell = cell.clone().with("cache", "warm");

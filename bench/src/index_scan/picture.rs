@@ -63,9 +63,9 @@ fn groups(points: &[Point]) -> Result<Groups<'_>, String> {
 fn charts(points: &[Point]) -> Result<String, Failure> {
     let groups = groups(points)?;
     let mut body = String::new();
-    for (number, (title, points)) in groups.iter().enumerate() {
+    for (number, ((title, table), points)) in groups.iter().enumerate() {
         let (x, y) = ((number % ACROSS) as f64, (number / ACROSS) as f64);
-        let chart = chart(title, points)?;
+        let chart = chart(title, table, points)?;
         let (x, y) = (x * (WIDTH + MARGIN), y * (HEIGHT + 2.0 * MARGIN));
         write!(body, "<g transform=\"translate({x} {y})\">{chart}</g>")?;
     }
@@ -75,7 +75,7 @@ fn charts(points: &[Point]) -> Result<String, Failure> {
 }
 
 /// Fuzz from left to right, milliseconds on a logarithmic scale.
-fn chart((title, table): &(String, String), points: &[&Point]) -> Result<String, Failure> {
+fn chart(title: &str, table: &str, points: &[&Point]) -> Result<String, Failure> {
     let fuzz = fuzz_values(points)?;
     let limits = points.iter().filter_map(|point| point.limit_ms);
     let all = || points.iter().map(|point| point.ms).chain(limits.clone());

@@ -10,13 +10,13 @@ use rightlink::{
     Database, IndexSchema, Prefetch, ScanOptions, StreamStats, TableSchema, TransactionOptions,
     Type, Value,
 };
-use rightlink_aio::{File, Io, IoOptions, OpenMode};
+use rightlink_aio::{Io, IoOptions, OpenMode};
 use rightlink_env::{Clock, Env, Rng};
 
 use crate::Failure;
-use crate::insert_prefetch::limit::{self, BLOCK};
-use crate::insert_prefetch::table::io;
+use crate::insert_prefetch::limit::{self, BLOCK, DataFile};
 use crate::knobs::Cell;
+use crate::methods::io;
 use crate::report::say;
 use crate::scratch::Scratch;
 
@@ -39,6 +39,13 @@ pub(crate) struct Opened {
     opened_for: Vec<String>,
     dir: PathBuf,
     db: Database,
+}
+
+/// First and last key of a scan.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyRange {
+    first: i64,
+    last: i64,
 }
 
 /// One scan.
@@ -146,19 +153,20 @@ impl Opened {
         words(cell, &OF_OPENING).is_ok_and(|words| words == self.opened_for)
     }
 
-    /// First and last key of the range of one turn.
-    pub(crate) fn range(&self, cell: &Cell, turn: usize) -> Result<(i64, i64), Failure> {
+    /// The range of one turn.
+    pub(crate) fn range(&self, cell: &Cell, turn: usize) -> Result<KeyRange, Failure> {
         let (rows, duplicates): (u64, u64) = (cell.get("rows")?, cell.get("duplicates")?);
         let keys = rows.div_ceil(duplicates);
         let wanted = (keys as f64 * cell.get::<f64>("selectivity")? / 100.0).ceil() as u64;
         let wanted = wanted.clamp(1, keys);
         let first = Rng::from_seed(turn as u64).below(keys - wanted + 1);
-        Ok((first as i64, (first + wanted - 1) as i64))
+        Ok(KeyRange { first: first as i64, last: (first + wanted - 1) as i64 })
     }
 
-    fn options(cell: &Cell, (first, last): (i64, i64)) -> Result<ScanOptions, String> {
+    fn options(cell: &Cell, range: KeyRange) -> Result<ScanOptions, String> {
         let options = ScanOptions::index(INDEX);
-        let options = options.from(vec![Value::Int8(first)]).to(vec![Value::Int8(last)]);
+        let options =
+            options.from(vec![Value::Int8(range.first)]).to(vec![Value::Int8(range.last)]);
         let backward = cell.get::<String>("direction")? == "backward";
         let options = if backward { options.backward() } else { options };
         let key_only = cell.get::<String>("kind")? == "index-only";
@@ -169,7 +177,7 @@ impl Opened {
     pub(crate) fn scan(
         &mut self,
         cell: &Cell,
-        range: (i64, i64),
+        range: KeyRange,
         policy: Prefetch,
         clock: &Clock,
     ) -> Result<Turn, Failure> {
@@ -191,7 +199,7 @@ impl Opened {
     pub(crate) fn first(
         &self,
         cell: &Cell,
-        range: (i64, i64),
+        range: KeyRange,
         clock: &Clock,
     ) -> Result<f64, Failure> {
         let options = Self::options(cell, range)?.limit(1);
@@ -223,8 +231,9 @@ impl Opened {
     pub(crate) fn limit(
         &self,
         cell: &Cell,
-        range: (i64, i64),
-        (turn, clock): (usize, &Clock),
+        range: KeyRange,
+        turn: usize,
+        clock: &Clock,
     ) -> Result<Passes, Failure> {
         let blocks = self.blocks(cell, range)?;
         let (method, device) = io(cell)?;
@@ -242,7 +251,7 @@ impl Opened {
     }
 
     /// The distinct heap blocks of the range, as the scan comes to them.
-    fn blocks(&self, cell: &Cell, range: (i64, i64)) -> Result<Vec<u64>, Failure> {
+    fn blocks(&self, cell: &Cell, range: KeyRange) -> Result<Vec<u64>, Failure> {
         let heap_cell = cell.clone().with("kind", "heap");
         let mut txn = self.db.begin();
         let (mut blocks, mut known) = (Vec::new(), HashSet::new());
@@ -256,14 +265,14 @@ impl Opened {
     }
 }
 
-/// The heap: the largest file, with its number of blocks.
-fn largest(io: &Io) -> Result<(File, u64), Failure> {
-    let mut best: Option<(File, u64)> = None;
+/// The heap: the largest file.
+fn largest(io: &Io) -> Result<DataFile, Failure> {
+    let mut best: Option<DataFile> = None;
     for name in io.list("data")? {
         let file = io.open_file(&format!("data/{name}"), OpenMode::Existing)?;
         let blocks = file.len()? / BLOCK;
-        if best.as_ref().is_none_or(|(_, most)| *most < blocks) {
-            best = Some((file, blocks));
+        if best.as_ref().is_none_or(|best| best.blocks < blocks) {
+            best = Some(DataFile { file, blocks });
         }
     }
     best.ok_or_else(|| "a database without files".into())

@@ -12,25 +12,31 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Clock, Env, Rng};
 
 use crate::Failure;
-use crate::insert_prefetch::table;
 use crate::knobs::Cell;
+use crate::methods;
 
 pub(crate) const BLOCK: u64 = 8192;
+/// A file of a database and its length.
+pub(crate) struct DataFile {
+    pub(crate) file: File,
+    pub(crate) blocks: u64,
+}
+
 const JOIN: usize = 16;
 const DEPTH: usize = 64;
 
 /// Milliseconds for `blocks` random blocks of the files of the database in `dir`.
 pub(crate) fn measure(dir: &Path, blocks: u64, cell: &Cell, clock: &Clock) -> Result<f64, Failure> {
-    let (method, device) = table::io(cell)?;
+    let (method, device) = methods::io(cell)?;
     let options = IoOptions { direct: true, device, ..IoOptions::with_method(method) };
     let io = Io::open(&Env::system(64 << 20), dir, options)?;
     let mut files = Vec::new();
     for name in io.list("data")? {
         let file = io.open_file(&format!("data/{name}"), OpenMode::Existing)?;
-        let len = file.len()? / BLOCK;
-        files.push((file, len));
+        let blocks = file.len()? / BLOCK;
+        files.push(DataFile { file, blocks });
     }
-    let total: u64 = files.iter().map(|(_, len)| len).sum();
+    let total: u64 = files.iter().map(|file| file.blocks).sum();
     let mut rng = Rng::from_seed(blocks);
     let mut chosen = BTreeSet::new();
     while (chosen.len() as u64) < blocks.min(total) {
@@ -42,7 +48,7 @@ pub(crate) fn measure(dir: &Path, blocks: u64, cell: &Cell, clock: &Clock) -> Re
 /// Milliseconds for the `chosen` blocks of `files`, which count as one after the other.
 pub(crate) fn time(
     io: &Io,
-    files: &[(File, u64)],
+    files: &[DataFile],
     chosen: BTreeSet<u64>,
     clock: &Clock,
 ) -> Result<f64, Failure> {
@@ -52,7 +58,7 @@ pub(crate) fn time(
 /// Milliseconds for the distinct `blocks` of one file in this order, none of them joined.
 pub(crate) fn time_each(
     io: &Io,
-    file: (File, u64),
+    file: DataFile,
     blocks: &[u64],
     clock: &Clock,
 ) -> Result<f64, Failure> {
@@ -60,12 +66,7 @@ pub(crate) fn time_each(
     time_reads(io, &[file], &reads, clock)
 }
 
-fn time_reads(
-    io: &Io,
-    files: &[(File, u64)],
-    reads: &[Read],
-    clock: &Clock,
-) -> Result<f64, Failure> {
+fn time_reads(io: &Io, files: &[DataFile], reads: &[Read], clock: &Clock) -> Result<f64, Failure> {
     let start = clock.now();
     Reader { io, arrivals: Arc::default() }.run(files, reads)?;
     Ok((clock.now() - start).as_secs_f64() * 1e3)
@@ -74,12 +75,12 @@ fn time_reads(
 /// File, first block and number of blocks of a read.
 type Read = (usize, u64, usize);
 
-fn joined(files: &[(File, u64)], chosen: BTreeSet<u64>) -> Vec<Read> {
+fn joined(files: &[DataFile], chosen: BTreeSet<u64>) -> Vec<Read> {
     let mut reads: Vec<Read> = Vec::new();
     let (mut file, mut first) = (0, 0);
     for block in chosen {
-        while block >= first + files[file].1 {
-            first += files[file].1;
+        while block >= first + files[file].blocks {
+            first += files[file].blocks;
             file += 1;
         }
         let at = block - first;
@@ -108,10 +109,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn run(&self, files: &[(File, u64)], reads: &[Read]) -> Result<(), IoError> {
+    fn run(&self, files: &[DataFile], reads: &[Read]) -> Result<(), IoError> {
         for (file, first, count) in reads {
             self.io.wait_for(|| self.arrivals.lock().in_flight < DEPTH);
-            self.start(&files[*file].0, first * BLOCK, count * BLOCK as usize);
+            self.start(&files[*file].file, first * BLOCK, count * BLOCK as usize);
         }
         self.io.wait_for(|| self.arrivals.lock().in_flight == 0);
         self.arrivals.lock().error.take().map_or(Ok(()), Err)

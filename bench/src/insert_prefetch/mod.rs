@@ -3,6 +3,7 @@
 //!
 //! Table `t`: `id` int8 primary key and uuids, the first `indexes` of them indexed; built by
 //! insertion, so leaves are as full as random keys leave them. Direct I/O, relaxed commits.
+//!
 //! `cold-leaves`: the pool holds all pages, and before each batch all but the inner pages of the
 //! indexes are written home and evicted. `steady`: the pool holds a tenth and nothing is evicted
 //! by hand. `cached`: the pool holds all pages, and they stay there. Batches with and without
@@ -131,11 +132,11 @@ fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> 
         return Err(format!("setting cannot be `{setting}`").into());
     }
     let mut opened = bed.open(cell, setting == "steady")?;
-    let (off, on) = turns(&mut opened, cell, (pairs, ENOUGH.0), clock)?;
+    let (off, on) = turns(&mut opened, cell, pairs, ENOUGH.0, clock)?;
     let mut again = None;
     let ratio = median(&on, |turn| turn.ms) / median(&off, |turn| turn.ms);
     if may_only_match(cell)? && ratio > SLOWER {
-        let (off, on) = turns(&mut opened, cell, (AGAIN, Duration::MAX), clock)?;
+        let (off, on) = turns(&mut opened, cell, AGAIN, Duration::MAX, clock)?;
         let each = off.len() / AGAIN as usize;
         let sum = |turns: &[Turn]| turns.iter().map(|turn| turn.ms).sum::<f64>();
         let ratio = |(off, on)| sum(on) / sum(off);
@@ -156,7 +157,8 @@ fn may_only_match(cell: &Cell) -> Result<bool, Failure> {
 fn turns(
     opened: &mut Opened<'_>,
     cell: &Cell,
-    (pairs, time): (u64, Duration),
+    pairs: u64,
+    time: Duration,
     clock: &Clock,
 ) -> Result<(Vec<Turn>, Vec<Turn>), Failure> {
     let batch: u64 = cell.get("batch")?;
@@ -225,7 +227,7 @@ impl Pairs {
         let base = median(&self.off, |turn| turn.ms);
         for (name, turns) in [("off", &self.off), ("on", &self.on)] {
             let summary = Summary::of(turns.iter().map(|turn| turn.ms).collect());
-            let figures = self.figures(cell, (name, turns), summary.median)?;
+            let figures = self.figures(cell, name, turns, summary.median)?;
             let mut table: Vec<Column> = figures.iter().skip(1).cloned().collect();
             table.push(("to off", Field::Float(summary.median / base)));
             table.push(("spread", Field::Text(summary.to_string())));
@@ -249,7 +251,8 @@ impl Pairs {
     fn figures(
         &self,
         cell: &Cell,
-        (name, turns): (&str, &[Turn]),
+        name: &str,
+        turns: &[Turn],
         ms: f64,
     ) -> Result<Vec<Column>, Failure> {
         let text = |knob: &str| cell.get::<String>(knob).map(Field::Text);

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use rightlink::{
     Database, IndexMethod, IndexSchema, Stats, TableSchema, TransactionOptions, Type, Value,
 };
-use rightlink_aio::{DeviceModel, Method};
 use rightlink_env::{Clock, Rng};
 
 use crate::Failure;
 use crate::insert_prefetch::limit::BLOCK;
 use crate::knobs::Cell;
+use crate::methods::io;
 use crate::report::say;
 use crate::scratch::Scratch;
 
@@ -47,13 +47,6 @@ pub(crate) struct Turn {
 pub(crate) struct Opened<'b> {
     bed: &'b mut Bed,
     db: Database,
-}
-
-/// Method and device of a cell.
-pub(crate) fn io(cell: &Cell) -> Result<(Method, Option<DeviceModel>), Failure> {
-    let device: String = cell.get("device")?;
-    let device = (device != "native").then(|| device.parse()).transpose()?;
-    Ok((cell.get::<String>("method")?.parse()?, device))
 }
 
 fn schema(indexes: u64, index: IndexMethod) -> TableSchema {

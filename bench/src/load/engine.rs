@@ -1,16 +1,14 @@
-//! What the experiment asks of an engine, ours or a peer, and how a cell's engine is opened.
+//! What the experiment asks of an engine, ours or a peer.
 //!
 //! Invariants: making the rows of a batch is apart from inserting them, so that only the latter is
 //! timed; every row that is read is compared with what was inserted.
-//! Does not do: measuring.
+//! Does not do: opening one (`open`), measuring.
 
 use std::ops::Range;
-use std::path::Path;
 
 use crate::Failure;
 use crate::knobs::Cell;
 use crate::load::GROUP;
-use crate::load::ours::Ours;
 use crate::load::table;
 
 /// The name of ours.
@@ -63,7 +61,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    fn of(cell: &Cell) -> Result<Setup, String> {
+    pub(crate) fn of(cell: &Cell) -> Result<Setup, String> {
         Ok(Setup {
             indexes: cell.get("indexes")?,
             durable: cell.get("durable")?,
@@ -73,27 +71,6 @@ impl Setup {
             expected: table::expected(cell)?,
         })
     }
-}
-
-/// Opens the engine of `cell` in `dir`; for reads, with nothing of it in the page cache.
-pub(crate) fn open(cell: &Cell, dir: &Path, role: Role) -> Result<Box<dyn Engine>, Failure> {
-    let name: String = cell.get("engine")?;
-    if name == OURS {
-        return Ok(Box::new(Ours::open(cell, dir, role)?));
-    }
-    let setup = Setup::of(cell)?;
-    #[cfg(feature = "peers")]
-    return crate::load::peers::open(&name, setup, dir, role);
-    #[cfg(not(feature = "peers"))]
-    Err(format!("{name} with {} indexes is not built in", setup.indexes).into())
-}
-
-/// The engines that are built in, ours first.
-pub(crate) fn names() -> Vec<&'static str> {
-    #[cfg(feature = "peers")]
-    return [&[OURS], crate::load::peers::NAMES].concat();
-    #[cfg(not(feature = "peers"))]
-    vec![OURS]
 }
 
 /// Bytes that went to log, double-write area and data files; of peers only the sum is known.

@@ -11,7 +11,8 @@ use rightlink_env::Clock;
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::load::engine::{self, Engine, Role, Written};
+use crate::load::engine::{Engine, Role, Written};
+use crate::load::open;
 use crate::load::per_second;
 use crate::load::wire::Figures;
 
@@ -29,7 +30,7 @@ struct Fill {
 
 /// Loads, sends `loaded`, then inserts on and sends `tail` after each batch.
 pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<(), Failure> {
-    let engine = engine::open(cell, dir, Role::Fill)?;
+    let engine = open::open(cell, dir, Role::Fill)?;
     let (clock, batch) = (Clock::system(), cell.get("batch")?);
     let mut fill = Fill { engine, clock, batch, rows: 0, times: Vec::new() };
     let before = fill.engine.written()?;

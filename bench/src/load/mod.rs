@@ -1,31 +1,33 @@
 //! Experiment `load`: rows into a table with random-key indexes, then a kill, then reads.
 //!
 //! Table `t`: `id` int8 primary key and 80 bytes in five uuids, the first `indexes` of them
-//! indexed. Each cell: one process loads, says what it reached and goes on inserting until it is
-//! killed; a second one opens what is left, times that, and checks that every acknowledged durable
-//! row is there; a third one reads rows by random secondary key, and a fourth 1,000 at once. Ours
-//! reads with direct I/O; peers' files are taken out of the page cache first.
+//! indexed. A cell has four processes:
+//! 1. The first loads, reports its figures and goes on inserting until it is killed.
+//! 2. The second opens what is left, times that, and checks that every acknowledged durable row is
+//!    there.
+//! 3. The third reads rows by random secondary key.
+//! 4. The fourth reads 1,000 at once. Ours reads with direct I/O; peers' files leave the page cache
+//!    first.
 //!
-//! With the feature `peers` the same rows go into LMDB, redb, SQLite and fjall, with `rocksdb` into
-//! RocksDB, too: see `peers`.
+//! With the feature `peers` the same rows go into other stores (`peers`). A control group for the
+//! processes of a cell limits the memory of each engine alike (`group`). Where none can be made,
+//! ours has its budget, and a thread bounds the page cache of a peer (`peers::limit`).
 //!
-//! Memory is limited for each engine alike, by a control group for the processes of a cell
-//! (`group`) where one can be made. Where not, ours has its budget, and the page cache of peers is
-//! bounded by a thread of theirs where memory is a tenth (`peers::limit`). `limit` tells which of
-//! the two it was: `cgroup` or `page-cache`.
+//! `fits_memory` is measured at the end: whether the pool held all pages. A pool meant to be too
+//! small that never filled counts as large enough. `rows` is what was loaded; the table also shows
+//! the rows that opening found (`kept`): with those inserted on until the kill, without relaxed
+//! ones that it took. Reads are of kept rows. A peer's `data_bytes_per_row` is all that its process
+//! wrote; log and double-write area are null.
 //!
 //! Invariants: every process of a cell is gone before the next cell begins. A cell whose time was
-//! up says how many rows it reached. `fits_memory` is what was measured in the end: whether the
-//! pool held all pages; a pool meant to be too small that never filled counts as large enough.
-//! `rows` is what was loaded; the table also shows the rows that opening found (`kept`): with those
-//! inserted on until the kill, without relaxed ones that it took. Reads are of kept rows. A peer's
-//! `data_bytes_per_row` is all that its process wrote; log and double-write area are null.
+//! up says how many rows it reached.
 //! Does not do: several transactions at a time.
 
 pub(crate) mod child;
 mod engine;
 mod fill;
 mod group;
+mod open;
 mod ours;
 mod parent;
 #[cfg(feature = "peers")]
@@ -132,11 +134,11 @@ fn spread(cells: Vec<Cell>) -> Result<Vec<Cell>, Failure> {
     for cell in cells {
         match cell.get::<String>("engine")?.as_str() {
             ALL => {
-                spread.extend(engine::names().iter().map(|name| cell.clone().with("engine", name)))
+                spread.extend(open::names().iter().map(|name| cell.clone().with("engine", name)))
             }
-            name if engine::names().contains(&name) => spread.push(cell),
+            name if open::names().contains(&name) => spread.push(cell),
             name => {
-                let built = engine::names().join(", ");
+                let built = open::names().join(", ");
                 return Err(format!("no engine {name}: built in are {built}").into());
             }
         }

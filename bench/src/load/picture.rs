@@ -59,7 +59,8 @@ pub(super) fn draw(json: &Path, cells: &[Figures]) -> Result<(), Failure> {
         let panels = if roomy { &PANELS[..] } else { &PANELS[..1] };
         for row in panels.chunks(2) {
             for (column, (figure, title)) in row.iter().enumerate() {
-                panel(&mut body, (column as f64 * COLUMN, y), (figure, title), &group)?;
+                let panel = Panel { x: column as f64 * COLUMN, y, figure, title };
+                panel.draw(&group, &mut body)?;
             }
             y += BAR * (group.len() as f64 + 2.0);
         }
@@ -69,31 +70,37 @@ pub(super) fn draw(json: &Path, cells: &[Figures]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn panel(
-    body: &mut String,
-    (x, y): (f64, f64),
-    (figure, title): (&str, &str),
-    group: &[&Figures],
-) -> Result<(), Failure> {
-    write!(body, "<text x=\"{:.0}\" y=\"{y}\" font-weight=\"bold\">{title}</text>", x + LABEL)?;
-    let mut most: f64 = 1.0;
-    for cell in group {
-        most = most.max(cell.get(figure)?);
-    }
-    for (number, cell) in group.iter().enumerate() {
-        let (engine, value): (String, f64) = (cell.get("engine")?, cell.get(figure)?);
-        let colour = if engine == OURS { "#246" } else { "#999" };
-        let (top, width) = (y + 5.0 + number as f64 * BAR, value / most * WIDTH);
-        let (left, text) = (x + LABEL, top + BAR - 5.0);
-        write!(
-            body,
-            "<text x=\"{:.0}\" y=\"{text}\" text-anchor=\"end\">{engine}</text>\
+/// A figure of all engines, below its title.
+struct Panel<'a> {
+    x: f64,
+    y: f64,
+    figure: &'a str,
+    title: &'a str,
+}
+
+impl Panel<'_> {
+    fn draw(&self, group: &[&Figures], body: &mut String) -> Result<(), Failure> {
+        let Panel { x, y, figure, title } = *self;
+        write!(body, "<text x=\"{:.0}\" y=\"{y}\" font-weight=\"bold\">{title}</text>", x + LABEL)?;
+        let mut most: f64 = 1.0;
+        for cell in group {
+            most = most.max(cell.get(figure)?);
+        }
+        for (number, cell) in group.iter().enumerate() {
+            let (engine, value): (String, f64) = (cell.get("engine")?, cell.get(figure)?);
+            let colour = if engine == OURS { "#246" } else { "#999" };
+            let (top, width) = (y + 5.0 + number as f64 * BAR, value / most * WIDTH);
+            let (left, text) = (x + LABEL, top + BAR - 5.0);
+            write!(
+                body,
+                "<text x=\"{:.0}\" y=\"{text}\" text-anchor=\"end\">{engine}</text>\
              <rect x=\"{left:.0}\" y=\"{top}\" width=\"{width:.1}\" height=\"{:.0}\" \
              fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{text}\">{value:.0}</text>",
-            left - 6.0,
-            BAR - 3.0,
-            left + width + 4.0
-        )?;
+                left - 6.0,
+                BAR - 3.0,
+                left + width + 4.0
+            )?;
+        }
+        Ok(())
     }
-    Ok(())
 }

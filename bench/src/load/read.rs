@@ -13,7 +13,8 @@ use rightlink_env::{Clock, Rng};
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::load::engine::{self, Engine, Role};
+use crate::load::engine::{Engine, Role};
+use crate::load::open;
 use crate::load::per_second;
 use crate::load::wire::Figures;
 
@@ -33,7 +34,7 @@ struct Reader {
 impl Reader {
     fn open(cell: &Cell, dir: &Path) -> Result<Reader, Failure> {
         let rows: u64 = cell.get("recovered")?;
-        let engine = engine::open(cell, dir, Role::Read)?;
+        let engine = open::open(cell, dir, Role::Read)?;
         Ok(Reader { engine, clock: Clock::system(), rng: Rng::from_seed(rows), rows })
     }
 

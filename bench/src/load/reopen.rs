@@ -9,14 +9,15 @@ use rightlink_env::Clock;
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::load::engine::{self, Role, Written};
+use crate::load::engine::{Role, Written};
+use crate::load::open;
 use crate::load::table;
 
 /// Opens, times it, looks for the last acknowledged row, checkpoints and sends `reopened`.
 pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<(), Failure> {
     let clock = Clock::system();
     let start = clock.now();
-    let mut engine = engine::open(cell, dir, Role::Reopen)?;
+    let mut engine = open::open(cell, dir, Role::Reopen)?;
     let time = clock.now() - start;
     let rows = engine.rows()?;
     let acknowledged: u64 = cell.get("acknowledged")?;

@@ -33,42 +33,57 @@ pub(super) fn say_all(cells: &[Figures]) -> Result<(), Failure> {
         let all = |_: &str| true;
         let trees = |name: &str| TREES.contains(&name);
         if roomy {
-            beside("rows/s in memory", "rows_per_s", 2.0, ours, &peers, all)?;
-            beside("warm reads", "warm_reads_per_s", 1.2, ours, &peers, |name| name == "redb")?;
-            beside("cold reads of 1,000", "cold_batch_reads_per_s", 2.0, ours, &peers, all)?;
+            Target { what: "rows/s in memory", figure: "rows_per_s", least: 2.0 }
+                .judge(ours, &peers, all)?;
+            Target { what: "warm reads", figure: "warm_reads_per_s", least: 1.2 }.judge(
+                ours,
+                &peers,
+                |name| name == "redb",
+            )?;
+            Target { what: "cold reads of 1,000", figure: "cold_batch_reads_per_s", least: 2.0 }
+                .judge(ours, &peers, all)?;
         } else {
-            beside("rows/s beyond memory", "rows_per_s", 1.0, ours, &peers, trees)?;
+            Target { what: "rows/s beyond memory", figure: "rows_per_s", least: 1.0 }
+                .judge(ours, &peers, trees)?;
         }
         limits(ours)?;
     }
     Ok(())
 }
 
-/// Ours to the best peer among those that `which` takes.
-fn beside(
-    what: &str,
-    figure: &str,
-    target: f64,
-    ours: &Figures,
-    peers: &[&Figures],
-    which: impl Fn(&str) -> bool,
-) -> Result<(), Failure> {
-    let mut best: Option<(f64, String)> = None;
-    for peer in peers {
-        let (name, value) = (peer.get::<String>("engine")?, peer.get::<f64>(figure)?);
-        if which(&name) && best.as_ref().is_none_or(|(most, _)| value > *most) {
-            best = Some((value, name));
+/// A figure of ours to that of a peer.
+struct Target {
+    what: &'static str,
+    figure: &'static str,
+    /// The least that the ratio may be.
+    least: f64,
+}
+
+impl Target {
+    /// Ours to the best peer among those that `which` takes.
+    fn judge(
+        &self,
+        ours: &Figures,
+        peers: &[&Figures],
+        which: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let Target { what, figure, least } = *self;
+        let mut best: Option<(f64, String)> = None;
+        for peer in peers {
+            let (name, value) = (peer.get::<String>("engine")?, peer.get::<f64>(figure)?);
+            if which(&name) && best.as_ref().is_none_or(|(most, _)| value > *most) {
+                best = Some((value, name));
+            }
         }
+        if let Some((value, name)) = best {
+            let mine: f64 = ours.get(figure)?;
+            let ratio = mine / value;
+            let word = if ratio >= least { "within" } else { "MISSES" };
+            let found = format!("{mine:.0}, best of these peers {name} {value:.0}: {ratio:.2}");
+            say(&format!("{what}: {found}: {word} {least}"));
+        }
+        Ok(())
     }
-    if let Some((value, name)) = best {
-        let mine: f64 = ours.get(figure)?;
-        let ratio = mine / value;
-        let word = if ratio >= target { "within" } else { "MISSES" };
-        say(&format!(
-            "{what}: {mine:.0}, best of these peers {name} {value:.0}: {ratio:.2}: {word} {target}"
-        ));
-    }
-    Ok(())
 }
 
 /// The longest time that one of ours took to open after a kill.

@@ -3,7 +3,9 @@
 //! A process of its own for each budget: opens a database that is to use so many bytes, and works
 //! in phases, each of which could grow with its input: load, one large batch, many transactions and
 //! scans open at once, index build, deletion and vacuum, a scan of everything. Then it dies, and a
-//! second one opens what is left. The peak of resident memory of each phase, less what the process
+//! second one opens what is left.
+//!
+//! The peak of resident memory of each phase, less what the process
 //! had before it opened anything and what the caller itself holds, is compared with the budget.
 //!
 //! Invariants: the run fails when a phase takes more than a tenth above the budget.

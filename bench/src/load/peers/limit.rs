@@ -1,13 +1,16 @@
 //! Keeps the page cache of a peer's files within the memory that a cell allows.
 //!
 //! Ours reads past the page cache, so its pool is all that it has. A peer's files are in the page
-//! cache, which has no bound of its own. So a thread of the peer's process looks every few
-//! milliseconds: what the page cache has of files that are not mapped leaves at once (their engine
-//! has the whole allowance as a cache of its own, and would only hold pages twice); of a mapped
-//! file random pieces leave until the rest is within the allowance. Pieces by chance are as good as
-//! the least recently used where keys are random; inner pages that leave come back with the next
-//! descent. A control group does the same by age, and counts everything else, too: this is
-//! for where none can be made.
+//! cache, which has no bound of its own. So a thread of the peer's process evicts pages every few
+//! milliseconds:
+//!
+//! - Of files that are not mapped, all pages. Their engine has the whole allowance as a cache of
+//!   its own, and would only hold pages twice.
+//! - Of a mapped file, random pieces, until the rest is within the allowance.
+//!
+//! Where keys are random, random pieces are as good as the least recently used ones, and inner
+//! pages come back with the next descent. A control group evicts by age and counts all other memory
+//! too; this file is for machines where none can be made.
 //!
 //! Invariants: a page leaves only after it was written; contents never change.
 //! Does not do: memory that the process allocated (its engine is told how much), processes of ours.

@@ -2,13 +2,15 @@
 //!
 //! A column family a table, and what its wiki recommends ("Setup Options and Basic Tuning"):
 //! dynamic level sizes, blocks of 16 KiB, a Bloom filter of ten bits a key, index and filter blocks
-//! in the block cache, `bytes_per_sync` of 1 MiB, as many background jobs as cores; files that
-//! overlap least are compacted first, which is the default by now. No filters where the
-//! last level is asked anyhow (`optimize_filters_for_hits`), because every key that is looked up is
-//! there; no compression, because uuids have no pattern. Half of the allowance is the block cache,
-//! half write buffers, of all tables together. Where memory is a tenth, direct I/O ("Direct IO"),
-//! with 2 MiB read ahead for compaction. A relaxed commit leaves its log to the operating system,
-//! which is RocksDB's default.
+//! in the block cache, `bytes_per_sync` of 1 MiB, as many background jobs as cores.
+//!
+//! Files that overlap least are compacted first, which is the default by now. The last level has no
+//! filters (`optimize_filters_for_hits`), because every key that is looked up is there. Nothing is
+//! compressed, because uuids have no pattern.
+//!
+//! Half of the allowance is the block cache, half write buffers, of all tables together. Where
+//! memory is a tenth, direct I/O ("Direct IO"), with 2 MiB read ahead for compaction. A relaxed
+//! commit leaves its log to the operating system, which is RocksDB's default.
 //!
 //! Does not do: tuning for one workload (universal compaction, vector memtables, unordered writes);
 //! `io_uring` below its `MultiGet`, which wants a symbol of the program's and a build with
