@@ -9,6 +9,7 @@
 
 #[path = "../../sql/tests/histories/check.rs"]
 mod check;
+mod common;
 #[path = "../../sql/tests/histories/graph.rs"]
 mod graph;
 #[path = "../../sql/tests/histories/record.rs"]
@@ -17,12 +18,12 @@ mod record;
 mod work;
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
+use common::{Served, setting, socket};
 use record::{History, Outcome};
 use rightlink::Database;
 use rightlink_env::Rng;
@@ -31,44 +32,10 @@ use rightlink_env::thread::{sleep, spawn};
 use work::{COUNT_OF_REGISTERS, Client, GONE, Habits, Refused, Rows, Shared, TABLES, Worker};
 
 const CLIENTS: u64 = 6;
-const PORT: &str = "54331";
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
-}
-
-/// The process, ended when it goes out of scope.
-struct Server(Child);
-
-impl Server {
-    /// Serves the database in `folder` through a socket there.
-    fn start(folder: &Path) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rightlink"))
-            .args(["serve".as_ref(), folder.join("db").as_os_str()])
-            .args(["--memory", "128M", "--listen", "127.0.0.1:0", "--port", PORT])
-            .args(["--socket".as_ref(), folder.as_os_str()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told = lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("listening"));
-        assert!(told, "the server says where it listens");
-        // Nobody may block on a full pipe.
-        spawn("output", move || lines.for_each(drop));
-        Server(child)
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A server on the database in `folder`, killed when it goes out of scope.
+fn serve(folder: &Path) -> Served {
+    Served::start(folder, "true", &["--memory", "128M"])
 }
 
 fn gone() -> Refused {
@@ -84,7 +51,7 @@ struct Connection(UnixStream);
 
 impl Connection {
     fn open(folder: &Path) -> Result<Connection, Refused> {
-        let path: PathBuf = folder.join(format!(".s.PGSQL.{PORT}"));
+        let path = socket(folder);
         for _ in 0..500 {
             let Ok(mut stream) = UnixStream::connect(&path) else {
                 sleep(Duration::from_millis(10));
@@ -161,7 +128,7 @@ fn histories_go_on_over_kills() {
     let folder = tempfile::tempdir().unwrap();
     let mut rng = Rng::from_seed(seed);
     Database::open(folder.path().join("db")).unwrap().close().unwrap();
-    let mut server = Server::start(folder.path());
+    let mut server = serve(folder.path());
     let mut first = Connection::open(folder.path()).unwrap();
     first.run(TABLES).unwrap();
     let registers = COUNT_OF_REGISTERS - 1;
@@ -183,14 +150,14 @@ fn histories_go_on_over_kills() {
             })
             .collect();
         sleep(Duration::from_millis(100 + rng.below(900)));
-        server.kill();
+        drop(server);
         for client in clients {
             history.transactions.extend(client.join().expect("a client does not panic"));
         }
-        server = Server::start(folder.path());
+        server = serve(folder.path());
     }
     work::read_last(&mut Connection::open(folder.path()).unwrap(), &mut history).unwrap();
-    server.kill();
+    drop(server);
     let found = check::check(&history);
     assert!(found.is_empty(), "{:#?}", found.iter().take(10).collect::<Vec<_>>());
     let count = |outcome| history.transactions.iter().filter(|it| it.outcome == outcome).count();

@@ -5,6 +5,8 @@
 //! `RIGHTLINK_SEED` (random) may be set; the seed is printed. A seed fixes the plan of the kills,
 //! not what the machine makes of it.
 
+mod common;
+
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read};
@@ -12,15 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use common::{EXE, setting};
 use rightlink::{Database, Error, ScanOptions, Value};
 use rightlink_env::Rng;
 
 const BATCH: u64 = 100;
 const FILE_ROWS: u64 = 27_004;
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
-}
 
 /// When to kill.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ fn moment(random: &mut Rng) -> Moment {
 fn start(db: &Path, table: &str, skip: u64) -> Child {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/flights.csv");
     let index = |columns: &str| format!("{table}_{}={columns}", columns.replace([',', ' '], "_"));
-    Command::new(env!("CARGO_BIN_EXE_rightlink"))
+    Command::new(EXE)
         .arg("load")
         .args([db, Path::new(table), &data])
         .args(["--json", "--primary-key", "id", "--sample", "30000"])

@@ -2,7 +2,7 @@
 //! floods of connections.
 #![cfg(target_os = "linux")]
 
-mod served;
+mod common;
 
 use std::fs;
 use std::net::TcpStream;
@@ -10,11 +10,11 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::time::Duration;
 
+use common::{Served, run};
 use rightlink::Database;
 use rightlink_env::Clock;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 use rightlink_env::thread::spawn;
-use served::{Served, run};
 
 /// SIGXFSZ used to end the process without a word.
 #[test]

@@ -2,7 +2,7 @@
 //! print the same and end with the same codes, run beside clients, and end when they must.
 #![cfg(target_os = "linux")]
 
-mod served;
+mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use common::{EXE, Served, run};
 use rightlink_env::Clock;
-use served::{EXE, Served, run};
 
 /// A server on a table of many rows and an index.
 fn serving(folder: &Path) -> Served {

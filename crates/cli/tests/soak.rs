@@ -7,15 +7,18 @@
 //! `RIGHTLINK_SEED` (random, printed) which.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
+use common::{EXE, Served, connect, setting, socket};
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use rightlink_env::thread::spawn;
 use rightlink_env::{Clock, Rng};
@@ -35,72 +38,8 @@ const IDLE_WINDOWS: u32 = 45;
 /// Between two looks at the memory.
 const SAMPLE: Duration = Duration::from_millis(20);
 
-const PORT: &str = "54330";
 /// Rows whose values sum up to zero whatever happens.
 const ACCOUNTS: u64 = 4_000;
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
-}
-
-/// The process, killed when it goes out of scope.
-struct Server {
-    child: Child,
-    /// What it wrote to its standard error.
-    log: Arc<Mutex<String>>,
-}
-
-impl Server {
-    fn start(folder: &Path) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rightlink"))
-            .args(["serve".as_ref(), folder.join("db").as_os_str(), "--create".as_ref()])
-            .args(["--memory", &BUDGET.to_string(), "--port", PORT])
-            .args(["--socket".as_ref(), folder.as_os_str()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let listens = lines.by_ref().any(|line| line.unwrap().starts_with("listening on"));
-        assert!(listens, "the server says where it listens");
-        // Nobody may block on a full pipe.
-        spawn("output", move || lines.for_each(drop));
-        let log: Arc<Mutex<String>> = Arc::default();
-        let (errors, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
-        spawn("errors", move || {
-            for line in errors.lines().map_while(Result::ok) {
-                let mut kept = kept.lock();
-                kept.push_str(&line);
-                kept.push('\n');
-            }
-        });
-        Server { child, log }
-    }
-
-    fn is_well(&mut self) {
-        let ended = self.child.try_wait().unwrap();
-        let log = self.log.lock().clone();
-        assert!(ended.is_none(), "the server has ended: {ended:?}\n{log}");
-        for bad in ["panicked", "corruption", "takes no more writes"] {
-            assert!(!log.contains(bad), "{log}");
-        }
-    }
-
-    /// Lets it end as an owner does.
-    fn stop(&mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        let ended = self.child.wait().unwrap();
-        assert!(ended.success(), "{ended:?}\n{}", self.log.lock());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Memory that belongs to the process alone and is no file's.
 fn private_memory(process: u32) -> u64 {
@@ -149,7 +88,7 @@ struct Client {
 
 impl Client {
     fn open(folder: &Path) -> Client {
-        let path = folder.join(format!(".s.PGSQL.{PORT}"));
+        let path = socket(folder);
         let mut stream = connect(&path);
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let options = [text("user"), text("ann"), text("database"), text("db"), vec![0]].concat();
@@ -229,17 +168,6 @@ impl Client {
             let _ = stream.read(&mut [0]);
         }
     }
-}
-
-/// A busy machine may take its time to accept those who wait.
-fn connect(path: &Path) -> UnixStream {
-    for _ in 0..1_500 {
-        if let Ok(stream) = UnixStream::connect(path) {
-            return stream;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("no connection through {}", path.display());
 }
 
 fn row(body: &[u8]) -> Vec<Option<String>> {
@@ -493,7 +421,7 @@ fn visit(soak: &Soak, _: &mut Client, random: &mut Rng) -> Result<(), Refused> {
 }
 
 fn rightlink(arguments: &[&std::ffi::OsStr]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink"));
+    let mut command = Command::new(EXE);
     command.args(arguments).args(["--memory", &BUDGET.to_string()]).output().unwrap()
 }
 
@@ -595,7 +523,7 @@ struct Lost {
 }
 
 /// Does the work `WORKS` at once for so long; the highest figures, and what was done and refused.
-fn work(soak: &Soak, server: &mut Server, seconds: u64, seed: u64) -> Peak {
+fn work(soak: &Soak, server: &mut Served, seconds: u64, seed: u64) -> Peak {
     let process = server.child.id();
     let done: Vec<AtomicU64> = WORKS.iter().map(|_| AtomicU64::new(0)).collect();
     let lost: Mutex<BTreeMap<(&str, String), Lost>> = Mutex::default();
@@ -638,7 +566,7 @@ fn work(soak: &Soak, server: &mut Server, seconds: u64, seed: u64) -> Peak {
         let start = clock.now();
         while soak.goes_on() && clock.now().since(start) < Duration::from_secs(seconds) {
             std::thread::sleep(Duration::from_millis(50));
-            server.is_well();
+            server.check();
         }
         drop(Stop(&soak.stop));
         watching.join().unwrap()
@@ -678,7 +606,8 @@ fn everything_at_once_leaves_nothing_behind() {
         .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) % 1_000_000);
     println!("RIGHTLINK_SEED={seed} RIGHTLINK_SOAK_SECONDS={seconds}");
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path());
+    let memory = BUDGET.to_string();
+    let mut server = Served::start(folder.path(), "true", &["--create", "--memory", &memory]);
     let at_start = private_memory(server.child.id());
     fill(&mut Client::open(folder.path()));
     let soak = Soak {
@@ -688,7 +617,7 @@ fn everything_at_once_leaves_nothing_behind() {
         next: AtomicU64::new(0),
     };
     let peak = work(&soak, &mut server, seconds, seed);
-    server.is_well();
+    server.check();
     let shares = idle_share(server.child.id());
     let at_end = private_memory(server.child.id());
     println!(
@@ -700,8 +629,8 @@ fn everything_at_once_leaves_nothing_behind() {
         at_end >> 10,
         peak.beyond >> 10,
     );
-    server.is_well();
-    server.stop();
+    server.check();
+    assert!(server.stop().success(), "{}", server.log.lock());
     let (db, copy) = (folder.path().join("db"), folder.path().join("copy"));
     let again = folder.path().join("again");
     for arguments in [

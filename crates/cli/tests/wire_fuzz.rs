@@ -6,28 +6,31 @@
 //! questions with long answers. `RIGHTLINK_WIRE_SECONDS` (3) says for how long, `RIGHTLINK_SEED`
 //! (random, printed) which.
 //!
-//! A thousand connections that say nothing are held at the end; a healthy
-//! client beside them is answered as fast as before.
+//! A thousand connections that say nothing are held at the end; a healthy client beside them is
+//! answered as fast as before.
 //!
 //! Deep and wide statements are made by a generator: every production that holds itself, alone and
 //! in one another, at its limit and past it, in every kind of statement, by both protocols.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[path = "../../sql/tests/common/deep.rs"]
 mod deep;
 
+use common::{EXE, Served, connect, setting, socket};
 use deep::{CLEAN, PRODUCTIONS, SETUP};
-use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::sync::Mutex;
 use rightlink_env::thread::spawn;
 use rightlink_env::{Clock, Rng};
 
@@ -37,11 +40,6 @@ const MAX_RESIDENT: u64 = 256 << 20;
 const SILENT: usize = 1_000;
 /// Answers that take no longer are fast enough beside anything.
 const NOTICEABLE: Duration = Duration::from_millis(2);
-const PORT: &str = "54329";
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
-}
 
 /// Fewer than `most` bytes.
 fn noise(random: &mut Rng, most: u64) -> Vec<u8> {
@@ -54,14 +52,8 @@ fn pick<'o, T>(random: &mut Rng, of: &'o [T]) -> &'o T {
     random.pick(of).expect("there is something to choose from")
 }
 
-/// The process, ended when it goes out of scope.
-struct Server {
-    child: Child,
-    address: String,
-    folder: PathBuf,
-    /// What it wrote to its standard error.
-    log: Arc<Mutex<String>>,
-}
+/// A server that asks strangers for a password.
+struct Server(Served);
 
 impl Server {
     fn start(folder: &Path) -> Server {
@@ -70,93 +62,47 @@ impl Server {
 
     /// As [`Server::start`] by a shell that has run `first`.
     fn start_under(folder: &Path, first: &str) -> Server {
-        let users = folder.join("users");
-        let mut made = Command::new(env!("CARGO_BIN_EXE_rightlink"))
+        let mut made = Command::new(EXE)
             .args(["password", "ann"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         made.stdin.take().unwrap().write_all(b"secret\n").unwrap();
-        fs::write(&users, made.wait_with_output().unwrap().stdout).unwrap();
-        fs::set_permissions(&users, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(folder.join("users"), made.wait_with_output().unwrap().stdout).unwrap();
         // A clone of the repository has the key for all to read, which the server refuses.
         let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/tls");
-        let key = folder.join("key.pem");
-        fs::copy(tls.join("key.pem"), &key).unwrap();
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        let mut child = Command::new("sh")
-            .args(["-c", &format!("{first} && exec \"$@\""), "sh"])
-            .arg(env!("CARGO_BIN_EXE_rightlink"))
-            .args(["serve".as_ref(), folder.join("db").as_os_str(), "--create".as_ref()])
-            .args(["--listen", "127.0.0.1:0", "--port", PORT])
-            .args(["--socket".as_ref(), folder.as_os_str(), "--users".as_ref()])
-            .arg(&users)
-            .args(["--tls-cert".as_ref(), tls.join("cert.pem").as_os_str()])
-            .args(["--tls-key".as_ref(), key.as_os_str()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = None;
-        for line in lines.by_ref() {
-            let line = line.unwrap();
-            address = line.strip_prefix("listening on 127").map(|rest| format!("127{rest}"));
-            if address.is_some() {
-                break;
-            }
+        for name in ["cert.pem", "key.pem"] {
+            fs::copy(tls.join(name), folder.join(name)).unwrap();
         }
-        // Nobody may block on a full pipe.
-        spawn("output", move || lines.for_each(drop));
-        let log: Arc<Mutex<String>> = Arc::default();
-        let (errors, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
-        spawn("errors", move || {
-            for line in errors.lines().map_while(Result::ok) {
-                let mut kept = kept.lock();
-                kept.push_str(&line);
-                kept.push('\n');
-            }
-        });
-        let address = address.expect("the server says where it listens");
-        Server { child, address, folder: folder.to_owned(), log }
+        for secret in ["users", "key.pem"] {
+            fs::set_permissions(folder.join(secret), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let options =
+            ["--create", "--users", "users", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+        Server(Served::start(folder, first, &options))
     }
 
     fn inside(&self) -> UnixStream {
-        let path = self.folder.join(format!(".s.PGSQL.{PORT}"));
-        let mut last = None;
-        // A busy machine may take its time to accept those who wait.
-        for _ in 0..1_500 {
-            match UnixStream::connect(&path) {
-                Ok(stream) => return stream,
-                Err(error) => last = Some(error),
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("no connection through {}: {last:?}", path.display());
+        connect(&socket(&self.0.folder))
+    }
+
+    fn outside(&self) -> TcpStream {
+        TcpStream::connect(&self.0.address).unwrap()
     }
 
     /// A figure of `/proc/PID/status`, in bytes.
     fn memory(&self, name: &str) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let text = fs::read_to_string(format!("/proc/{}/status", self.0.child.id())).unwrap();
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
-    fn is_well(&mut self) {
-        let ended = self.child.try_wait().unwrap();
-        let log = self.log.lock().clone();
-        assert!(ended.is_none(), "the server has ended: {ended:?}\n{log}");
-        assert!(!log.contains("panicked"), "{log}");
+    /// Fails if it has ended, logged an error of its own or taken too much memory.
+    fn check(&mut self) {
+        self.0.check();
         let (now, most) = (self.memory("VmRSS:"), self.memory("VmHWM:"));
         assert!(most < MAX_RESIDENT, "{most} bytes were resident, {now} are");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -171,19 +117,18 @@ fn strangers_do_not_use_up_descriptors() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start_under(folder.path(), &format!("ulimit -n {LIMIT}"));
     let mut healthy = Healthy::open(&server);
-    let silent: Vec<TcpStream> =
-        (0..LIMIT).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let silent: Vec<TcpStream> = (0..LIMIT).map(|_| server.outside()).collect();
     // Tables need files of their own.
     for turn in 0..20 {
-        let open = fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
+        let open = fs::read_dir(format!("/proc/{}/fd", server.0.child.id())).unwrap().count();
         assert!(open < LIMIT - 200, "{open} descriptors are open");
         assert_eq!(healthy.ask(&format!("create table t{turn} (a int primary key)")), "CZ");
         assert_eq!(healthy.ask(&format!("insert into t{turn} values (1)")), "CZ");
     }
-    let log = server.log.lock().clone();
+    let log = server.0.log.lock().clone();
     assert!(log.contains("at most 122 connections at a time"), "{log}");
     drop(silent);
-    server.is_well();
+    server.check();
 }
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -427,7 +372,7 @@ fn nonsense_and_silence_harm_nobody() {
     while clock.now().since(start) < Duration::from_secs(seconds) {
         let patience = Some(Duration::from_millis(5));
         if random.below(3) == 0 {
-            let mut stranger = TcpStream::connect(&server.address).unwrap();
+            let mut stranger = server.outside();
             stranger.set_read_timeout(patience).unwrap();
             stranger.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
             let begin = random.below(4) != 0;
@@ -441,7 +386,7 @@ fn nonsense_and_silence_harm_nobody() {
         sessions += 1;
         if sessions.is_multiple_of(100) {
             assert_eq!(healthy.ask("select count(*) from kept"), "TDCZ");
-            server.is_well();
+            server.check();
         }
     }
     let before = (0..3).map(|_| healthy_p99(&server)).min().expect("three rounds");
@@ -453,7 +398,7 @@ fn nonsense_and_silence_harm_nobody() {
             stream.write_all(&startup()).unwrap();
         }
         insiders.push(stream);
-        strangers.push(TcpStream::connect(&server.address).unwrap());
+        strangers.push(server.outside());
     }
     // The best of several rounds: a busy machine may slow any one of them.
     let enough = NOTICEABLE.max(before * 2);
@@ -464,7 +409,7 @@ fn nonsense_and_silence_harm_nobody() {
         }
         beside = beside.min(healthy_p99(&server));
     }
-    server.is_well();
+    server.check();
     assert!(beside <= enough, "{beside:?} beside silent connections, {before:?} without");
     println!(
         "{sessions} sessions of nonsense, {} MiB resident at most; p99 of a healthy client {} us, \
@@ -523,7 +468,7 @@ fn deep_statements_harm_nobody() {
         refused += u64::from(client.codes.iter().any(|code| code == "54001"));
         CLEAN.iter().for_each(|sql| drop(client.ask(sql)));
         assert_eq!(client.ask("select 1"), "TDCZ", "{shown}");
-        server.is_well();
+        server.check();
     }
     println!("{asked} deep statements, {answered} with results, {refused} too deep");
     assert!(answered > 0 && refused > 0);
@@ -555,7 +500,7 @@ fn wide_statements_are_answered() {
     let list: Vec<String> = (0..50_000).map(|at| at.to_string()).collect();
     let select = format!("select count(*) from wide where a in ({})", list.join(", "));
     assert_eq!(client.ask(&select), "TDCZ", "{:?}", client.codes);
-    server.is_well();
+    server.check();
 }
 
 fn healthy_p99(server: &Server) -> Duration {

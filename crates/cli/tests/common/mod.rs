@@ -1,4 +1,5 @@
-//! `rightlink serve` as a process, and a client of a few lines for its Unix socket.
+//! What tests of the command share: settings, `rightlink serve` as a process, and a client of a few
+//! lines for its Unix socket.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
@@ -13,6 +14,11 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread::spawn;
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_rightlink");
+
+/// The number in an environment variable.
+pub(crate) fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
+}
 
 /// A server on `db` in a folder; killed when it goes out of scope.
 pub(crate) struct Served {
@@ -55,17 +61,26 @@ impl Served {
                 break;
             }
         }
+        // The server never blocks on a full pipe.
+        spawn("output", move || lines.for_each(drop));
         assert!(!address.is_empty(), "{}", log.lock());
         Served { child, folder: folder.to_owned(), address, log }
     }
 
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.join(".s.PGSQL.5432")
+    /// Fails if it has ended or logged an error of its own.
+    pub(crate) fn check(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        let log = self.log.lock().clone();
+        assert!(ended.is_none(), "the server has ended: {ended:?}\n{log}");
+        for bad in ["panicked", "corruption", "takes no more writes"] {
+            assert!(!log.contains(bad), "{log}");
+        }
     }
 
     /// A client that comes through the socket.
     pub(crate) fn owner(&self) -> Client<UnixStream> {
-        Client::start(UnixStream::connect(self.socket()).unwrap()).expect("the owner is let in")
+        Client::start(UnixStream::connect(socket(&self.folder)).unwrap())
+            .expect("the owner is let in")
     }
 
     /// A client by TCP; the code of the error if it is not let in.
@@ -95,6 +110,22 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The Unix socket of a server in `folder`.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join(".s.PGSQL.5432")
+}
+
+/// A connection through a Unix socket. A busy machine may take its time to accept it.
+pub(crate) fn connect(socket: &Path) -> UnixStream {
+    for _ in 0..1_500 {
+        if let Ok(stream) = UnixStream::connect(socket) {
+            return stream;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("no connection through {}", socket.display());
 }
 
 /// Runs the command in `folder` to its end: exit code, standard output, standard error.
