@@ -122,8 +122,7 @@ pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt,
 #[cfg(feature = "experiments")]
 pub use txn::DeadHints;
 pub use txn::{LockMode, RowLock};
-pub use upkeep::options::Options;
-pub use upkeep::watch::Watch;
+pub use upkeep::{Options, Watch};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

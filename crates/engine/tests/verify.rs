@@ -367,7 +367,7 @@ fn names_in_sources() -> BTreeSet<String> {
         root.join("heap/verify/mod.rs"),
         root.join("heap/verify/page.rs"),
         root.join("index/hash/verify.rs"),
-        root.join("upkeep/offline.rs"),
+        root.join("upkeep/verify_offline.rs"),
     ];
     for folder in ["verify", "index/btree/verify"] {
         let entries = std::fs::read_dir(root.join(folder)).unwrap();

@@ -36,7 +36,7 @@ use crate::txn::TxnManager;
 use crate::wal::{Control, CopyError, LogCopy, Wal};
 
 use pages::Pages;
-pub(crate) use target::{Target, UNFINISHED, restore};
+pub(crate) use target::{Restored, Target, UNFINISHED, restore};
 
 /// Pages that are copied between two looks at the log and at the caller's wishes.
 const CHUNK: usize = 64;

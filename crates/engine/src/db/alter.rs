@@ -23,7 +23,7 @@ use crate::table::BuildOptions;
 use crate::table::schema::{Column, Identity, SequenceDef};
 use crate::table::sequence::{Sequence, SequencePosition};
 use crate::txn::{self, LockMode};
-use crate::upkeep::engine::Engine;
+use crate::upkeep::Engine;
 
 impl Transaction {
     /// Creates a table with its indexes.

@@ -1,26 +1,19 @@
-//! Copies of an open database, and bringing them back.
+//! Backups of an open database, and their restoration.
 //!
-//! Invariants: a backup changes nothing of the database it copies, and its failure is no failure
-//! of the database; a restored database was recovered and verified before it counts.
-//! Does not do: the copy itself (`backup`).
+//! Invariants: a failed backup is no failure of the database. A restored database was recovered and
+//! verified before it counts.
+//! Does not do: the copy (`upkeep::backup`).
 
 use std::path::Path;
-use std::time::Duration;
 
-use rightlink_aio::{Io, IoErrorKind, IoOptions, Method, SimDisk};
-use rightlink_env::Env;
+use rightlink_aio::SimDisk;
 
 pub use crate::backup::Progress as BackupProgress;
-use crate::backup::{self, End, Parts, Target};
-use crate::config::PAGE_SIZE;
 use crate::db::Database;
 use crate::db::info::VerifyReport;
 use crate::error::{Error, Result};
-use crate::ids::{FileId, Lsn, Xid};
-use crate::upkeep::engine::Engine;
-use crate::upkeep::open;
-use crate::upkeep::options::Options;
-use crate::wal::{Control, Wal};
+use crate::ids::FileId;
+use crate::upkeep::{Options, backup};
 
 /// How a backup is made.
 #[derive(Clone, Debug, Default)]
@@ -103,27 +96,10 @@ impl Database {
     ) -> Result<BackupProgress> {
         let engine = self.engine();
         engine.check_open()?;
-        let target = target(&engine.env, to.as_ref(), options.disk.as_ref())?;
-        // Before the copy: segments for these xids are there, and will be in the copy.
-        let next_xid = engine.txns.next_xid();
-        let control = |end: &End| engine.control_of_copy(next_xid, end);
-        let (io, pool, wal) = (&engine.io, &*engine.pool, &engine.wal);
-        let (catalog, txns) = (&engine.catalog, &*engine.txns);
-        let parts = Parts { io, pool, wal, catalog, txns, control: &control };
-        let clock = &engine.env.clock;
-        let began = clock.now();
-        backup::run(&parts, &target, &mut |progress| {
-            engine.check_open()?;
-            if !go_on(progress) {
-                return Err(Error::Cancelled("the backup, by its caller".into()));
-            }
-            if let Some(rate) = options.bytes_per_second {
-                let bytes = progress.pages * PAGE_SIZE as u64 + progress.log_bytes;
-                let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
-                let passed = Duration::from_nanos(clock.now().0.saturating_sub(began.0));
-                clock.sleep(due.saturating_sub(passed));
-            }
-            Ok(())
+        let target = backup::target(&engine.env, to.as_ref(), options.disk.as_ref())?;
+        engine.backup(&target, options.bytes_per_second, &mut |progress| match go_on(progress) {
+            true => Ok(()),
+            false => Err(Error::Cancelled("the backup, by its caller".into())),
         })
     }
 
@@ -149,23 +125,7 @@ impl Options {
         to: impl AsRef<Path>,
     ) -> Result<RestoreReport> {
         let source = Options { path: from.as_ref().to_path_buf(), create: false, ..self.clone() };
-        let env = open::environment(&self);
-        let io = open::open_io(&env, &source)?;
-        open::check_copied(&io, &source)?;
-        if !io.exists(open::CONTROL).map_err(Error::Io)? {
-            return Err(Error::NotFound(format!("no database in {}", source.path.display())));
-        }
-        // One of another version is refused before anything is copied.
-        if let Err(error @ Error::Invalid(_)) = Wal::read_control(&io) {
-            return Err(error);
-        }
-        let mut bytes = 0;
-        let target = target(&env, to.as_ref(), None)?;
-        let name = source.path.display().to_string();
-        let restored = backup::restore(&io, &name, target, &mut |more| {
-            bytes += more;
-            Ok(())
-        })?;
+        let copied = backup::copy_back(&source, to.as_ref())?;
         self.path = to.as_ref().to_path_buf();
         (self.create, self.restoring) = (false, true);
         let db = Database::open_with(&self)?;
@@ -176,46 +136,8 @@ impl Options {
             let file = FileId(finding.file).path();
             return Err(Error::Corruption { relation, file, block: finding.block, what });
         }
-        restored.finish()?;
-        Ok(RestoreReport { bytes, verified })
-    }
-}
-
-/// The directory to copy to, made now.
-fn target(env: &Env, path: &Path, disk: Option<&SimDisk>) -> Result<Target> {
-    let name = path.display().to_string();
-    let options = IoOptions::with_method(Method::Sync);
-    if let Some(disk) = disk {
-        let io = Io::simulated(env, disk.clone(), options).map_err(Error::Io)?;
-        return Target::new(io, name);
-    }
-    open::check_path(path)?;
-    let refused = |error| open::no_directory(path, error);
-    match Io::open(env, path, options.clone()) {
-        Err(error) if error.kind == IoErrorKind::NotFound => {}
-        Err(error) => return Err(refused(error)),
-        Ok(_) => return Err(Error::AlreadyExists(format!("directory {name}"))),
-    }
-    Io::create_root(path).map_err(refused)?;
-    Target::new(Io::open(env, path, options).map_err(refused)?, name)
-}
-
-impl Engine {
-    /// The control file of a copy that was begun when `next_xid` was to be handed out next.
-    fn control_of_copy(&self, next_xid: Xid, end: &End) -> Control {
-        let counters = self.counters(false, Lsn(0), end.oldest_xid);
-        Control {
-            database: counters.database,
-            redo: end.redo,
-            next_xid,
-            oldest_xid: counters.oldest_xid,
-            next_file: counters.next_file,
-            durable: end.durable,
-            clean: false,
-            redo_speed: counters.redo_speed,
-            device_depth: counters.device_depth,
-            outcomes: 0,
-        }
+        copied.restored.finish()?;
+        Ok(RestoreReport { bytes: copied.bytes, verified })
     }
 }
 

@@ -12,6 +12,7 @@ use rightlink_env::sync::{Arc, Weak};
 
 use crate::catalog::Entry;
 use crate::db::Database;
+use crate::db::describe;
 use crate::db::info::TableInfo;
 use crate::db::rows::Rows;
 use crate::db::scan::{self, ScanOptions};
@@ -36,14 +37,14 @@ impl Transaction {
     /// One table, as this transaction sees it. Nobody changes it until the transaction ends.
     pub fn describe(&mut self, table: &str) -> Result<TableInfo> {
         let entry = self.entry(table, LockMode::Access)?;
-        Ok(self.handle.engine.table_info(&entry))
+        Ok(describe::table_info(&self.handle.engine, &entry))
     }
 
     /// As [`Transaction::describe`]; of a table that damage keeps from being opened there is what
     /// the catalog says of it, without sizes, so that it can be dropped.
     pub fn definition(&mut self, table: &str) -> Result<TableInfo> {
         let described = self.describe(table);
-        described.or_else(|error| self.handle.engine.defined(table, error))
+        described.or_else(|error| describe::defined(&self.handle.engine, table, error))
     }
 
     /// The version of a table's definition. Nobody changes it until the transaction ends.

@@ -1,13 +1,14 @@
-//! What only experiments and tests do with an open database (feature `experiments`).
+//! Switches and cold caches for experiments and tests (feature `experiments`).
 //!
-//! Invariants: results are the same under every setting; only the work differs.
-//! Does not do: anything that a program needs.
+//! Invariants: results of statements do not change, only their speed.
+//! Does not do: settings that programs need ([`Options`](crate::Options)).
 
 use crate::buffer::Prefetch;
 use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::page::{PageKind, header};
 use crate::txn::{DeadHints, LockMode};
+use crate::upkeep::Watch;
 
 impl Database {
     /// How far scans that begin from now on read ahead.
@@ -15,27 +16,27 @@ impl Database {
         self.engine().pool.set_prefetch(policy);
     }
 
-    /// What scans do about index entries of dead rows from now on.
+    /// Whether scans mark index entries of dead rows from now on, for experiments.
     pub fn set_dead_hints(&self, hints: DeadHints) {
         self.engine().txns.set_dead_hints(hints);
     }
 
     /// Leaves out the parts of an index's method that have these names from now on, until the index
-    /// is opened again, and uses all others.
+    /// is opened again, and uses all others, for experiments.
     ///
     /// # Errors
     /// No such table or index; [`Error::Invalid`] if the method has no part of such a name.
     pub fn leave_out(&self, table: &str, index: &str, names: &[&str]) -> Result<()> {
         self.engine().check_open()?;
-        let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
+        let (_txn, entry) = self.engine().use_table(table, LockMode::Access, Watch::default())?;
         match entry.table.index(index)?.method().leave_out(names) {
             true => Ok(()),
             false => Err(Error::Invalid(format!("{index} does not have all parts of {names:?}"))),
         }
     }
 
-    /// Writes everything home and empties the buffer pool: the next reads are cold. Returns how
-    /// many pages left memory.
+    /// Writes everything home and empties the buffer pool, for experiments: the next reads are
+    /// cold. Returns how many pages left memory.
     pub fn evict(&self) -> Result<usize> {
         self.engine().check_open()?;
         self.engine().pool.drain_reads();

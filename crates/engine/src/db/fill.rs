@@ -8,7 +8,7 @@ use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::table::schema::{Column, ColumnDefault, TableDef};
 use crate::txn::Transaction;
-use crate::upkeep::engine::Engine;
+use crate::upkeep::Engine;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, which timestamps count from.
 const EPOCH: i64 = 946_684_800_000_000;

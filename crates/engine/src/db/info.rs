@@ -12,8 +12,9 @@ pub use crate::heap::HeapFigures;
 use crate::ids::RowId;
 use crate::index::IndexMethod;
 use crate::txn::LockMode;
-pub use crate::upkeep::vacuum_report::{VacuumProgress, VacuumReport};
+pub use crate::upkeep::{VacuumProgress, VacuumReport};
 pub use crate::vacuum::Phase as VacuumPhase;
+pub use crate::verify::Finding;
 
 /// A table, as `describe` shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,21 +237,6 @@ pub enum Locked {
     Table(u32),
     /// The end of the transaction of this number, which has a row that is wanted.
     Transaction(u64),
-}
-
-/// One finding of `verify`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// Name of the check (`H6`, `B4`, `X2`, ...).
-    pub check: &'static str,
-    /// Table or index the file belongs to, or the file's name.
-    pub relation: String,
-    /// File number.
-    pub file: u32,
-    /// Block, when the finding has one.
-    pub block: Option<u32>,
-    /// What it means.
-    pub what: String,
 }
 
 /// How far a verification is.

@@ -3,6 +3,11 @@
 //! Invariants: reads pages through the pool and changes nothing.
 //! Does not do: judging what it shows.
 
+use std::ops::Range;
+
+use rightlink_env::sync::Arc;
+
+use crate::buffer::BufferPool;
 use crate::catalog::{Changes, Entry};
 use crate::db::Database;
 use crate::db::info::{EntryInfo, PageInfo};
@@ -15,7 +20,6 @@ use crate::index::btree::{self, BTree, TreeOptions};
 use crate::index::hash::{HashIndex, HashOptions};
 use crate::keycode::{KeyColumn, column_len};
 use crate::txn::{Isolation, LockMode};
-use crate::upkeep::engine::Engine;
 
 impl Database {
     /// Page descriptions of a table's heap or an index: all pages, or one block with its items.
@@ -25,14 +29,15 @@ impl Database {
     pub fn inspect(&self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
         let engine = self.engine();
         engine.check_open()?;
+        let inspection = Inspection { pool: &engine.pool, relation, block };
         let mut txn = engine.txns.begin(Isolation::ReadCommitted);
         let changes = Changes::default();
         match engine.catalog.resolve(&mut txn, &changes, relation, LockMode::Access) {
-            Ok(entry) => heap_of(&entry, relation, block),
+            Ok(entry) => inspection.heap(&entry),
             Err(Error::NotFound(_)) => {
                 let table = engine.catalog.table_of_index(&txn, relation)?;
                 let entry = engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
-                index_of(engine, &entry, relation, block)
+                inspection.index(&entry)
             }
             Err(error) => Err(error),
         }
@@ -40,100 +45,140 @@ impl Database {
 }
 
 impl Transaction {
-    /// As [`Database::inspect`], of what this transaction sees, also where it has a table for
-    /// itself.
+    /// As [`Database::inspect`], of the relations that this transaction sees, even under its own
+    /// exclusive lock.
     ///
     /// # Errors
     /// As there.
     pub fn inspect(&mut self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
+        let handle = Arc::clone(&self.handle);
+        let inspection = Inspection { pool: &handle.engine.pool, relation, block };
         match self.entry(relation, LockMode::Access) {
-            Ok(entry) => heap_of(&entry, relation, block),
+            Ok(entry) => inspection.heap(&entry),
             Err(Error::NotFound(_)) => {
                 let table = self.table_of_index(relation)?;
                 let entry = self.entry(&table, LockMode::Access)?;
-                index_of(&self.handle.engine, &entry, relation, block)
+                inspection.index(&entry)
             }
             Err(error) => Err(error),
         }
     }
 }
 
-fn heap_of(entry: &Entry, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
-    entry.table.naming(heap_pages(entry.table.heap(), relation, block))
-}
-
-fn index_of(
-    engine: &Engine,
-    entry: &Entry,
-    relation: &str,
+/// A request for descriptions of the pages of `relation`.
+struct Inspection<'i> {
+    pool: &'i Arc<BufferPool>,
+    relation: &'i str,
+    /// The only block to describe, with its items.
     block: Option<u32>,
-) -> Result<Vec<PageInfo>> {
-    let table = &entry.table;
-    let def = table.index(relation)?.def();
-    let columns = def.key_columns(table.def());
-    table.naming(match def.method {
-        IndexMethod::Hash => hash_pages(engine, def.file, relation, block),
-        IndexMethod::BTree => tree_pages(engine, (def.file, columns.as_slice()), relation, block),
-    })
 }
 
-fn wanted(blocks: u32, relation: &str, block: Option<u32>) -> Result<std::ops::Range<u32>> {
-    match block {
-        None => Ok(0..blocks),
-        Some(block) if block < blocks => Ok(block..block + 1),
-        Some(block) => {
-            Err(Error::NotFound(format!("block {block} of {relation}, which has {blocks}")))
-        }
+impl Inspection<'_> {
+    fn heap(&self, entry: &Entry) -> Result<Vec<PageInfo>> {
+        entry.table.naming(self.heap_pages(entry.table.heap()))
     }
-}
 
-fn heap_pages(heap: &Heap, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
-    let mut pages = Vec::new();
-    for at in wanted(heap.blocks(), relation, block)? {
-        let bare = PageInfo { block: at, item: at, page_size: 8192, ..PageInfo::default() };
-        let kind = if at == 0 { 'm' } else { '-' };
-        pages.push(match heap.inspect(at, block.is_some())? {
-            None => PageInfo { kind, ..bare },
-            Some(info) => PageInfo {
-                kind: 'h',
-                flags: info.flags,
-                live_items: info.live,
-                dead_items: info.dead,
-                avg_item_size: info.bytes.checked_div(info.live).unwrap_or(0),
-                free_size: info.free,
-                items: info.items,
-                ..bare
-            },
-        });
+    fn index(&self, entry: &Entry) -> Result<Vec<PageInfo>> {
+        let table = &entry.table;
+        let def = table.index(self.relation)?.def();
+        table.naming(match def.method {
+            IndexMethod::Hash => self.hash_pages(def.file),
+            IndexMethod::BTree => self.tree_pages(def.file, &def.key_columns(table.def())),
+        })
     }
-    Ok(pages)
-}
 
-fn tree_pages(
-    engine: &Engine,
-    (file, columns): (FileId, &[KeyColumn]),
-    relation: &str,
-    block: Option<u32>,
-) -> Result<Vec<PageInfo>> {
-    let tree = BTree::open(&engine.pool, file, TreeOptions::default())?;
-    let mut pages = Vec::new();
-    for at in wanted(tree.blocks(), relation, block)? {
-        let mut page = describe(&tree.inspect_page(at)?);
-        if page.kind == 'm' {
-            let (root, level) = tree.inspect_root()?;
-            page.root = Some((root, u32::from(level)));
+    /// The blocks to describe of a relation that has `blocks`.
+    fn blocks(&self, blocks: u32) -> Result<Range<u32>> {
+        match self.block {
+            None => Ok(0..blocks),
+            Some(block) if block < blocks => Ok(block..block + 1),
+            Some(block) => {
+                let relation = self.relation;
+                Err(Error::NotFound(format!("block {block} of {relation}, which has {blocks}")))
+            }
         }
-        if block.is_some() {
-            let items = tree.inspect_items(at)?;
-            page.items = items.iter().map(item_line).collect();
-            page.entries = items.iter().map(|item| entry_info(item, columns)).collect();
+    }
+
+    fn heap_pages(&self, heap: &Heap) -> Result<Vec<PageInfo>> {
+        let mut pages = Vec::new();
+        for at in self.blocks(heap.blocks())? {
+            let bare = PageInfo { block: at, item: at, page_size: 8192, ..PageInfo::default() };
+            let kind = if at == 0 { 'm' } else { '-' };
+            pages.push(match heap.inspect(at, self.block.is_some())? {
+                None => PageInfo { kind, ..bare },
+                Some(info) => PageInfo {
+                    kind: 'h',
+                    flags: info.flags,
+                    live_items: info.live,
+                    dead_items: info.dead,
+                    avg_item_size: info.bytes.checked_div(info.live).unwrap_or(0),
+                    free_size: info.free,
+                    items: info.items,
+                    ..bare
+                },
+            });
         }
-        pages.push(page);
+        Ok(pages)
     }
-    if block.is_none() {
-        number_levels(&mut pages);
+
+    fn tree_pages(&self, file: FileId, columns: &[KeyColumn]) -> Result<Vec<PageInfo>> {
+        let tree = BTree::open(self.pool, file, TreeOptions::default())?;
+        let mut pages = Vec::new();
+        for at in self.blocks(tree.blocks())? {
+            let mut page = describe(&tree.inspect_page(at)?);
+            if page.kind == 'm' {
+                let (root, level) = tree.inspect_root()?;
+                page.root = Some((root, u32::from(level)));
+            }
+            if self.block.is_some() {
+                let items = tree.inspect_items(at)?;
+                page.items = items.iter().map(item_line).collect();
+                page.entries = items.iter().map(|item| entry_info(item, columns)).collect();
+            }
+            pages.push(page);
+        }
+        if self.block.is_none() {
+            number_levels(&mut pages);
+        }
+        Ok(pages)
     }
-    Ok(pages)
+
+    /// Pages of a hash index: entries in the order of their codes, then the others.
+    fn hash_pages(&self, file: FileId) -> Result<Vec<PageInfo>> {
+        let index = HashIndex::open(self.pool, file, HashOptions::default())?;
+        let mut pages = Vec::new();
+        for at in self.blocks(index.blocks())? {
+            let (page, items) = index.inspect(at, self.block.is_some())?;
+            let lines = items.iter().map(|item| {
+                let dead = if item.dead { " dead" } else { "" };
+                let (code, row, key) = (item.code, item.row, hex(&item.key));
+                format!("code {code:08x}, {} bytes, row {row}, key {key}{dead}", item.bytes)
+            });
+            let described = PageInfo {
+                block: at,
+                right: Some(page.right).filter(|right| *right != 0),
+                flags: page.flags,
+                kind: page.kind,
+                live_items: page.live,
+                dead_items: page.dead,
+                avg_item_size: page.average_item,
+                page_size: 8192,
+                free_size: page.free,
+                high_key: page.high.as_deref().map(hex),
+                items: lines.collect(),
+                ..PageInfo::default()
+            };
+            pages.push((page.low, described));
+        }
+        // Pages without entries have no low fence, and come first with the first page.
+        pages.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut item = 0;
+        for (_, page) in pages.iter_mut().filter(|(_, page)| matches!(page.kind, 'b' | 'o')) {
+            item += 1;
+            page.item = item;
+        }
+        Ok(pages.into_iter().map(|(_, page)| page).collect())
+    }
 }
 
 fn entry_info(item: &btree::inspect::ItemInfo, columns: &[KeyColumn]) -> EntryInfo {
@@ -165,48 +210,6 @@ fn shape(key: &[u8], columns: &[KeyColumn]) -> Option<(bool, bool)> {
     rest.is_empty().then_some((nulls, varying))
 }
 
-/// Pages of a hash index: entries in the order of their codes, then the others.
-fn hash_pages(
-    engine: &Engine,
-    file: FileId,
-    relation: &str,
-    block: Option<u32>,
-) -> Result<Vec<PageInfo>> {
-    let index = HashIndex::open(&engine.pool, file, HashOptions::default())?;
-    let mut pages = Vec::new();
-    for at in wanted(index.blocks(), relation, block)? {
-        let (page, items) = index.inspect(at, block.is_some())?;
-        let lines = items.iter().map(|item| {
-            let dead = if item.dead { " dead" } else { "" };
-            let (code, row, key) = (item.code, item.row, hex(&item.key));
-            format!("code {code:08x}, {} bytes, row {row}, key {key}{dead}", item.bytes)
-        });
-        let described = PageInfo {
-            block: at,
-            right: Some(page.right).filter(|right| *right != 0),
-            flags: page.flags,
-            kind: page.kind,
-            live_items: page.live,
-            dead_items: page.dead,
-            avg_item_size: page.average_item,
-            page_size: 8192,
-            free_size: page.free,
-            high_key: page.high.as_deref().map(hex),
-            items: lines.collect(),
-            ..PageInfo::default()
-        };
-        pages.push((page.low, described));
-    }
-    // Pages without entries have no low fence, and come first with the first page.
-    pages.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let mut item = 0;
-    for (_, page) in pages.iter_mut().filter(|(_, page)| matches!(page.kind, 'b' | 'o')) {
-        item += 1;
-        page.item = item;
-    }
-    Ok(pages.into_iter().map(|(_, page)| page).collect())
-}
-
 fn describe(page: &btree::inspect::PageInfo) -> PageInfo {
     let kind = match page.kind {
         "unused" => '-',
@@ -216,7 +219,6 @@ fn describe(page: &btree::inspect::PageInfo) -> PageInfo {
     let link = |block: u32| Some(block).filter(|block| *block != 0);
     PageInfo {
         level: u32::from(page.level),
-        item: 0,
         block: page.block,
         left: link(page.left),
         right: link(page.right),
@@ -228,9 +230,7 @@ fn describe(page: &btree::inspect::PageInfo) -> PageInfo {
         page_size: page.page_size,
         free_size: page.free,
         high_key: page.high.as_deref().map(hex),
-        items: Vec::new(),
-        entries: Vec::new(),
-        root: None,
+        ..PageInfo::default()
     }
 }
 

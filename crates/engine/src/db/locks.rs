@@ -1,16 +1,15 @@
-//! Table locks on request, and what transactions hold and wait for.
+//! Table locks on request, and the list of locks.
 //!
-//! Invariants: what is told was so at one moment. Does not do: rows' locks that nobody waits for,
-//! which are on the rows themselves.
+//! Invariants: the list is that of one moment.
+//! Does not do: list row locks without a waiter, which are in the rows.
 
 use std::time::Duration;
 
 use crate::db::Database;
-use crate::db::info::{IndexFigures, LockInfo, Locked, TableFigures};
+use crate::db::info::{LockInfo, Locked};
 use crate::db::transaction::Transaction;
 use crate::error::Result;
-use crate::table::schema::{IndexDef, TableDef};
-use crate::table::{Busy, Table};
+use crate::table::Busy;
 use crate::txn::{LockMode, LockTarget};
 
 impl Transaction {
@@ -48,34 +47,6 @@ impl Database {
             blocked_by: lock.blocked_by,
         };
         locks.map(info).collect()
-    }
-
-    /// What was done to each table since the database was opened, sorted by name. Waits for nobody.
-    pub fn table_figures(&self) -> Result<Vec<TableFigures>> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let open = engine.catalog.known_tables();
-        let figures = |def: &TableDef| {
-            let mut used = open.iter().map(|entry| &entry.table);
-            let used = used.rfind(|table| table.def().id == def.id);
-            figures(def, used.map(|table| &**table))
-        };
-        Ok(engine.catalog.definitions()?.iter().map(figures).collect())
-    }
-}
-
-fn figures(def: &TableDef, used: Option<&Table>) -> TableFigures {
-    let index = |def: &IndexDef| {
-        let used = used.and_then(|table| table.index_by_id(def.id));
-        let [scans, entries, rows] = used.map_or([0; 3], |index| index.figures());
-        IndexFigures { index: def.id.0, name: def.name.clone(), scans, entries, rows }
-    };
-    TableFigures {
-        table: def.id.0,
-        name: def.name.clone(),
-        rows: used.map(|table| table.heap().figures()).unwrap_or_default(),
-        garbage: used.map_or(0, |table| table.heap().garbage_since_vacuum()),
-        indexes: def.indexes.iter().map(index).collect(),
     }
 }
 

@@ -9,19 +9,20 @@
 //! | `alter`, `draft` | statements that define |
 //! | `control` | what a layer on top asks of a transaction beside statements |
 //!
-//! `Database` opens, begins transactions and closes here; its other methods:
+//! `Database` opens, begins transactions and closes here. Its other methods:
 //!
 //! | file | methods of `Database` |
 //! |---|---|
-//! | `maintain` | describe, verify, vacuum, figures, experiments |
-//! | `locks`, `inspect` | locks and figures of tables, descriptions of pages |
-//! | `online` | indexes built beside writers |
-//! | `backup` | copies of an open database, and bringing them back |
-//! | `alter`, `control`, `numbers` | sequences; sorts, device, clock; numbers of a sequence |
+//! | `describe`, `inspect`, `stats` | descriptions of tables and pages; figures |
+//! | `vacuum`, `verify`, `backup` | routine maintenance |
+//! | `online` | index builds beside writers |
+//! | `locks` | locks of tables |
+//! | `alter`, `numbers` | sequences |
+//! | `control` | memory, sorts, device and clock for a layer on top |
+//! | `experiments` | switches and cold caches for experiments |
 //!
-//! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
-//! cleanly.
-//! Does not do: threads, checkpoints, vacuum (`upkeep`); SQL.
+//! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database.
+//! Does not do: threads, checkpoints, the work of vacuum (`upkeep`); SQL.
 
 pub(crate) mod backup;
 pub(crate) mod control;
@@ -38,14 +39,17 @@ pub(crate) mod value;
 pub(crate) mod writer;
 
 mod alter;
+mod describe;
 mod draft;
 #[cfg(feature = "experiments")]
 mod experiments;
 mod fill;
 mod inspect;
 mod locks;
-mod maintain;
-pub(crate) mod online;
+mod online;
+mod stats;
+mod vacuum;
+mod verify;
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,10 +59,7 @@ use rightlink_env::sync::Arc;
 use crate::datum::Value;
 use crate::db::transaction::{Transaction, TransactionOptions};
 use crate::error::Result;
-use crate::upkeep::engine::Engine;
-use crate::upkeep::options::Options;
-use crate::upkeep::tally::Cause;
-use crate::upkeep::{background, open};
+use crate::upkeep::{CheckpointCause, Engine, Options, open, threads};
 
 /// Attempts of [`Database::with_retry`].
 const MAX_ATTEMPTS: u32 = 100;
@@ -107,7 +108,7 @@ impl Database {
         let engine = open::open(options)?;
         let handle = Arc::new(Handle { engine });
         if options.threads {
-            background::start(&handle.engine, options)?;
+            threads::start(&handle.engine, options)?;
         }
         Ok(Database { handle })
     }
@@ -158,7 +159,7 @@ impl Database {
     /// Writes all dirty pages back and moves the start of recovery up to now.
     pub fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
-        self.engine().checkpoint(Cause::Asked, false)
+        self.engine().checkpoint(CheckpointCause::Asked, false)
     }
 
     /// Does one unit of background work (write-back, checkpoint, log flush) in the caller's thread;

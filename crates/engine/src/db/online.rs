@@ -10,7 +10,7 @@ use crate::db::draft;
 use crate::error::Result;
 use crate::table::BuildOptions;
 use crate::txn::{self, LockMode};
-use crate::upkeep::watch::Watch;
+use crate::upkeep::Watch;
 
 impl Database {
     /// Creates an index while others go on reading and writing the table. It is there when the call
@@ -59,7 +59,7 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         let draft = {
-            let (_txn, entry) = engine.use_table_with(table, LockMode::Access, watch)?;
+            let (_txn, entry) = engine.use_table(table, LockMode::Access, watch)?;
             draft::index(index, entry.table.def())?
         };
         self.build_online(table, OnlineIndex::New(draft), watch)
@@ -91,7 +91,7 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         let names: Vec<String> = {
-            let (_txn, entry) = engine.use_table_with(table, LockMode::Access, watch)?;
+            let (_txn, entry) = engine.use_table(table, LockMode::Access, watch)?;
             let def = entry.table.def();
             match index {
                 Some(name) => vec![def.index(name)?.name.clone()],

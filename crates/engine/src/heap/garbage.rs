@@ -2,7 +2,7 @@
 //! vacuum.
 //!
 //! Invariants: nothing but the time of a vacuum rests on the count; it never goes below zero.
-//! Does not do: decide when a table is due (`upkeep/auto_vacuum.rs`).
+//! Does not do: decide when a table is due (`upkeep/vacuum/automatic.rs`).
 //!
 //! PostgreSQL: `n_dead_tup` of the cumulative statistics.
 

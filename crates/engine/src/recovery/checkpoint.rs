@@ -56,6 +56,24 @@ pub(crate) struct Counters {
     pub outcomes: u64,
 }
 
+impl Counters {
+    /// The control file of a database with this redo position, whose log is durable to `durable`.
+    pub(crate) fn control(self, redo: Lsn, durable: Lsn) -> Control {
+        Control {
+            database: self.database,
+            redo,
+            next_xid: self.next_xid,
+            oldest_xid: self.oldest_xid,
+            next_file: self.next_file,
+            durable,
+            clean: self.clean,
+            redo_speed: self.redo_speed,
+            device_depth: self.device_depth,
+            outcomes: self.outcomes,
+        }
+    }
+}
+
 impl Checkpoint {
     /// Begins: the changes logged up to now are in the data files when the checkpoint ends.
     pub(crate) fn begin(pool: &BufferPool) -> Self {
@@ -102,20 +120,7 @@ impl Checkpoint {
         points::hit("checkpoint.after-sync");
         let wal = pool.wal();
         wal.flush(redo)?;
-        let counters = counters(redo);
-        let control = Control {
-            database: counters.database,
-            redo,
-            next_xid: counters.next_xid,
-            oldest_xid: counters.oldest_xid,
-            next_file: counters.next_file,
-            durable: wal.durable(),
-            clean: counters.clean,
-            redo_speed: counters.redo_speed,
-            device_depth: counters.device_depth,
-            outcomes: counters.outcomes,
-        };
-        wal.write_control(&control)?;
+        wal.write_control(&counters(redo).control(redo, wal.durable()))?;
         points::hit("checkpoint.after-control");
         Ok(redo)
     }

@@ -14,7 +14,7 @@ use rightlink_aio::{Io, IoOptions, Method, device_depth};
 use rightlink_env::{Env, Logger};
 
 use crate::buffer::BufferPool;
-use crate::upkeep::options::Options;
+use crate::upkeep::Options;
 
 /// Most reads and writes in flight at once, unless it is said: what streams ask for, and room for
 /// write-back beside it.

@@ -1,12 +1,11 @@
-//! What background threads do while there is nothing to do: wait, for a while or for a wake-up.
+//! Waits of background threads that have no work: for a time, or until a wake-up.
 //!
-//! Wake-ups are counted, and a thread knows the count from before it looked for work. A wake-up
-//! that comes while the thread is busy ends its next wait at once, and only that one. The thread
-//! that makes relaxed commits durable has no wake-ups, so that these commits wait as long as they
-//! are meant to.
+//! Wake-ups are counted, and a thread remembers the count from before it looked for work. A wake-up
+//! that comes while the thread is busy ends its next wait at once, and only that one. The flush
+//! thread has no wake-ups, so that relaxed commits are gathered for the whole interval.
 //!
-//! Invariants: a wake-up ends one wait at most; after the shutdown nobody waits.
-//! Does not do: the work, or when it is due.
+//! Invariants: a wake-up ends at most one wait. After the shutdown no thread waits.
+//! Does not do: the work; decide when it is due.
 
 use std::time::Duration;
 
@@ -28,17 +27,17 @@ struct State {
     shut_down: bool,
 }
 
-/// How many wake-ups there were when a thread looked for work. See [`IdleWait::wakeups`].
+/// The number of wake-ups when a thread looked for work. See [`IdleWait::wakeups`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wakeups(u64);
 
 impl IdleWait {
-    /// The wake-ups so far: to be read before a look for work.
+    /// The wake-ups so far. A thread reads them before it looks for work.
     pub(crate) fn wakeups(&self) -> Wakeups {
         Wakeups(self.state.lock().wakeups)
     }
 
-    /// There may be work that the upkeep thread has not seen.
+    /// Wakes the upkeep thread: there may be work that it has not seen.
     pub(crate) fn wake_upkeep(&self) {
         self.state.lock().wakeups += 1;
         self.upkeep.notify_all();

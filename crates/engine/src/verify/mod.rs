@@ -42,16 +42,16 @@ pub(crate) use tables::{Counters, counters, orphans};
 /// Findings kept; further ones are counted.
 pub(crate) const MOST_FINDINGS: usize = 1000;
 
-/// One finding.
+/// One finding of `verify`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// Name of the check.
+pub struct Finding {
+    /// Name of the check (`H6`, `B4`, `X2`, ...).
     pub check: &'static str,
-    /// Table or index.
+    /// Table or index the file belongs to, or the file's name.
     pub relation: String,
     /// File number.
     pub file: u32,
-    /// Block.
+    /// Block, when the finding has one.
     pub block: Option<u32>,
     /// What it means.
     pub what: String,

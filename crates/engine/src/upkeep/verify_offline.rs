@@ -1,29 +1,28 @@
-//! Checking a database that nobody has open, without changing a byte of it.
+//! Verification of a database that is not open, without a change to any byte of it.
 //!
-//! The directory is put below an overlay that keeps writes in memory; there it is recovered as
-//! after a crash, and then checked like an open one. What is checked is thus what the next opening
-//! would find.
+//! The directory is put below an overlay that keeps writes in memory. There the database is
+//! recovered as after a crash, and verified like an open one. So verification sees the database as
+//! the next opening would.
 //!
-//! Invariants: no byte and no time of change of the directory changes; the lock file, if there is
-//! one, is locked meanwhile, so nobody opens the database under the check.
-//! Does not do: unlogged tables after a crash (opening would empty them), and a log whose redo
-//! needs more memory than the budget has beside the pool: that is said as a limit, not as damage.
+//! Invariants: no byte and no modification time of the directory changes. The lock file, if there
+//! is one, stays locked meanwhile, so that the database is not opened during the check.
+//! Does not do: unlogged tables after a crash, which opening would empty; a log whose redo needs
+//! more memory than the budget has beside the pool, which is reported as a limit, not as damage.
 
 use rightlink_aio::{Io, IoErrorKind};
 use rightlink_env::Env;
 
 use crate::error::{Error, Result};
-use crate::upkeep::engine::Engine;
-use crate::upkeep::open;
-use crate::upkeep::options::Options;
+use crate::upkeep::open::directory::{self, LockedDirectory};
+use crate::upkeep::{Engine, Options, open};
 use crate::verify::{self, Counters, LogState, Parts, Report, Steps};
 use crate::wal::Control;
 
 /// Checks the database that `options` name.
-pub(crate) fn verify(options: &Options) -> Result<Report> {
+pub(crate) fn verify_offline(options: &Options) -> Result<Report> {
     let options = Options { create: false, threads: false, offline: true, ..options.clone() };
     let env = open::environment(&options);
-    let below = open::open_io(&env, &options)?;
+    let below = directory::open_io(&env, &options)?;
     open::check_copied(&below, &options)?;
     if below.exists(open::CREATING).map_err(Error::Io)? {
         return Err(Error::NotFound("the creation of the database was cut short".into()));
@@ -37,13 +36,13 @@ pub(crate) fn verify(options: &Options) -> Result<Report> {
 }
 
 fn check(env: &Env, io: &Io, options: &Options) -> Result<Report> {
-    let lock = io.lock(open::LOCK).map_err(|error| open::already_open(&options.path, error))?;
+    let directory = LockedDirectory::lock(env, io, options)?;
     let mut report = Report::default();
     let Some(log) = verify::log(env, io, &mut report)? else {
         verify::unrecovered(io, &mut report)?;
         return Ok(report);
     };
-    match open::recover(env.clone(), io.clone(), lock, options) {
+    match open::recover(directory, options) {
         Ok(engine) => check_recovered(&engine, &log, &mut report)?,
         Err(error) => {
             verify::recovery_damage(error, "R1", &mut report)?;
@@ -70,7 +69,7 @@ fn check_recovered(engine: &Engine, log: &LogState, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// The overlay is full: that says nothing about the database.
+/// The error for a full overlay, which says nothing about the database.
 fn out_of_memory(error: Error, options: &Options) -> Error {
     let full = match &error {
         Error::DiskFull(_) => true,
@@ -87,7 +86,7 @@ fn out_of_memory(error: Error, options: &Options) -> Error {
 }
 
 impl Engine {
-    /// What a check of this database needs.
+    /// The parts of this database that verification needs.
     pub(crate) fn verify_parts<'a>(&'a self, steps: &'a Steps<'a>) -> Parts<'a> {
         let (env, pool, txns) = (&self.env, &self.pool, &self.txns);
         Parts { steps, env, pool, txns, catalog: &self.catalog, temp: &self.temp }

@@ -1,105 +1,94 @@
-//! Vacuum without being asked: entries of pruned rows leave by key while nobody writes, and a table
-//! is vacuumed when it has gathered much garbage.
+//! Automatic vacuum: removes entries of pruned rows by key, and vacuums tables that are due.
 //!
-//! The heap counts versions that were ended and versions that pruning removed, dead rows left that
-//! could not leave by key. A table is due when the difference has grown by what its definition says
-//! since the last vacuum. What that one had to leave, to an old snapshot, counts again when every
-//! transaction of its time is over. The count is noted on the table's meta page, roughly while it
-//! changes and exactly at a clean close, and goes on from there when the table is opened. For a
-//! table that nobody has used since the database was opened nothing counts but what is noted: the
-//! first look reads that from the meta pages of all such tables, and opens those that are due.
+//! A table is due when its garbage has grown, since its last vacuum, by the threshold of its
+//! definition. Garbage that the last vacuum had to leave to an old snapshot counts again once every
+//! transaction of its time is over. A table is also due if it has very old xids.
 //!
-//! Invariants: nobody is waited for: a table whose lock is not to be had is left for the next look,
-//! and one that another thread vacuums is left to it.
-//! Does not do: start a thread (`background`), rest (`vacuum`), frozen xids of tables that nobody
-//! changes.
+//! For a table that is unused since the database was opened, only the garbage count on its meta
+//! page is known. The first look reads all of these, and opens the tables that are due.
+//!
+//! The heap counts garbage in memory. The count is stored on the meta page, roughly while it
+//! changes and exactly at a clean close, and continues from there when the table is opened.
+//!
+//! Invariants: no lock is waited for. A table whose lock is not free is left to the next look, and
+//! a table that another thread vacuums is left to it.
+//! Does not do: start a thread (`threads`); rest (`pacing`); count garbage (`heap/garbage.rs`).
 
-use std::time::Duration;
+use rightlink_env::sync::Ordering;
 
-use rightlink_env::sync::{Arc, Ordering};
-
-use crate::catalog::{Changes, Entry};
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::ids::Xid;
 use crate::table::Table;
 use crate::table::schema::TableDef;
-use crate::txn::{Isolation, LockMode};
-use crate::upkeep::engine::Engine;
-use crate::upkeep::vacuum::How;
-use crate::upkeep::vacuum_report::VacuumReport;
-use crate::upkeep::watch::Watch;
+use crate::txn::LockMode;
+use crate::upkeep::vacuum::VacuumEnd;
+use crate::upkeep::{Engine, VacuumMode, VacuumReport, VacuumRequest};
 
-/// After a crash, a table's garbage is known but for this part of what makes it due, and what was
-/// made since the last look.
-const NOTED_WITHIN: u64 = 8;
 /// A table with xids this much older than the horizon is vacuumed, so that their outcomes, 32 MiB
-/// of them, can go; also one where nothing is ever deleted.
+/// of them, can go. No row of it need be deleted for this.
 const OLD: u64 = if cfg!(test) { 1000 } else { 4 << 20 };
-/// Xids handed out between two looks at all tables, and worth one: half a MiB of outcomes.
-const LOOK_XIDS: u64 = if cfg!(test) { 200 } else { 1 << 16 };
-/// Of so many tables at most, those that nobody uses are opened for such a look.
-const MOST_TABLES: usize = 1000;
 
-/// Has the table gathered enough, or has it become old?
-fn is_due(table: &Table, horizon: Xid) -> bool {
+/// After a crash, the garbage of a table is known except for this part of its threshold, and for
+/// garbage since the last look.
+const STORED_WITHIN: u64 = 8;
+
+/// Has the table enough garbage, or very old xids?
+pub(super) fn is_due(table: &Table, horizon: Xid) -> bool {
     let (heap, when) = (table.heap(), table.def().auto_vacuum);
     let is_old = when.enabled && horizon.0.saturating_sub(heap.vacuumed_below().0) >= OLD;
     is_old || when.is_due(heap.blocks(), heap.garbage_since_vacuum())
 }
 
-/// Is what a crash would leave of the count of garbage near enough?
+/// Is the stored count near enough to the real one?
 fn is_noted(table: &Table) -> bool {
     let heap = table.heap();
-    heap.is_garbage_noted(table.def().auto_vacuum.enough(heap.blocks()) / NOTED_WITHIN)
+    heap.is_garbage_noted(table.def().auto_vacuum.enough(heap.blocks()) / STORED_WITHIN)
 }
 
 impl Engine {
-    /// Notes how much garbage `table`, of which the caller holds a lock, has, if what is noted is
-    /// far from that.
-    pub(crate) fn note_garbage(&self, table: &Table) -> Result<()> {
-        if is_noted(table) {
-            return Ok(());
-        }
-        match table.heap().note_garbage() {
-            // It stays as it was noted last, that is all.
-            Err(Error::DiskFull(_)) => Ok(()),
-            noted => noted,
-        }
-    }
-
-    /// At a clean close: the same of all tables, exactly. A table that cannot be had, or whose meta
-    /// page cannot be read, is left as it is.
-    pub(crate) fn note_all_garbage(&self) -> Result<()> {
-        let open = self.catalog.open_tables();
-        for known in open.iter().filter(|entry| !entry.table.heap().is_garbage_noted(0)) {
-            let name = &known.table.def().name;
-            let watch = Watch { lock_timeout: Some(Duration::ZERO), ..Watch::default() };
-            let Ok((_txn, entry)) = self.use_table_with(name, LockMode::Access, watch) else {
-                continue;
-            };
-            if let Err(error @ Error::Poisoned(_)) = entry.table.heap().note_garbage() {
-                return Err(error);
+    /// Looks at every open table once; false if none needed work. A table that fails does not hold
+    /// up the others: the first failure is returned after all of them had their turn.
+    pub(crate) fn step_vacuum(&self) -> Result<bool> {
+        self.txns.expire_snapshots();
+        let (mut worked, mut failure) = (false, self.search_old_xids().err());
+        let horizon = self.txns.horizon();
+        let tables = self.catalog.open_tables();
+        let open = tables.iter().map(|entry| entry.table.def().id).collect();
+        self.upkeep.vacuums.retain_tables(&open);
+        let needs_work = |table: &Table| {
+            table.heap().dead_roots() > 0 || is_due(table, horizon) || !is_noted(table)
+        };
+        let used = tables.iter().map(|entry| &entry.table).filter(|table| needs_work(table));
+        let unused = self.unused_tables_due().unwrap_or_else(|error| {
+            failure.get_or_insert(error);
+            Vec::new()
+        });
+        for name in used.map(|table| table.def().name.clone()).chain(unused) {
+            match self.clean_or_vacuum(&name) {
+                Ok(did) => worked |= did,
+                Err(error @ Error::Poisoned(_)) => return Err(error),
+                Err(error) => _ = failure.get_or_insert(self.catalog.blamed(error)),
             }
         }
-        Ok(())
+        failure.map_or(Ok(worked), Err)
     }
 
-    /// The first time: names of the tables that are due though nobody has used them since the
-    /// database was opened. Their files are not kept open for this.
-    fn due_though_unused(&self) -> Result<Vec<String>> {
-        let looked = &self.upkeep.vacuums.looked_for_unused;
-        if looked.swap(true, Ordering::Relaxed) {
+    /// At the first call: names of the tables that are due although they are unused since the
+    /// database was opened. Their files do not stay open.
+    fn unused_tables_due(&self) -> Result<Vec<String>> {
+        let checked = &self.upkeep.unused_tables_checked;
+        if checked.swap(true, Ordering::Relaxed) {
             return Ok(Vec::new());
         }
         let open = self.catalog.open_tables();
         let defs = self.catalog.definitions().inspect_err(|_| {
-            looked.store(false, Ordering::Relaxed);
+            checked.store(false, Ordering::Relaxed);
         })?;
         let unused = |def: &TableDef| open.iter().all(|entry| entry.table.def().id != def.id);
         let is_due = |def: &TableDef| match Heap::glance(&self.pool, def.heap) {
             Ok((blocks, garbage)) => def.auto_vacuum.is_due(blocks, garbage.into()),
-            // It is gone by now, or whoever uses the table is told of the damage.
+            // The table is gone, or its next user gets the error.
             Err(_) => false,
         };
         let mut due = Vec::new();
@@ -114,75 +103,11 @@ impl Engine {
         Ok(due)
     }
 
-    /// Looks at every open table once; false if none needed anything. One that fails does not keep
-    /// the others waiting: its failure, the first of them, is told when all have had their turn.
-    pub(crate) fn step_vacuum(&self) -> Result<bool> {
-        let (mut worked, mut failure) = (false, None);
-        self.txns.expire_snapshots();
-        if let Err(error) = self.look_for_old_xids() {
-            failure = Some(error);
-        }
-        let horizon = self.txns.horizon();
-        let tables = self.catalog.open_tables();
-        self.upkeep
-            .vacuums
-            .forget_all_but(&tables.iter().map(|entry| entry.table.def().id).collect());
-        for entry in tables {
-            let table = &entry.table;
-            if table.heap().dead_roots() > 0 || is_due(table, horizon) || !is_noted(table) {
-                match self.tend(&entry.table.def().name) {
-                    Ok(did) => worked |= did,
-                    Err(error @ Error::Poisoned(_)) => return Err(error),
-                    Err(error) => _ = failure.get_or_insert(entry.table.def().named(error)),
-                }
-            }
-        }
-        for name in self.due_though_unused()? {
-            match self.tend(&name) {
-                Ok(did) => worked |= did,
-                Err(error @ Error::Poisoned(_)) => return Err(error),
-                Err(error) => _ = failure.get_or_insert(self.catalog.blamed(error)),
-            }
-        }
-        failure.map_or(Ok(worked), Err)
-    }
-
-    /// Now and then, forgets the outcomes that no table needs any more. Opens tables that nobody
-    /// uses: what is old there keeps outcomes, too, until it is vacuumed.
-    fn look_for_old_xids(&self) -> Result<()> {
-        let (next, looked_at) = (self.txns.next_xid().0, &self.upkeep.vacuums.looked_at);
-        let kept = next.saturating_sub(self.txns.oldest_xid().0);
-        let before = looked_at.load(Ordering::Relaxed);
-        if kept < LOOK_XIDS || next < before + LOOK_XIDS {
-            return Ok(());
-        }
-        // Another thread may be about to look.
-        let turn = looked_at.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
-        if turn.is_err() {
-            return Ok(());
-        }
-        let horizon = self.txns.horizon();
-        let catalog = self.catalog.table();
-        if is_due(catalog, horizon) {
-            let mut report = VacuumReport::default();
-            match self.vacuum_table(catalog, How::Automatic, &mut report) {
-                Err(Error::Cancelled(_) | Error::LockTimeout { .. }) => return Ok(()),
-                vacuumed => catalog.naming(vacuumed)?,
-            };
-        }
-        match self.oldest_unfrozen(MOST_TABLES)? {
-            Some(oldest) => self.forget_outcomes(oldest),
-            None => Ok(()),
-        }
-    }
-
-    /// Cleans one table, by key or as a whole.
-    fn tend(&self, name: &str) -> Result<bool> {
-        let mut txn = self.txns.begin(Isolation::ReadCommitted);
-        txn.set_lock_timeout(Some(Duration::ZERO));
-        let found = self.catalog.resolve(&mut txn, &Changes::default(), name, LockMode::Write);
-        let entry: Arc<Entry> = match found {
-            Ok(entry) => entry,
+    /// Removes entries of pruned rows by key, and vacuums the table called `name` if it is due.
+    /// False if nothing was done.
+    fn clean_or_vacuum(&self, name: &str) -> Result<bool> {
+        let (_txn, entry) = match self.try_table(name, LockMode::Write) {
+            Ok(found) => found,
             Err(
                 Error::NotFound(_)
                 | Error::Conflict { .. }
@@ -203,22 +128,49 @@ impl Engine {
             self.note_garbage(&entry.table)?;
             return Ok(cleaned.rows > 0);
         }
-        match self.vacuum_table(&entry.table, How::Automatic, &mut VacuumReport::default()) {
-            Err(Error::Cancelled(_) | Error::LockTimeout { .. }) => Ok(false),
-            Ok(None) => Ok(false),
-            Ok(Some(_)) => {
-                self.upkeep.auto_vacuums.fetch_add(1, Ordering::Relaxed);
+        let request = VacuumRequest::new(VacuumMode::Automatic);
+        match self.vacuum_table(&entry.table, request, &mut VacuumReport::default()) {
+            Err(Error::Cancelled(_) | Error::LockTimeout { .. }) | Ok(VacuumEnd::Occupied) => {
+                Ok(false)
+            }
+            Ok(VacuumEnd::Done) => {
+                self.upkeep.counters.add_auto_vacuum();
                 Ok(true)
             }
             Err(error) => Err(error),
         }
     }
+
+    /// Stores the garbage count of `table`, on which the caller holds a lock, unless the stored one
+    /// is near enough.
+    pub(super) fn note_garbage(&self, table: &Table) -> Result<()> {
+        if is_noted(table) {
+            return Ok(());
+        }
+        match table.heap().note_garbage() {
+            Err(Error::DiskFull(_)) => Ok(()),
+            noted => noted,
+        }
+    }
+
+    /// At a clean close: stores the exact counts of all tables. A table whose lock is not free, or
+    /// whose meta page cannot be read, is left out.
+    pub(in crate::upkeep) fn note_all_garbage(&self) -> Result<()> {
+        let open = self.catalog.open_tables();
+        for known in open.iter().filter(|entry| !entry.table.heap().is_garbage_noted(0)) {
+            let found = self.try_table(&known.table.def().name, LockMode::Access);
+            let Ok((_txn, entry)) = found else { continue };
+            if let Err(error @ Error::Poisoned(_)) = entry.table.heap().note_garbage() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use crate::upkeep::vacuum::How;
-    use crate::upkeep::vacuum_report::VacuumReport;
+    use crate::upkeep::{VacuumMode, VacuumReport, VacuumRequest};
     use crate::{AutoVacuum, Database, Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
     use rightlink_aio::SimDisk;
     use rightlink_aio::sim::CrashChoice;
@@ -617,7 +569,9 @@ mod tests {
             }
             for _ in 0..2 {
                 let mut report = VacuumReport::default();
-                db.engine().vacuum_table(table, How::Automatic, &mut report).unwrap();
+                db.engine()
+                    .vacuum_table(table, VacuumRequest::new(VacuumMode::Automatic), &mut report)
+                    .unwrap();
             }
             let left = items(&db);
             assert!(left.iter().all(|left| *left == (rows, 0)), "{count}: {left:?} for {rows}");

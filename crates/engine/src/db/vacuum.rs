@@ -1,0 +1,61 @@
+//! Vacuum on request, its progress, and the snapshots that hold it back.
+//!
+//! Invariants: a vacuum on request ends with an error, or has done all that it can.
+//! Does not do: the vacuum (`upkeep::vacuum`).
+
+use crate::db::Database;
+use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
+use crate::error::Result;
+use crate::upkeep::{VacuumMode, VacuumRequest, Watch};
+
+impl Database {
+    /// Removes dead rows of one table (`None`: of every table) and their index entries.
+    ///
+    /// # Errors
+    /// `Cancelled` after [`Database::cancel_vacuum`].
+    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
+        self.engine().vacuum(table, VacuumRequest::new(VacuumMode::Fast))
+    }
+
+    /// As [`Database::vacuum`], and can be ended without ending those of others.
+    ///
+    /// # Errors
+    /// As there; what [`Watch::go_on`] gave.
+    pub fn vacuum_with(&self, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
+        self.engine().vacuum(table, VacuumRequest { mode: VacuumMode::Fast, watch })
+    }
+
+    /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
+    /// commit, it works a ninth of the time, a fifth where a processor is idle, and they notice
+    /// little of it.
+    pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
+        self.engine().vacuum(table, VacuumRequest::new(VacuumMode::Gentle))
+    }
+
+    /// The vacuums that are at work now, automatic ones included, oldest first.
+    pub fn vacuum_progress(&self) -> Vec<VacuumProgress> {
+        let engine = self.engine();
+        engine.upkeep.vacuums.progress(engine.env.clock.now())
+    }
+
+    /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon, with
+    /// [`Error::Cancelled`] if somebody asked for them; what they did stays done, and the next one
+    /// goes on with indexes that they had not come to. Returns how many were asked.
+    pub fn cancel_vacuum(&self, table: Option<&str>) -> usize {
+        self.engine().upkeep.vacuums.cancel(table)
+    }
+
+    /// The snapshots that keep rows from being removed, oldest first, and what they hold back.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        let engine = self.engine();
+        let (now, next) = (engine.env.clock.now(), engine.txns.next_xid());
+        let live = engine.txns.snapshots().into_iter().map(|live| SnapshotInfo {
+            transaction: live.id,
+            snapshots: live.count as u64,
+            age: now - live.since,
+            commits_since: live.commits_since,
+            xids_since: next.0 - live.xmin.0,
+        });
+        live.collect()
+    }
+}
