@@ -2,35 +2,20 @@
 //! database cannot be closed, or the rows are larger than the memory. The rows must be there, and
 //! the exit code and message must say so.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use common::{EXE, Scratch};
 use rightlink::{Database, ScanOptions};
-
-/// An empty directory that goes with the value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("rightlink-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).expect("temporary directories can be made");
-        Self(dir)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A load from standard input into `table` of the database `db` in `dir`, by `sh` so that the
 /// signal of a file that grows too large can be ignored.
 fn start(dir: &Path, options: &str) -> Child {
-    let exe = env!("CARGO_BIN_EXE_rightlink");
+    let exe = EXE;
     let line = format!(
         "trap '' XFSZ; exec {exe} load db t - --schema 'id int4, name text' --batch 100 \
          --io-method sync --json {options}"
@@ -164,7 +149,7 @@ fn reported(line: &str) -> u32 {
 #[expect(clippy::disallowed_methods, reason = "a test of the command has no room of threads")]
 fn load_wide(dir: &Path, options: &str) -> (usize, Vec<u32>) {
     const ROWS: u32 = 5000;
-    let exe = env!("CARGO_BIN_EXE_rightlink");
+    let exe = EXE;
     let line = format!("exec {exe} load db t - --memory 8M --io-method sync --json {options}");
     let mut child = Command::new("sh")
         .args(["-c", &line])
@@ -236,7 +221,7 @@ fn a_file_whose_name_is_not_unicode_is_loaded_and_named_in_errors() {
     let scratch = Scratch::new("name");
     let file = scratch.0.join(std::ffi::OsStr::from_bytes(b"rows-\xff.csv"));
     let load = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink"));
+        let mut command = Command::new(EXE);
         command.arg("load").arg(scratch.0.join("db")).arg("t").arg(&file);
         command.output().expect("the command can be run")
     };

@@ -6,34 +6,17 @@
 //! unless N is 0. Times, rates and sizes are replaced by words. `RIGHTLINK_UPDATE=1` writes what
 //! was printed into the scripts: read the difference before keeping it.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use common::{EXE, Scratch};
 use rightlink::Database;
-
-const EXE: &str = env!("CARGO_BIN_EXE_rightlink");
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// An empty directory that goes with the value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("rightlink-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).expect("temporary directories can be made");
-        Self(dir)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn sh(dir: &Path, line: &str) -> Output {

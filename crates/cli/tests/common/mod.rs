@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -14,6 +15,24 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread::spawn;
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_rightlink");
+
+/// An empty directory that goes with the value.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("rightlink-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).expect("temporary directories can be made");
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
 
 /// The number in an environment variable.
 pub(crate) fn setting(name: &str) -> Option<u64> {
