@@ -190,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn documents_are_printed_as_they_are() {
+        let deep = format!("{}1.50{}", "[".repeat(5_000), "]".repeat(5_000));
+        for document in ["{\"b\": 1e400, \"a\": 1, \"b\": 2}", "\"x\"", &deep] {
+            assert_eq!(Json::from(&Value::Json(document.into())).to_string(), document);
+        }
+    }
+
+    #[test]
     fn text_never_breaks_a_line() {
         let text = Json::from("a\"b\\c\nd\r\te\u{1}\u{2028}é").to_string();
         assert_eq!(text, "\"a\\\"b\\\\c\\nd\\r\\te\\u0001\\u2028é\"");

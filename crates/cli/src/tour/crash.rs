@@ -136,9 +136,9 @@ fn read_reports(reports: &mut BufReader<ChildStdout>, batches: u64) -> Result<u6
     let mut rows = 0;
     for line in reports.by_ref().lines().take(usize::try_from(batches).unwrap_or(usize::MAX)) {
         let line = line.map_err(|error| Failure::file("the child process", &error))?;
-        let number = line.strip_prefix("{\"committed_rows\": ").and_then(|it| it.strip_suffix('}'));
         // A line cut short by the kill was never a report.
-        rows = number.and_then(|number| number.parse().ok()).unwrap_or(rows);
+        let Ok(report) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
+        rows = report["committed_rows"].as_u64().unwrap_or(rows);
     }
     Ok(rows)
 }
