@@ -1,4 +1,5 @@
-//! CSV, read and written: RFC 4180 with the usual liberties.
+//! CSV, read and written: RFC 4180 with the usual liberties. `rightlink_sql` splits fields, here and
+//! in COPY; this file reads records and limits them.
 //!
 //! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
 //! closed is an error that names its line; what is too long is refused while it is read, so a
@@ -10,6 +11,8 @@
 //! Does not do: other separators, other encodings than UTF-8.
 
 use std::io::{self, BufRead, Read};
+
+use rightlink_sql::{CsvByte, CsvDialect, CsvField};
 
 /// Most fields of a record: a table has no more columns.
 const MAX_FIELDS: usize = rightlink::MAX_COLUMNS;
@@ -92,19 +95,10 @@ pub(crate) struct CsvReader<R> {
     bytes: u64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Start,
-    Plain,
-    Quoted,
-    Closed,
-}
-
 /// A record being put together.
 struct Parser {
     limits: Limits,
-    state: State,
-    field: Vec<u8>,
+    field: CsvField,
     fields: Vec<String>,
     line: u64,
     /// The first fault.
@@ -147,9 +141,8 @@ impl<R: BufRead> CsvReader<R> {
             }
         };
         let (line, limits) = (self.lines, self.limits);
-        let (field, fields) = (Vec::new(), Vec::new());
-        let (state, fault) = (State::Start, None);
-        let mut parser = Parser { limits, state, field, fields, line, fault, torn: false };
+        let (field, fields) = (CsvField::new(CsvDialect::RFC_4180), Vec::new());
+        let mut parser = Parser { limits, field, fields, line, fault: None, torn: false };
         loop {
             if taken > limits.record {
                 return Err(parser.too_long(&raw));
@@ -195,8 +188,8 @@ impl Parser {
         for byte in text {
             self.byte(*byte)?;
         }
-        if self.state == State::Quoted && !self.torn {
-            self.field.extend_from_slice(end);
+        if self.field.is_open() && !self.torn {
+            self.field.extend(end);
             return Ok(false);
         }
         self.end_field()?;
@@ -215,34 +208,19 @@ impl Parser {
         if self.field.len() > self.limits.field {
             return Err(self.too_long_field());
         }
-        match (self.state, byte) {
-            (State::Start, b'"') => self.state = State::Quoted,
-            (State::Quoted, b'"') => self.state = State::Closed,
-            (State::Closed, b'"') => {
-                self.field.push(b'"');
-                self.state = State::Quoted;
-            }
-            (State::Start | State::Plain | State::Closed, b',') => self.end_field()?,
-            (State::Closed, _) => {
+        match self.field.take(byte) {
+            CsvByte::InField => {}
+            CsvByte::EndOfField => self.end_field()?,
+            CsvByte::BehindQuote => {
                 self.fault("text follows a closing quote");
                 self.torn = true;
-                self.field.push(byte);
-                self.state = State::Plain;
             }
-            (State::Start, _) => {
-                self.field.push(byte);
-                self.state = State::Plain;
-            }
-            (State::Plain | State::Quoted, _) => self.field.push(byte),
         }
         Ok(())
     }
 
     fn too_long_field(&self) -> CsvError {
-        let open = match self.state {
-            State::Quoted => "; is its quote never closed?",
-            _ => "",
-        };
+        let open = if self.field.is_open() { "; is its quote never closed?" } else { "" };
         let most = self.limits.field >> 10;
         self.bad(&format!("the field is longer than {most} KiB, the most with this --memory{open}"))
     }
@@ -254,13 +232,12 @@ impl Parser {
         if self.fields.len() == MAX_FIELDS {
             return Err(self.bad(&format!("the row has more than {MAX_FIELDS} fields")));
         }
-        let text = String::from_utf8(std::mem::take(&mut self.field));
+        let text = String::from_utf8(self.field.finish().bytes);
         let text = text.unwrap_or_else(|error| {
             self.fault("the field is not UTF-8");
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         });
         self.fields.push(text);
-        self.state = State::Start;
         Ok(())
     }
 

@@ -78,6 +78,7 @@ mod statistics;
 mod types;
 
 pub use activity::{Activity, Who};
+pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 pub use copy::options::CopyFormat;
 pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};

@@ -6,6 +6,7 @@
 //! Invariants: bytes of a row that is not whole yet are kept, at most [`MAX_ROW`] of them; an error
 //! names the line. Does not do: storing rows.
 
+use super::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use super::write::SIGNATURE;
 use crate::error::{Result, SqlError, code};
@@ -297,37 +298,23 @@ impl Reader {
     }
 
     fn csv_fields(&self, line: &[u8]) -> Result<Vec<Option<String>>> {
+        let Reader { delimiter, quote, escape, .. } = *self;
         let mut fields = Vec::with_capacity(self.columns.len());
-        let mut field = Vec::new();
-        let (mut inside, mut had_quotes) = (false, false);
-        let mut at = 0;
-        while at <= line.len() {
-            let byte = line.get(at).copied();
-            let next = line.get(at + 1).copied();
-            match byte {
-                Some(b)
-                    if inside
-                        && b == self.escape
-                        && next.is_some_and(|n| n == self.quote || n == self.escape) =>
-                {
-                    field.push(line[at + 1]);
-                    at += 1;
-                }
-                Some(b) if b == self.quote => {
-                    inside = !inside;
-                    had_quotes = true;
-                }
-                Some(b) if inside || b != self.delimiter => field.push(b),
-                _ => {
-                    let text = utf8(std::mem::take(&mut field))?;
-                    let null = !had_quotes && text == self.null;
-                    fields.push((!null).then_some(text));
-                    had_quotes = false;
-                }
+        let mut field = CsvField::new(CsvDialect { delimiter, quote, escape, quotes_inside: true });
+        for byte in line {
+            if field.take(*byte) == CsvByte::EndOfField {
+                fields.push(self.csv_value(field.finish())?);
             }
-            at += 1;
         }
+        fields.push(self.csv_value(field.finish())?);
         Ok(fields)
+    }
+
+    /// The text of a field; none for null, which is not quoted.
+    fn csv_value(&self, value: CsvValue) -> Result<Option<String>> {
+        let text = utf8(value.bytes)?;
+        let null = !value.quoted && text == self.null;
+        Ok((!null).then_some(text))
     }
 
     /// A row of binary data, and where it ends; no row for the signature.
