@@ -4,7 +4,7 @@
 //! `cargo test --release -p rightlink --test largest_values -- --ignored --nocapture`. One test, so
 //! that the peak of resident memory is that of streams.
 //!
-//! Does not do: shorter values (`long_values.rs`), a lowered limit (`heap/overflow/tests.rs`).
+//! Does not do: shorter values (`long_values.rs`), a lowered limit (`heap/overflow/tests/mod.rs`).
 
 use rightlink::{Database, Error, Options, RowId, ScanOptions, TableSchema, Type, Value};
 use rightlink::{MAX_VALUE_BYTES, PAGE_SIZE};

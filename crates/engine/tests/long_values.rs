@@ -1,7 +1,7 @@
 //! Values that do not fit their rows: in and out, as a whole and as streams, beside other writes
 //! and vacuum.
 //!
-//! Does not do: crashes (`crash.rs`), damage (`verify.rs`), pages (`heap/overflow/tests.rs`).
+//! Does not do: crashes (`crash.rs`), damage (`verify.rs`), pages (`heap/overflow/tests/mod.rs`).
 
 use std::io::{Read, Write};
 

@@ -33,7 +33,7 @@ mod slabs;
 mod store;
 mod words;
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests;
 
 pub use blobs::{BytesMap, Place, Value, Values};

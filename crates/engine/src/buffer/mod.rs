@@ -28,8 +28,6 @@ mod double_write;
 mod evict;
 #[cfg(feature = "experiments")]
 mod experiments;
-#[cfg(all(test, feature = "shuttle"))]
-mod explore;
 mod frame;
 mod latch;
 mod latched;

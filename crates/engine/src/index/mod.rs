@@ -11,9 +11,7 @@ pub mod hash;
 mod method;
 pub mod search_key;
 #[cfg(test)]
-pub(crate) mod suite;
-#[cfg(test)]
-pub(crate) mod suite_keys;
+mod tests;
 mod tries;
 
 use crate::config::MAX_KEY_BYTES;
@@ -22,6 +20,8 @@ use crate::ids::RowId;
 pub use am::{AccessMethod, HeapOracle, IndexBuilder, IndexEntry, LeafBatch, Liveness};
 pub use method::{IndexMethod, IndexOptions};
 pub use search_key::{Direction, KeyRange};
+#[cfg(test)]
+pub(crate) use tests::{suite, suite_keys};
 use tries::Tries;
 
 /// Largest key and payload together that an entry of any method may have, without the row id.

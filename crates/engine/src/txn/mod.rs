@@ -22,9 +22,6 @@
 //! Does not do: undo (there is none), retries, row locks with one holder (an xid in the row is the
 //! lock, see `heap`). As in PostgreSQL, but a snapshot is a commit number, not a list of xids.
 
-#[cfg(test)]
-#[cfg(feature = "shuttle")]
-mod explore;
 mod lock;
 mod manager;
 mod snapshot;
@@ -33,10 +30,6 @@ mod transaction;
 mod xid;
 
 #[cfg(test)]
-#[cfg_attr(feature = "shuttle", expect(dead_code, reason = "schedules need no crashes"))]
-mod model;
-#[cfg(test)]
-#[cfg(not(feature = "shuttle"))]
 mod tests;
 
 pub(crate) use lock::multixact::NewVersionLocks;

@@ -23,13 +23,11 @@
 //! PostgreSQL: `access/heap/vacuumlazy.c`.
 
 mod dead_rows;
-#[cfg(all(test, feature = "shuttle"))]
-mod explore;
 mod indexes;
 mod known_rows;
 mod progress;
 mod resume;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;

@@ -27,14 +27,12 @@ mod control;
 mod copy;
 mod frame;
 mod group;
-#[cfg(all(test, feature = "shuttle"))]
-mod model;
 mod reader;
 pub mod record;
 mod segment;
 mod source;
 mod stats;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use control::UNFINISHED as UNFINISHED_CONTROL;

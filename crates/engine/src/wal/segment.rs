@@ -116,7 +116,7 @@ impl Segments {
     }
 
     /// Segments that are open.
-    #[cfg(all(test, not(feature = "shuttle")))]
+    #[cfg(test)]
     pub(super) fn open_files(&self) -> usize {
         self.files.lock().len()
     }

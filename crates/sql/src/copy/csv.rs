@@ -1,7 +1,7 @@
 //! The fields of a CSV record, byte by byte: which bytes quotes hide, and where fields end.
 //!
-//! COPY reads PostgreSQL's dialect, `rightlink load` RFC 4180. They differ in a quote that is not at
-//! the beginning of its field: in PostgreSQL it quotes a part of the field, in RFC 4180 it is a
+//! COPY reads PostgreSQL's dialect, `rightlink load` RFC 4180. They differ in a quote that is not
+//! at the beginning of its field: in PostgreSQL it quotes a part of the field, in RFC 4180 it is a
 //! character like any other.
 //!
 //! Invariants: a field has the bytes between its separators, without the quotes around them.

@@ -1,12 +1,12 @@
 //! Tests of the heap as a whole, over a real pool, log and transaction manager on a simulated disk.
 
 mod damage;
-#[cfg(feature = "shuttle")]
-mod explore;
 mod garbage;
 mod locks;
 mod model;
 mod rows;
+#[cfg(feature = "shuttle")]
+mod schedules;
 mod writes;
 
 use rightlink_env::sync::Arc;

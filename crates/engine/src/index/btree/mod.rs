@@ -24,8 +24,6 @@
 
 pub mod build;
 mod counters;
-#[cfg(all(test, feature = "shuttle"))]
-mod explore;
 mod insert;
 pub mod inspect;
 mod optimisations;

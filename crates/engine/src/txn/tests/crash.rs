@@ -10,9 +10,9 @@ use super::waiting::until_waiting;
 use super::{FEW_RECENT, begin, burn, commit_one, open, sees, small};
 use crate::error::Error;
 use crate::ids::{Csn, Xid};
-use crate::txn::model::ModelFile;
 use crate::txn::status::file::CHILD;
 use crate::txn::status::segment::PER_PAGE;
+use crate::txn::tests::model::ModelFile;
 use crate::txn::*;
 
 /// Crashes at random: what was acknowledged as durable is committed, relaxed commits survive as a

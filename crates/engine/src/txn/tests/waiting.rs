@@ -8,7 +8,7 @@ use rightlink_env::{Clock, Rng, thread};
 use super::{OTHER, TABLE, begin, open, small};
 use crate::error::{ConflictKind, Error};
 use crate::ids::{RowId, Xid};
-use crate::txn::model::ModelFile;
+use crate::txn::tests::model::ModelFile;
 use crate::txn::*;
 
 /// Waits until the transaction `id` is listed as waiting.

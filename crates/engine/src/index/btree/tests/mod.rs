@@ -8,6 +8,8 @@ mod merge;
 mod posting;
 mod prefetch;
 mod redistribute;
+#[cfg(feature = "shuttle")]
+mod schedules;
 mod shape;
 mod skip;
 mod vacuum;

@@ -10,11 +10,11 @@ use rightlink_env::thread;
 use crate::buffer::testing::TestPool;
 use crate::ids::RowId;
 use crate::index::btree::BTree;
-use crate::index::btree::explore::{
+use crate::index::btree::inspect::PageInfo;
+use crate::index::btree::tests::schedules::{
     DEAD, Entry, delete_all, entries_of, garbage_left, join, leftmost, look_up, page, short, start,
     tree_of, vacuum, vacuum_in_turns,
 };
-use crate::index::btree::inspect::PageInfo;
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};

@@ -1,14 +1,17 @@
 //! Tests of the module through its public names, over a status file in memory that can crash.
 
 mod crash;
+mod model;
 mod pooled;
+#[cfg(feature = "shuttle")]
+mod schedules;
 mod waiting;
 
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Rng, points, thread};
 
 use crate::ids::{Lsn, ObjectId, Xid};
-use crate::txn::model::ModelFile;
+use crate::txn::tests::model::ModelFile;
 use crate::txn::*;
 
 const FEW_RECENT: usize = 2048;

@@ -1,5 +1,5 @@
 //! Schedules of the log: insertion, group flush, a sync that fails. See `schedules` for how worlds
-//! are run: `cargo test -p rightlink --features shuttle --lib wal::model`.
+//! are run: `cargo test -p rightlink --features shuttle --lib wal::tests::schedules`.
 //!
 //! The power is cut, in thought, at each moment at which a flush returns: what it was for is there.
 //! The checker itself reports a follower that nobody wakes.
@@ -10,9 +10,9 @@ use rightlink_env::Broken;
 use rightlink_env::sync::Arc;
 use rightlink_env::{Env, thread};
 
-use super::*;
 use crate::ids::{FileId, PageId};
 use crate::schedules::{Case, catches, survives};
+use crate::wal::*;
 
 const RUNS: usize = 300;
 const THREADS: u64 = 3;

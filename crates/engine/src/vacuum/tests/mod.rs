@@ -1,5 +1,8 @@
 //! Runs over one table: by key and by pass, on several threads, interrupted and taken up again.
 
+#[cfg(feature = "shuttle")]
+mod schedules;
+
 use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};

@@ -1,9 +1,10 @@
 //! Tests of the pool through its public interface: a simulated disk, a real log.
-#![cfg(not(feature = "shuttle"))]
 
 mod crash;
 mod paging;
 mod panics;
+#[cfg(feature = "shuttle")]
+mod schedules;
 mod streams;
 
 use crate::buffer::testing::TestPool;

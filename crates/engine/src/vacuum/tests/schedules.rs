@@ -5,7 +5,6 @@
 use rightlink_env::sync::Arc;
 use rightlink_env::thread;
 
-use super::*;
 use crate::datum::{Type, Value};
 use crate::ids::FileId;
 use crate::schedules::survives;
@@ -13,6 +12,7 @@ use crate::table::Statement;
 use crate::table::schema::{Column, IndexColumn, IndexDef, TableDef};
 use crate::table::tests::Store;
 use crate::txn::Isolation;
+use crate::vacuum::*;
 
 fn row(id: i64) -> Vec<Value> {
     vec![Value::Int8(id), Value::Int8(10 * id)]

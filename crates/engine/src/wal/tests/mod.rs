@@ -5,6 +5,8 @@
 
 mod broken;
 mod descriptors;
+#[cfg(feature = "shuttle")]
+mod schedules;
 
 use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
 use rightlink_aio::{Io, IoOptions, Method, SimDisk};

@@ -10,12 +10,12 @@ use rightlink_env::thread;
 use crate::buffer::Pin;
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
-use crate::index::btree::explore::{
+use crate::index::btree::page::node::{Node, is_node};
+use crate::index::btree::search::SearchTarget;
+use crate::index::btree::tests::schedules::{
     Entry, dead, delete_all, entries_of, fresh, join, key, leftmost, look_up, page, scan, stable,
     start, tree, tree_of, vacuum,
 };
-use crate::index::btree::page::node::{Node, is_node};
-use crate::index::btree::search::SearchTarget;
 use crate::index::btree::tree::Registrations;
 use crate::index::btree::{Optimisation, Optimisations};
 use crate::index::search_key::{Direction, KeyRange};

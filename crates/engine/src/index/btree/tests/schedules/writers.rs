@@ -10,7 +10,7 @@ use rightlink_env::thread;
 
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, Liveness};
-use crate::index::btree::explore::{
+use crate::index::btree::tests::schedules::{
     DEAD, Entry, FILE, STABLE, dead, delete_all, entries_of, entry, fresh, join, key, leftmost,
     page, scan, short, stable, start, tree, tree_of, vacuum,
 };

@@ -10,11 +10,11 @@ use rightlink_env::sync::Arc;
 use rightlink_env::thread;
 
 use crate::index::btree::BTree;
-use crate::index::btree::explore::{
-    dead, fresh, join, key, look_up, scan, stable, start, tree, vacuum,
-};
 use crate::index::btree::page::node::{Node, is_node};
 use crate::index::btree::search::prefetch::NamedUpTo;
+use crate::index::btree::tests::schedules::{
+    dead, fresh, join, key, look_up, scan, stable, start, tree, vacuum,
+};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};

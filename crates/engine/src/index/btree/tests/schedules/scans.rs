@@ -9,11 +9,11 @@ use rightlink_env::thread;
 
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, IndexScan, LeafBatch, ScanOptions};
-use crate::index::btree::explore::{
+use crate::index::btree::inspect::ItemInfo;
+use crate::index::btree::tests::schedules::{
     Entry, STABLE, dead, delete_all, entries_of, free_pages, fresh, join, leftmost, look_up, scan,
     shown, stable, start, three_leaves, tree, tree_of, vacuum,
 };
-use crate::index::btree::inspect::ItemInfo;
 use crate::index::btree::{Optimisation, Optimisations};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::index::suite::{self, verify_clean};

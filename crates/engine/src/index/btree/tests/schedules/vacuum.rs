@@ -9,7 +9,7 @@ use rightlink_env::thread;
 
 use crate::ids::RowId;
 use crate::index::am::AccessMethod;
-use crate::index::btree::explore::{
+use crate::index::btree::tests::schedules::{
     DEAD, dead, delete_all, entries_of, free_pages, fresh, garbage_left, is_dead, join, page, scan,
     short, shown, stable, start, three_leaves, tree, vacuum, vacuum_in_turns,
 };

@@ -1,5 +1,5 @@
 //! Schedules of transactions, explored by a model checker:
-//! `cargo test -p rightlink --features shuttle txn::explore`.
+//! `cargo test -p rightlink --features shuttle txn::tests::schedules`.
 //!
 //! Eight xids have recent outcomes here, so that outcomes are spilled to the pages while readers
 //! look for them. The checker itself reports a waiter that is never woken.
@@ -11,7 +11,7 @@ use rightlink_env::thread;
 use crate::error::{ConflictKind, Error};
 use crate::ids::{Lsn, ObjectId, RowId, Xid};
 use crate::schedules::{Case, catches, survives};
-use crate::txn::model::ModelFile;
+use crate::txn::tests::model::ModelFile;
 use crate::txn::*;
 
 const RUNS: usize = 2000;

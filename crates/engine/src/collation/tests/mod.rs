@@ -185,7 +185,7 @@ fn locales_are_read_as_postgres_reads_them() {
 #[test]
 fn the_data_version_is_that_of_the_build() {
     let version = |locale| Collation::new(locale, true).unwrap().data_version().to_owned();
-    let lock = include_str!("../../../../Cargo.lock");
+    let lock = include_str!("../../../../../Cargo.lock");
     let built = lock.split("name = \"icu_collator\"\nversion = \"").nth(1).unwrap();
     let minor = built.split('"').next().unwrap().rsplit_once('.').unwrap().0;
     assert_eq!(super::icu::RELEASE, format!("icu4x-{minor}"));
