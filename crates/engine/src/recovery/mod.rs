@@ -12,3 +12,6 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod redo;
+
+#[cfg(test)]
+mod tests;
