@@ -17,7 +17,28 @@ type Layers = &'static [(&'static str, u8)];
 /// The modules that have layers inside: path of the folder, submodules. A submodule that is not
 /// named is an error. Example:
 /// `("crates/engine/src/index/btree/", &[("page", 0), ("search", 1), ("insert", 2)])`.
-const LAYERS_INSIDE: &[(&str, Layers)] = &[];
+const LAYERS_INSIDE: &[(&str, Layers)] = &[(
+    "crates/engine/src/upkeep/",
+    &[
+        ("backup", 4),
+        ("verify_offline", 4),
+        ("admission", 3),
+        ("checkpoint", 3),
+        ("close", 3),
+        ("open", 3),
+        ("threads", 3),
+        ("vacuum", 3),
+        ("engine", 2),
+        ("counters", 1),
+        ("device", 1),
+        ("idle", 0),
+        ("options", 0),
+        ("schedule", 0),
+        ("tracing_events", 0),
+        ("vacuum_runs", 0),
+        ("watch", 0),
+    ],
+)];
 
 /// One import of a submodule by another.
 #[derive(Debug)]

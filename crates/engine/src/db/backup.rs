@@ -15,20 +15,19 @@ use crate::error::{Error, Result};
 use crate::ids::FileId;
 use crate::upkeep::{Options, backup};
 
-/// How a backup is made.
+/// Settings of a backup.
 #[derive(Clone, Debug, Default)]
 pub struct BackupOptions {
     bytes_per_second: Option<u64>,
     disk: Option<SimDisk>,
 }
 
-/// What a restore did.
+/// The work of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreReport {
     /// Bytes written; pages that are zero are left out.
     pub bytes: u64,
-    /// What was found when the restored database was checked; it is clean, or there would have
-    /// been an error.
+    /// The report of the verification. It is clean, or the restore would have failed.
     pub verified: VerifyReport,
 }
 
@@ -111,8 +110,8 @@ impl Database {
 }
 
 impl Options {
-    /// Makes the database `to` from the backup in directory `from`, which nobody has open and which
-    /// is not changed: copies it, recovers the copy and verifies it. Uses the memory of
+    /// Makes the database `to` from the backup in directory `from`, which is not open and is not
+    /// changed: copies it, recovers the copy and verifies it. Uses the memory of
     /// [`Options::memory`].
     ///
     /// # Errors

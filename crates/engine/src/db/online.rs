@@ -1,7 +1,7 @@
-//! Building indexes beside writers.
+//! Index builds beside writers.
 //!
-//! Invariants: nobody is held up; what fails leaves nothing behind.
-//! Does not do: the build (`catalog`, `table`); several at a time on one table.
+//! Invariants: readers and writers go on. A build that fails leaves nothing behind.
+//! Does not do: the build (`catalog::online`); several builds at once on one table.
 
 use crate::catalog::{Online, OnlineIndex};
 use crate::db::Database;

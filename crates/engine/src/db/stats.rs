@@ -67,7 +67,7 @@ impl Database {
         Stats { figures }
     }
 
-    /// What was done to each table since the database was opened, sorted by name. Waits for nobody.
+    /// The figures of each table since the database was opened, sorted by name. Waits for no lock.
     pub fn table_figures(&self) -> Result<Vec<TableFigures>> {
         let engine = self.engine();
         engine.check_open()?;

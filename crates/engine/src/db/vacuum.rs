@@ -25,9 +25,8 @@ impl Database {
         self.engine().vacuum(table, VacuumRequest { mode: VacuumMode::Fast, watch })
     }
 
-    /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
-    /// commit, it works a ninth of the time, a fifth where a processor is idle, and they notice
-    /// little of it.
+    /// As [`Database::vacuum`], but with the rests of an automatic vacuum. While others commit, it
+    /// works a ninth of the time, or a fifth if a processor is idle, and slows them down little.
     pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
         self.engine().vacuum(table, VacuumRequest::new(VacuumMode::Gentle))
     }
@@ -38,9 +37,11 @@ impl Database {
         engine.upkeep.vacuums.progress(engine.env.clock.now())
     }
 
-    /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon, with
-    /// [`Error::Cancelled`] if somebody asked for them; what they did stays done, and the next one
-    /// goes on with indexes that they had not come to. Returns how many were asked.
+    /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon; one on
+    /// request returns [`Error::Cancelled`]. Their work stays done, and the next vacuum continues
+    /// with the remaining indexes. Returns how many were asked.
+    ///
+    /// [`Error::Cancelled`]: crate::Error::Cancelled
     pub fn cancel_vacuum(&self, table: Option<&str>) -> usize {
         self.engine().upkeep.vacuums.cancel(table)
     }

@@ -48,7 +48,7 @@ impl Database {
         self.tables().unwrap_or_default().iter().map(blocks).sum()
     }
 
-    /// Checks the database at `path`, which nobody has open, without changing a byte of it: see
+    /// Checks the database at `path`, which is not open, without changing a byte of it: see
     /// [`Options::verify_offline`].
     pub fn verify_offline(path: impl AsRef<Path>) -> Result<VerifyReport> {
         Options::default().verify_offline(path)
@@ -56,8 +56,8 @@ impl Database {
 }
 
 impl Options {
-    /// Checks the database in directory `path`, which nobody has open, without changing a byte of
-    /// it: as it would be after recovery. Uses the memory of [`Options::memory`].
+    /// Checks the database in directory `path`, which is not open, without changing a byte of it,
+    /// as it would be after recovery. Uses the memory of [`Options::memory`].
     ///
     /// # Errors
     /// `Locked` when it is open, `NotFound` when there is none, `OutOfMemory` when the log is too

@@ -60,7 +60,7 @@ pub(crate) struct Upkeep {
     pub(super) outcomes_to_forget: Mutex<Option<ForgettableOutcomes>>,
     /// The first xid not handed out when all tables were last searched for old xids.
     pub(super) old_xids_checked: AtomicU64,
-    /// Tables that are due although nobody uses them were looked for.
+    /// The unused tables were searched for those that are due.
     pub(super) unused_tables_checked: AtomicBool,
 }
 

@@ -88,10 +88,9 @@ mod tests {
         clock.now() - begun
     }
 
-    /// It used to be a flag that only a thread cleared which was waiting when it was set: set while
-    /// all were busy, it kept all of them from waiting ever again.
+    /// A flag that only a waiting thread clears, set while all are busy, would end all later waits.
     #[test]
-    fn a_wakeup_that_meets_nobody_ends_one_wait() {
+    fn a_wakeup_of_a_busy_thread_ends_one_wait() {
         let idle = IdleWait::default();
         let seen = idle.wakeups();
         idle.wake_upkeep();
@@ -101,7 +100,7 @@ mod tests {
         assert!(took(|| idle.for_wakeup(seen, LIMIT)) >= LIMIT);
     }
 
-    /// Those who are not woken wait for their whole time, however many wake-ups there are.
+    /// The other threads wait for their whole time, however many wake-ups there are.
     #[test]
     fn only_the_upkeep_thread_is_woken() {
         let (idle, stop) = (Arc::new(IdleWait::default()), Arc::new(AtomicBool::new(false)));
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_after_the_shutdown() {
+    fn no_thread_waits_after_the_shutdown() {
         let idle = Arc::new(IdleWait::default());
         let (woken, timed) = (Arc::clone(&idle), Arc::clone(&idle));
         let woken = thread::spawn("woken", move || woken.for_wakeup(woken.wakeups(), LONG));

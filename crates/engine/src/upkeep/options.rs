@@ -1,4 +1,4 @@
-//! How a database is opened: one builder, every default stated.
+//! Settings with which a database is opened: one builder, every default stated.
 //!
 //! Invariants: an option is checked when the database is opened, before any file is touched.
 //! Does not do: settings of single transactions ([`crate::TransactionOptions`]).
@@ -206,7 +206,7 @@ impl Options {
         self
     }
 
-    /// Most threads that clean the indexes of a table at once when somebody asks for a vacuum.
+    /// Most threads that clean the indexes of a table at once in a vacuum on request.
     /// Default: as many as the machine runs at once, and one in a simulation.
     pub fn vacuum_threads(mut self, threads: usize) -> Self {
         self.vacuum_threads = Some(threads.max(1));
@@ -227,8 +227,8 @@ impl Options {
         self
     }
 
-    /// Most bytes per second that a vacuum looks at when nobody asked for it, whether they come
-    /// from the disk or from memory. Default none: it adapts to what others do.
+    /// Most bytes per second that an automatic vacuum reads, from the disk or from memory. Default
+    /// none: it adapts to the load.
     pub fn vacuum_rate(mut self, bytes: Option<u64>) -> Self {
         self.vacuum_rate = bytes;
         self

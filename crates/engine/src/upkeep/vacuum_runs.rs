@@ -136,7 +136,7 @@ impl VacuumRun {
     }
 }
 
-/// What a vacuum did.
+/// The work of a vacuum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VacuumReport {
     /// Heap pages looked at.
@@ -170,20 +170,20 @@ impl VacuumReport {
     }
 }
 
-/// How far a vacuum is that is at work.
+/// Progress of a running vacuum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VacuumProgress {
     /// Its table.
     pub table: String,
-    /// Did it begin without being asked for?
+    /// Did it begin without a request?
     pub automatic: bool,
-    /// What it is at.
+    /// Its present phase.
     pub phase: Phase,
     /// For how long it has been running.
     pub running: Duration,
     /// Blocks of the heap.
     pub heap_blocks: u64,
-    /// Those that it has been past.
+    /// Blocks of the heap that are done.
     pub heap_blocks_done: u64,
     /// Dead rows collected whose entries have not left every index yet.
     pub dead_rows: u64,
@@ -191,7 +191,7 @@ pub struct VacuumProgress {
     pub dead_row_bytes: u64,
     /// Blocks of the indexes that this pass goes over.
     pub index_blocks: u64,
-    /// Those that it has been past.
+    /// Blocks of the indexes that this pass has done.
     pub index_blocks_done: u64,
     /// Passes over the indexes that are done.
     pub index_passes: u64,

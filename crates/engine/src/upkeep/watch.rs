@@ -1,6 +1,6 @@
-//! How work that belongs to no transaction of the caller is ended.
+//! Limits of work that belongs to no transaction of the caller: index builds, vacuum.
 //!
-//! Invariants: the caller is told of each transaction before that waits for a lock.
+//! Invariants: the caller gets the cancel handle of each transaction before it waits for a lock.
 //! Does not do: the work.
 
 use std::time::Duration;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::txn::{self, CancelHandle};
 
-/// How work that is in no transaction of the caller's is ended: an index build beside writers, a
-/// vacuum. The default ends it by nothing but the lock timeout of the database.
+/// Ends work that is in no transaction of the caller: an index build beside writers, a vacuum. By
+/// default only the lock timeout of the database ends it.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Longest wait for a lock or for another transaction, instead of the database's setting.
     pub lock_timeout: Option<Duration>,
-    /// Asked between two pieces of work and while others are waited for, maybe by several threads;
-    /// an error ends the work and is what it fails with.
+    /// Called between two pieces of work and during waits, perhaps by several threads. Its error
+    /// ends the work and is the error of the work.
     pub go_on: &'a (dyn Fn() -> Result<()> + Sync),
-    /// Told of each transaction that the work begins, one at a time: waits for locks are ended by
-    /// these.
+    /// Called with the handle of each transaction that the work begins, one at a time. The handle
+    /// ends waits for locks.
     pub begun: &'a (dyn Fn(CancelHandle) + Sync),
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// A transaction has begun, which is watched from now on.
+    /// Applies the limits to a transaction that has begun.
     pub(super) fn begin(&self, txn: &mut txn::Transaction) {
         if self.lock_timeout.is_some() {
             txn.set_lock_timeout(self.lock_timeout);

@@ -333,8 +333,8 @@ mod tests {
         assert!(db.verify().unwrap().is_clean());
     }
 
-    /// Garbage that was noted made a table due only when somebody had used it again. Of the other
-    /// tables no file is opened for the look.
+    /// The stored garbage count makes a table due before its first use. The look opens no file of
+    /// the other tables.
     #[test]
     fn a_table_that_nobody_uses_is_vacuumed_for_what_is_noted() {
         let disk = SimDisk::new(5);
@@ -394,7 +394,7 @@ mod tests {
         assert!(db.verify().unwrap().is_clean());
     }
 
-    /// What it looks at in a second is bounded, and the whole of it takes as long as that says.
+    /// The rate bounds the bytes per second, and so the duration of the run.
     #[test]
     fn a_rate_bounds_it() {
         let env = Env::simulated(5);
@@ -409,8 +409,7 @@ mod tests {
         assert!(took >= 0.9 * seconds && took < 4.0 * seconds, "{took} s for {seconds} s of pages");
     }
 
-    /// Outcomes are given back unasked, also where nothing is deleted and from under tables that
-    /// nobody uses.
+    /// Old outcomes are forgotten even if no row is deleted, and if their table is unused.
     #[test]
     fn outcomes_of_long_ago_go_unasked() {
         let disk = SimDisk::new(5);
@@ -534,8 +533,8 @@ mod tests {
         db.describe("t").unwrap().indexes.iter().map(|index| of(&index.name)).collect()
     }
 
-    /// Whatever can be removed is gone after two vacuums, be it one row: the first may leave a few
-    /// whose bytes are not known any more, the second may not.
+    /// Two vacuums remove every dead row, even a single one. The first may leave a few rows whose
+    /// bytes are unknown, the second may not.
     #[test]
     fn two_vacuums_leave_nothing_that_can_go() {
         let options = Database::options().simulation(Env::simulated(6), SimDisk::new(6));

@@ -41,8 +41,7 @@ const TAIL_LOCK_TIMEOUT: Duration = Duration::ZERO;
 const POLL: Duration = Duration::from_millis(2);
 /// Part of the memory for a run: a sixteenth.
 const MEMORY_SHARE: usize = 16;
-/// Part of that for read-ahead of its threads, which reserve it by themselves. The rest is for dead
-/// row ids.
+/// Part of that for read-ahead, which the threads of the run reserve. The rest is for dead row ids.
 const READ_SHARE: usize = 32;
 
 /// The mode of a vacuum, and what ends it.

@@ -202,9 +202,8 @@ mod tests {
         txn.commit().unwrap();
     }
 
-    /// A vacuum that rests does so while others commit, as long as it should for the time that it
-    /// worked, longer where no processor is idle; and not at all when nobody commits, from its
-    /// first slice on.
+    /// A gentle vacuum rests while others commit, in proportion to its work, and longer if no
+    /// processor is idle. While no transaction commits, it does not rest at all.
     #[test]
     fn a_gentle_vacuum_rests_for_those_who_commit() {
         let slice = |work: Duration| SLICE * (work.as_nanos() / SLICE.as_nanos()) as u32;
@@ -242,7 +241,7 @@ mod tests {
         assert_eq!(rests, SLICE * REST_IDLE * 5);
     }
 
-    /// A long piece of work is not rested from for ever, and the rate holds whoever commits.
+    /// The rest after a long piece of work is bounded. The rate holds with and without commits.
     #[test]
     fn rests_are_bounded_and_a_rate_is_kept() {
         let (env, db) = to_be_vacuumed(15, None);
