@@ -3,6 +3,8 @@
 //! Invariants: each figure is read by itself, not all at one moment.
 //! Does not do: count; every module has counters of its own.
 
+use rightlink_env::sync::Ordering;
+
 use crate::buffer::{PoolStats, StreamStats};
 use crate::db::Database;
 use crate::db::info::{IndexFigures, Stats, TableFigures, VacuumProgress};
@@ -17,7 +19,7 @@ impl Database {
         let (pool, log, io) = (engine.pool.stats(), engine.wal.stats(), engine.io.stats());
         let txns = engine.txns.counters();
         let vacuums = self.vacuum_progress();
-        let (schedule, counters) = (&engine.upkeep.schedule, &engine.upkeep.counters);
+        let (schedule, counters) = (&engine.schedule, &engine.upkeep.counters);
         let sum = |of: fn(&VacuumProgress) -> u64| vacuums.iter().map(of).sum();
         let mut figures = pool_figures(&pool);
         figures.extend(stream_figures(&engine.pool.stream_stats()));
@@ -32,7 +34,7 @@ impl Database {
             ("log_segments_removed", log.removed),
             ("log_since_checkpoint_bytes", engine.wal.bytes_since(schedule.redo())),
             ("checkpoint_distance_bytes", schedule.distance()),
-            ("auto_vacuums", counters.auto_vacuums()),
+            ("auto_vacuums", counters.auto_vacuums.load(Ordering::Relaxed)),
             ("vacuums_running", vacuums.len() as u64),
             ("vacuum_heap_blocks", sum(|run| run.heap_blocks)),
             ("vacuum_heap_blocks_done", sum(|run| run.heap_blocks_done)),

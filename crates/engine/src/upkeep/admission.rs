@@ -16,7 +16,7 @@ use crate::wal::Admission;
 impl Engine {
     /// Admits a statement that writes.
     pub(crate) fn admit(&self) -> Result<()> {
-        if self.upkeep.schedule.is_late() {
+        if self.schedule.is_late() {
             self.unless_poisoned(self.help_checkpoint())?;
             self.upkeep.counters.add_help();
         }

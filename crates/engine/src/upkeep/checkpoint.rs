@@ -51,7 +51,7 @@ impl Engine {
         let is_ahead = match &*self.upkeep.checkpoint.lock() {
             Some(running) if running.cause == CheckpointCause::RedoTime => {
                 let since = self.env.clock.now() - running.started;
-                self.upkeep.schedule.is_ahead(running.checkpoint.share(), since)
+                self.schedule.is_ahead(running.checkpoint.share(), since)
             }
             // A caller waits for it, or for the space that it frees.
             _ => false,
@@ -82,7 +82,7 @@ impl Engine {
         may_finish: bool,
     ) -> Result<bool> {
         if slot.is_none()
-            && let Some(cause) = self.upkeep.schedule.take_due()
+            && let Some(cause) = self.schedule.take_due()
         {
             *slot = Some(self.begin_checkpoint(cause));
         }
@@ -128,7 +128,7 @@ impl Engine {
         }
         let counters = |durable| self.control_counters(clean, durable, oldest_xid);
         let redo = checkpoint.finish(&self.pool, counters)?;
-        self.upkeep.schedule.advance(redo, dirtied);
+        self.schedule.advance(redo, dirtied);
         let took = self.env.clock.now() - started;
         self.upkeep.counters.add_checkpoint(cause, took);
         if took >= SLOW_CHECKPOINT {
@@ -151,7 +151,7 @@ impl Engine {
             oldest_xid,
             next_file: self.catalog.next_file(),
             clean,
-            redo_speed: self.upkeep.schedule.redo_speed,
+            redo_speed: self.schedule.redo_speed,
             device_depth: self.device_depth,
             outcomes: if clean { stamp() } else { 0 },
         }
@@ -197,7 +197,7 @@ mod tests {
         }
 
         fn fill(&mut self, until: u64) {
-            while self.db.engine().upkeep.schedule.redo_work().bytes < until {
+            while self.db.engine().schedule.redo_work().bytes < until {
                 let row = |id| vec![Value::Int8(id), Value::Text("x".repeat(1000))];
                 let rows: Vec<_> = (self.next..self.next + 20).map(row).collect();
                 self.next += 20;

@@ -27,7 +27,8 @@ pub(crate) struct UpkeepCounters {
     /// Steps of late checkpoints that writers made.
     helped: AtomicU64,
     vacuums: AtomicU64,
-    auto_vacuums: AtomicU64,
+    /// Automatic vacuums. [`UpkeepCounters::figures`] leaves them out.
+    pub(crate) auto_vacuums: AtomicU64,
     vacuum_us: AtomicU64,
     vacuumed: Mutex<VacuumReport>,
 }
@@ -56,17 +57,7 @@ impl UpkeepCounters {
         self.vacuumed.lock().add(report);
     }
 
-    /// Counts an automatic vacuum.
-    pub(super) fn add_auto_vacuum(&self) {
-        self.auto_vacuums.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Automatic vacuums.
-    pub(crate) fn auto_vacuums(&self) -> u64 {
-        self.auto_vacuums.load(Ordering::Relaxed)
-    }
-
-    /// Names and values of the other counters.
+    /// Names and values.
     pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut figures = vec![("checkpoints", self.checkpoints.iter().map(get).sum())];

@@ -19,7 +19,7 @@ use crate::txn::{Isolation, LockMode, Transaction, TxnManager};
 use crate::upkeep::counters::UpkeepCounters;
 use crate::upkeep::idle::IdleWait;
 use crate::upkeep::schedule::CheckpointSchedule;
-use crate::upkeep::vacuum_runs::VacuumRuns;
+use crate::upkeep::vacuum_runs::{VacuumRuns, VacuumSettings};
 use crate::upkeep::{CheckpointCause, Watch};
 use crate::wal::Wal;
 
@@ -37,15 +37,17 @@ pub(crate) struct Engine {
     /// The measured depth of the device, 0 if it was not measured.
     pub(crate) device_depth: u32,
     pub(crate) replayed: Replayed,
+    pub(crate) schedule: CheckpointSchedule,
+    pub(super) vacuum_settings: VacuumSettings,
     pub(crate) upkeep: Upkeep,
     /// The source of random defaults.
     pub(crate) random: Mutex<Rng>,
     pub(crate) _lock: LockFile,
 }
 
-/// The state of upkeep.
+/// The state of upkeep, which begins empty.
+#[derive(Default)]
 pub(crate) struct Upkeep {
-    pub(crate) schedule: CheckpointSchedule,
     pub(crate) counters: UpkeepCounters,
     pub(crate) vacuums: VacuumRuns,
     pub(super) checkpoint: FairMutex<Option<RunningCheckpoint>>,
@@ -81,24 +83,6 @@ pub(super) struct ForgettableOutcomes {
 }
 
 impl Upkeep {
-    /// The state of upkeep at opening.
-    pub(super) fn new(schedule: CheckpointSchedule, vacuums: VacuumRuns) -> Self {
-        Self {
-            schedule,
-            counters: UpkeepCounters::default(),
-            vacuums,
-            checkpoint: FairMutex::new(None),
-            failure_logged: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            ended: Mutex::new(false),
-            idle: IdleWait::default(),
-            threads: Mutex::new(Vec::new()),
-            outcomes_to_forget: Mutex::new(None),
-            old_xids_checked: AtomicU64::new(0),
-            unused_tables_checked: AtomicBool::new(false),
-        }
-    }
-
     /// Has the database been closed?
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)

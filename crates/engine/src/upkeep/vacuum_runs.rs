@@ -14,13 +14,13 @@ use crate::ids::ObjectId;
 use crate::vacuum::{Phase, Progress, ResumableRun, RunReport};
 
 /// The runs of an open database.
+#[derive(Default)]
 pub(crate) struct VacuumRuns {
     running: Mutex<Vec<Arc<VacuumRun>>>,
     /// State that interrupted runs left, by table.
     pub(super) resumable: Mutex<BTreeMap<ObjectId, ResumableRun>>,
     /// Tables whose last run left dead rows to the next one.
     pub(super) skipped: Mutex<BTreeSet<ObjectId>>,
-    pub(super) settings: VacuumSettings,
 }
 
 /// Settings of vacuum from the options of the database.
@@ -67,11 +67,6 @@ impl Drop for ListedRun<'_> {
 }
 
 impl VacuumRuns {
-    pub(super) fn new(settings: VacuumSettings) -> Self {
-        let (running, resumable, skipped) = Default::default();
-        Self { running, resumable, skipped, settings }
-    }
-
     /// Lists `run`. `None`: it is automatic, and its table has another run.
     pub(super) fn list(&self, run: VacuumRun) -> Option<ListedRun<'_>> {
         let mut all = self.running.lock();

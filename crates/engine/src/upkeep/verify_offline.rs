@@ -71,18 +71,14 @@ fn check_recovered(engine: &Engine, log: &LogState, report: &mut Report) -> Resu
 
 /// The error for a full overlay, which says nothing about the database.
 fn out_of_memory(error: Error, options: &Options) -> Error {
-    let full = match &error {
-        Error::DiskFull(_) => true,
-        Error::Io(error) => error.kind == IoErrorKind::NoSpace,
-        _ => false,
-    };
-    if !full {
-        return error;
+    match error {
+        Error::Io(error) if error.kind != IoErrorKind::NoSpace => Error::Io(error),
+        Error::DiskFull(_) | Error::Io(_) => Error::OutOfMemory(format!(
+            "applying the log in memory needs more than the {} bytes allowed",
+            options.memory
+        )),
+        other => other,
     }
-    let bytes = options.memory;
-    Error::OutOfMemory(format!(
-        "applying the log in memory needs more than the {bytes} bytes allowed"
-    ))
 }
 
 impl Engine {

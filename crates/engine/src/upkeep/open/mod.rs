@@ -23,7 +23,6 @@ use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
 use crate::txn::TxnManager;
 use crate::upkeep::schedule::CheckpointSchedule;
-use crate::upkeep::vacuum_runs::VacuumRuns;
 use crate::upkeep::{Engine, Options, Upkeep, device};
 use crate::wal::{Control, RedoSpeed, Wal};
 
@@ -126,7 +125,6 @@ fn assemble(
     let Parts { pool, txns, catalog, device_depth, replayed } = parts;
     let redo_speed = newest(replayed.speed(), control.redo_speed);
     let schedule = CheckpointSchedule::new(&pool, options.max_log_bytes, control.redo, redo_speed);
-    let vacuums = VacuumRuns::new(settings::vacuum_settings(options));
     Ok(Engine {
         temp: TempFiles::open(&io, &env.logger)?,
         random: Mutex::new(env.rng("defaults")),
@@ -139,7 +137,9 @@ fn assemble(
         database: control.database,
         device_depth,
         replayed,
-        upkeep: Upkeep::new(schedule, vacuums),
+        schedule,
+        vacuum_settings: settings::vacuum_settings(options),
+        upkeep: Upkeep::default(),
         _lock: lock,
     })
 }

@@ -79,7 +79,7 @@ pub(in crate::upkeep) fn recover(
     if control.clean || (log.records > 0 && !options.threads) {
         engine.checkpoint(CheckpointCause::Asked, false)?;
     } else if log.records > 0 {
-        engine.upkeep.schedule.request();
+        engine.schedule.request();
     }
     Ok(Arc::new(engine))
 }

@@ -134,7 +134,7 @@ impl Engine {
                 Ok(false)
             }
             Ok(VacuumEnd::Done) => {
-                self.upkeep.counters.add_auto_vacuum();
+                self.upkeep.counters.auto_vacuums.fetch_add(1, Ordering::Relaxed);
                 Ok(true)
             }
             Err(error) => Err(error),

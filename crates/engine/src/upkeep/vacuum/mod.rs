@@ -184,7 +184,7 @@ impl Engine {
         let turn = self.wait_for_turn(table, &listed.run, request.watch)?;
         let pacer = Pacer::new(self, &listed.run, request.watch);
         let threads =
-            IndexThreads(if mode == VacuumMode::Fast { runs.settings.threads } else { 1 });
+            IndexThreads(if mode == VacuumMode::Fast { self.vacuum_settings.threads } else { 1 });
         let (pace, admit) = (|blocks| pacer.pace(blocks), || self.admit_more(true));
         let progress = &listed.run.progress;
         let limits = Limits { workers: &threads, pace: &pace, admit: &admit, progress };

@@ -65,7 +65,7 @@ impl<'a> Pacer<'a> {
         let mut slice = self.slice.lock();
         slice.blocks += u64::from(blocks);
         let worked = now - slice.started;
-        let rate = self.engine.upkeep.vacuums.settings.rate;
+        let rate = self.engine.vacuum_settings.rate;
         let least = rate.map(|rate| slice.time_at(rate)).unwrap_or_default();
         if worked < SLICE && least < SLICE {
             return Ok(());
@@ -80,11 +80,11 @@ impl<'a> Pacer<'a> {
 
     /// The rest after a slice during which other transactions committed.
     fn rest_after(&self, worked: Duration) -> Duration {
-        let runs = &self.engine.upkeep.vacuums;
         // The transaction of the run itself is one of the running ones.
-        let idle = self.engine.txns.running().len() <= runs.settings.processors;
+        let idle = self.engine.txns.running().len() <= self.engine.vacuum_settings.processors;
         let rests = if idle { REST_IDLE } else { REST };
-        (worked * (rests * runs.resting().max(1))).min(LONGEST_REST)
+        let runs = self.engine.upkeep.vacuums.resting().max(1);
+        (worked * (rests * runs)).min(LONGEST_REST)
     }
 
     fn sleep(&self, mut rest: Duration) -> Result<()> {
