@@ -1,5 +1,5 @@
-//! CSV, read and written: RFC 4180 with the usual liberties. `rightlink_sql` splits the fields
-//! here and in COPY; this file reads records and limits them.
+//! CSV, read and written: RFC 4180 with the usual liberties. `rightlink_sql` splits fields, here
+//! and in COPY; this file reads records and limits them.
 //!
 //! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
 //! closed is an error that names its line; what is too long is refused while it is read, so a
