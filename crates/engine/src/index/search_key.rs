@@ -2,14 +2,4 @@
 //!
 //! Does not do: encode values (`keycode`).
 
-pub use crate::keycode::{KeyRange, KeySet};
-
-/// Order in which a scan hands over entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Direction {
-    /// Ascending.
-    #[default]
-    Forward,
-    /// Descending.
-    Backward,
-}
+pub use crate::keycode::{Direction, KeyRange, KeySet};

@@ -19,6 +19,16 @@ use super::range::{ColumnRange, prefix_range};
 use crate::datum::Value;
 use crate::error::Result;
 
+/// Order in which a scan hands over entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// Ascending.
+    #[default]
+    Forward,
+    /// Descending.
+    Backward,
+}
+
 /// What a key column must be.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Condition {
@@ -168,144 +178,132 @@ impl KeySet {
 
     /// Is `key` wanted?
     pub fn contains(&self, key: &[u8]) -> std::result::Result<bool, Malformed> {
-        Ok(self.forward(key, &mut Vec::new())? == Standing::Inside)
+        Ok(self.standing(key, Direction::Forward, &mut Vec::new())? == Standing::Inside)
     }
 
-    /// Where `key` stands; [`Standing::Beyond`] leaves in `bound` the first byte string that may
-    /// be wanted.
-    pub fn forward(
+    /// Where `key` stands for a scan in this direction. [`Standing::Beyond`] leaves in `bound` the
+    /// first byte string that may be wanted or, backward, one below which all keys are that may
+    /// still be wanted.
+    pub fn standing(
         &self,
         key: &[u8],
+        direction: Direction,
         bound: &mut Vec<u8>,
     ) -> std::result::Result<Standing, Malformed> {
         let columns = match &self.0 {
             Kind::Columns(columns) => columns,
-            Kind::Ranges(ranges) => {
-                let passed = |range: &KeyRange| range.high.as_deref().is_some_and(|end| end <= key);
-                let next = ranges.get(ranges.partition_point(passed));
-                return Ok(standing(key, next, next.map(|range| &range.low), bound));
-            }
+            Kind::Ranges(ranges) => return Ok(standing_in(ranges, key, direction, bound)),
         };
         let (mut start, mut detour) = (0, None);
         for (i, column) in columns.iter().enumerate() {
             let len = column_len(&column.column, &key[start..])?;
-            let bytes = &key[start..start + len];
             let Some(ranges) = &column.ranges else {
                 start += len;
                 detour = Some(Detour::Past(start));
                 continue;
             };
+            let place = place_among(ranges, &key[start..start + len], direction);
+            let into = place.ahead.map(|at| Detour::Into(start, i, at));
+            if !place.is_inside {
+                return Ok(take_detour(columns, key, into.or(detour), direction, bound));
+            }
+            if !column.points && place.has_rest {
+                detour = Some(Detour::Past(start + len));
+            } else {
+                detour = into.or(detour);
+            }
+            start += len;
+        }
+        Ok(Standing::Inside)
+    }
+}
+
+/// Where the bytes of a column are among its wanted ranges, for a scan in one direction.
+struct ColumnPlace {
+    /// In a wanted range.
+    is_inside: bool,
+    /// More values of that range lie ahead.
+    has_rest: bool,
+    /// The next range ahead.
+    ahead: Option<usize>,
+}
+
+fn place_among(ranges: &[KeyRange], bytes: &[u8], direction: Direction) -> ColumnPlace {
+    match direction {
+        Direction::Forward => {
             let at = ranges.partition_point(|range| end(range) <= bytes);
-            let Some(range) = ranges.get(at).filter(|range| range.low.as_slice() <= bytes) else {
-                let into = Detour::Into(start, i, at);
-                let way = if at < ranges.len() { Some(into) } else { detour };
-                return Ok(forward_along(columns, key, way, bound));
-            };
-            if !column.points && successor(bytes).is_some_and(|next| *next < *end(range)) {
-                detour = Some(Detour::Past(start + len));
-            } else if at + 1 < ranges.len() {
-                detour = Some(Detour::Into(start, i, at + 1));
+            let here = ranges.get(at).filter(|range| range.low.as_slice() <= bytes);
+            let rest = |range| successor(bytes).is_some_and(|next| *next < *end(range));
+            let next = at + usize::from(here.is_some());
+            ColumnPlace {
+                is_inside: here.is_some(),
+                has_rest: here.is_some_and(rest),
+                ahead: (next < ranges.len()).then_some(next),
             }
-            start += len;
         }
-        Ok(Standing::Inside)
-    }
-
-    /// Where `key` stands; [`Standing::Beyond`] leaves in `bound` a byte string below which all
-    /// keys are that may still be wanted, going down.
-    pub fn backward(
-        &self,
-        key: &[u8],
-        bound: &mut Vec<u8>,
-    ) -> std::result::Result<Standing, Malformed> {
-        let columns = match &self.0 {
-            Kind::Columns(columns) => columns,
-            Kind::Ranges(ranges) => {
-                let begun = ranges.partition_point(|range| range.low.as_slice() <= key);
-                let next = begun.checked_sub(1).map(|at| &ranges[at]);
-                return Ok(standing(key, next, next.and_then(|range| range.high.as_ref()), bound));
-            }
-        };
-        let (mut start, mut detour) = (0, None);
-        for (i, column) in columns.iter().enumerate() {
-            let len = column_len(&column.column, &key[start..])?;
-            let bytes = &key[start..start + len];
-            let Some(ranges) = &column.ranges else {
-                start += len;
-                detour = Some(Detour::Past(start));
-                continue;
-            };
+        Direction::Backward => {
             let begun = ranges.partition_point(|range| range.low.as_slice() <= bytes);
-            let Some(at) = begun.checked_sub(1).filter(|at| bytes < end(&ranges[*at])) else {
-                let into = begun.checked_sub(1).map(|at| Detour::Into(start, i, at));
-                return Ok(backward_along(columns, key, into.or(detour), bound));
-            };
-            if !column.points && *bytes > *ranges[at].low {
-                detour = Some(Detour::Past(start + len));
-            } else if at > 0 {
-                detour = Some(Detour::Into(start, i, at - 1));
+            let before = begun.checked_sub(1);
+            let here = before.map(|at| &ranges[at]).filter(|range| bytes < end(range));
+            ColumnPlace {
+                is_inside: here.is_some(),
+                has_rest: here.is_some_and(|range| *bytes > *range.low),
+                ahead: if here.is_some() { begun.checked_sub(2) } else { before },
             }
-            start += len;
-        }
-        Ok(Standing::Inside)
-    }
-}
-
-/// Where `key` stands to the next range of a list, the near end of which is `near`.
-fn standing(
-    key: &[u8],
-    next: Option<&KeyRange>,
-    near: Option<&Vec<u8>>,
-    bound: &mut Vec<u8>,
-) -> Standing {
-    match (next, near) {
-        (None, _) => Standing::Ended,
-        (Some(range), _) if range.contains(key) => Standing::Inside,
-        (Some(_), near) => {
-            bound.clone_from(near.expect("a range without an end contains what is above its low"));
-            Standing::Beyond
         }
     }
 }
 
-fn forward_along(
-    columns: &[Column],
+/// Where `key` stands among ranges of whole keys.
+fn standing_in(
+    ranges: &[KeyRange],
     key: &[u8],
-    detour: Option<Detour>,
+    direction: Direction,
     bound: &mut Vec<u8>,
 ) -> Standing {
-    bound.clear();
-    match detour {
-        None => return Standing::Ended,
-        Some(Detour::Past(len)) => match successor(&key[..len]) {
-            Some(next) => *bound = next,
-            None => return Standing::Ended,
-        },
-        Some(Detour::Into(len, column, range)) => {
-            bound.extend_from_slice(&key[..len]);
-            push_lows(columns, (column, range), bound);
-        }
+    let passed = |range: &KeyRange| range.high.as_deref().is_some_and(|end| end <= key);
+    let begun = |range: &KeyRange| range.low.as_slice() <= key;
+    let next = match direction {
+        Direction::Forward => ranges.get(ranges.partition_point(passed)),
+        Direction::Backward => ranges[..ranges.partition_point(begun)].last(),
+    };
+    let Some(range) = next else { return Standing::Ended };
+    if range.contains(key) {
+        return Standing::Inside;
     }
-    debug_assert!(bound.as_slice() > key, "a scan goes on");
+    let near = match direction {
+        Direction::Forward => Some(&range.low),
+        Direction::Backward => range.high.as_ref(),
+    };
+    bound.clone_from(near.expect("a range without an end contains what is above its low"));
     Standing::Beyond
 }
 
-fn backward_along(
+/// Leaves in `bound` where the next wanted key may be.
+fn take_detour(
     columns: &[Column],
     key: &[u8],
     detour: Option<Detour>,
+    direction: Direction,
     bound: &mut Vec<u8>,
 ) -> Standing {
     bound.clear();
     match detour {
         None => return Standing::Ended,
+        Some(Detour::Past(len)) if direction == Direction::Forward => {
+            let Some(next) = successor(&key[..len]) else { return Standing::Ended };
+            *bound = next;
+        }
         Some(Detour::Past(len)) => bound.extend_from_slice(&key[..len]),
         Some(Detour::Into(len, column, range)) => {
             bound.extend_from_slice(&key[..len]);
-            push_highs(columns, (column, Some(range)), bound);
+            match direction {
+                Direction::Forward => push_lows(columns, (column, range), bound),
+                Direction::Backward => push_highs(columns, (column, Some(range)), bound),
+            }
         }
     }
-    debug_assert!(bound.as_slice() <= key, "a scan goes on");
+    debug_assert_eq!(bound.as_slice() > key, direction == Direction::Forward, "a scan goes on");
     Standing::Beyond
 }
 
@@ -425,7 +423,7 @@ mod tests {
                 let between = |(k, wanted): &(Vec<u8>, bool), low: &[u8], high: Option<&[u8]>| {
                     *wanted && k.as_slice() > low && high.is_none_or(|high| k.as_slice() < high)
                 };
-                match set.forward(key, &mut bound).unwrap() {
+                match set.standing(key, Direction::Forward, &mut bound).unwrap() {
                     Standing::Inside => assert!(wanted),
                     Standing::Beyond => {
                         assert!(bound > *key && !wanted);
@@ -436,7 +434,7 @@ mod tests {
                         assert!(!wanted && !keys.iter().any(|k| between(k, key, None)));
                     }
                 }
-                match set.backward(key, &mut bound).unwrap() {
+                match set.standing(key, Direction::Backward, &mut bound).unwrap() {
                     Standing::Inside => assert!(wanted),
                     Standing::Beyond => {
                         assert!(bound <= *key && !wanted);
@@ -460,21 +458,21 @@ mod tests {
         let five = [(1, Condition::Equal(Value::Int2(5)))];
         let set = KeySet::of_conditions(&columns, &five).unwrap().unwrap();
         let mut bound = Vec::new();
-        assert_eq!(set.forward(&key(1, 9), &mut bound), Ok(Standing::Beyond));
+        assert_eq!(set.standing(&key(1, 9), Direction::Forward, &mut bound), Ok(Standing::Beyond));
         assert_eq!(bound, key(1, 5));
-        assert_eq!(set.forward(&key(1, 4), &mut bound), Ok(Standing::Beyond));
+        assert_eq!(set.standing(&key(1, 4), Direction::Forward, &mut bound), Ok(Standing::Beyond));
         assert_eq!(bound, key(2, 0)[..3], "whatever comes after 1");
-        assert_eq!(set.backward(&key(1, 4), &mut bound), Ok(Standing::Beyond));
+        assert_eq!(set.standing(&key(1, 4), Direction::Backward, &mut bound), Ok(Standing::Beyond));
         assert_eq!(Some(bound.clone()), successor(&key(1, 5)));
-        assert_eq!(set.backward(&key(1, 9), &mut bound), Ok(Standing::Beyond));
+        assert_eq!(set.standing(&key(1, 9), Direction::Backward, &mut bound), Ok(Standing::Beyond));
         assert_eq!(bound, key(1, 0)[..3], "below all of 1");
         let both = [(0, Condition::AnyOf(vec![Value::Int2(3), Value::Int2(7)])), five[0].clone()];
         let set = KeySet::of_conditions(&columns, &both).unwrap().unwrap();
         assert_eq!(set.hull(), KeyRange { low: key(3, 5), high: successor(&key(7, 5)) });
-        assert_eq!(set.forward(&key(3, 4), &mut bound), Ok(Standing::Beyond));
+        assert_eq!(set.standing(&key(3, 4), Direction::Forward, &mut bound), Ok(Standing::Beyond));
         assert_eq!(bound, key(7, 5), "the next value, and at once its place");
-        assert_eq!(set.forward(&key(7, 4), &mut bound), Ok(Standing::Ended));
-        assert_eq!(set.backward(&key(7, 6), &mut bound), Ok(Standing::Beyond));
+        assert_eq!(set.standing(&key(7, 4), Direction::Forward, &mut bound), Ok(Standing::Ended));
+        assert_eq!(set.standing(&key(7, 6), Direction::Backward, &mut bound), Ok(Standing::Beyond));
         assert_eq!(Some(bound.clone()), successor(&key(3, 5)));
     }
 
@@ -485,8 +483,11 @@ mod tests {
         let conditions = [(1, Condition::Equal(Value::Int8(5)))];
         let set = KeySet::of_conditions(&columns, &conditions).unwrap().unwrap();
         for bytes in [&b""[..], b"\x05", b"\x01abc", b"\x01abc\0", b"\x01abc\0\x01\0"] {
-            assert!(set.forward(bytes, &mut Vec::new()).is_err(), "{bytes:?}");
-            assert!(set.backward(bytes, &mut Vec::new()).is_err(), "{bytes:?}");
+            assert!(set.standing(bytes, Direction::Forward, &mut Vec::new()).is_err(), "{bytes:?}");
+            assert!(
+                set.standing(bytes, Direction::Backward, &mut Vec::new()).is_err(),
+                "{bytes:?}"
+            );
         }
     }
 }

@@ -32,7 +32,7 @@ mod range;
 pub use decode::{Malformed, column_len, decode, decode_column};
 pub use encode::{encode, encode_column, encode_prefix};
 pub use key_range::{KeyRange, successor};
-pub use key_set::{Condition, KeySet, Standing};
+pub use key_set::{Condition, Direction, KeySet, Standing};
 pub use range::{ColumnRange, prefix_range};
 
 use crate::collation::Collation;

@@ -108,10 +108,7 @@ impl SkipFilter<'_> {
             scratch.clear();
             node.append_key(at, &mut scratch)?;
             let (key, _) = split_key(&scratch)?;
-            let standing = match self.direction {
-                Direction::Forward => self.keys.forward(key, self.bound),
-                Direction::Backward => self.keys.backward(key, self.bound),
-            };
+            let standing = self.keys.standing(key, self.direction, self.bound);
             continuation = Continuation::Next;
             left = match standing.map_err(|malformed| malformed.0)? {
                 Standing::Inside => {
