@@ -65,7 +65,7 @@ pub(crate) use read::batch::FetchResult;
 pub(crate) use read::fetch::Fetched;
 pub(crate) use read::liveness::Liveness;
 pub(crate) use read::newest::TargetVersion;
-pub(crate) use read::scan::PageRows;
+pub(crate) use read::scan::{KnownRoots, PageRows};
 pub(crate) use space::visibility_map::VisibilityBits;
 use space::{extent, free_space, visibility_map};
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Table {
     ) -> Result<Sorted> {
         let mut sorter = Sorter::new(options.budget, options.temp, options.memory)?;
         let (mut record, mut payload, mut rows) = (Vec::new(), Vec::new(), 0u64);
-        self.heap.visit_roots(snapshot, &mut |root, version, bytes| {
+        self.heap.visit_roots(snapshot, None, &mut |root, version, bytes| {
             let values = self.read_for(&[index], version, bytes)?;
             let made = keys.make(&[values])?;
             ask(&mut rows, go_on)?;

@@ -20,7 +20,7 @@ use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::heap::Liveness;
+use crate::heap::{KnownRoots, Liveness};
 use crate::ids::{Csn, Lsn, RowId, Xid};
 use crate::index::am::{InsertOutcome, LeafBatch, ScanOptions};
 use crate::index::{HeapOracle, IndexEntry, KeyRange};
@@ -132,8 +132,9 @@ impl Table {
         go_on: GoOn<'_>,
     ) -> Result<u64> {
         let (mut keys, mut rows, mut missing) = (Keys::default(), Vec::new(), 0);
-        let since = self.def.logged.then_some(since);
-        self.heap.visit_changed(since, before, now, &mut |root, version, bytes| {
+        let unchanged_since = self.def.logged.then_some(since);
+        let known = KnownRoots { unchanged_since, before };
+        self.heap.visit_roots(now, Some(known), &mut |root, version, bytes| {
             let values = self.read_for(&[index.def()], version, bytes)?;
             index.keys.push(&mut keys, &values)?;
             rows.push(root);

@@ -80,32 +80,26 @@ impl PageRows {
 /// Takes a row's root, its visible version and that version's bytes.
 pub(crate) type VisitRoot<'a> = &'a mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>;
 
-impl Heap {
-    /// Calls `visit` with the root, the row id and the row of every version in the table that
-    /// `snapshot` sees: what an index that is built now has to name.
-    pub fn visit_roots(&self, snapshot: &Snapshot, visit: VisitRoot<'_>) -> Result<()> {
-        let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
-        while let Some((pin, block)) = stream.next()? {
-            let slots = HeapPage::open(pin.page(), pin.shared().bytes())?.slots();
-            for root in (1..=slots).map(|slot| RowId::new(block, slot)) {
-                if let Some((version, row)) = self.fetch_on(&pin, snapshot, root)?.row {
-                    visit(root, version, &row)?;
-                }
-            }
-        }
-        Ok(())
-    }
+/// Versions that an index names already: those that `before` sees at their roots.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownRoots<'a> {
+    /// Pages that no record has changed since have no other versions: every earlier writer had
+    /// ended when `before` was taken. `None` without a log.
+    pub(crate) unchanged_since: Option<Lsn>,
+    pub(crate) before: &'a Snapshot,
+}
 
-    /// As [`Heap::visit_roots`] of `now`, without the versions that `before` sees at the same root.
-    /// Pages that no record has changed since `since` have none: every earlier writer had ended
-    /// when `before` was taken. Without a log there is no `since`.
-    pub fn visit_changed(
+impl Heap {
+    /// Calls `visit` with the root, the row id and the row of every version in the table that `now`
+    /// sees: what an index that is built now has to name. With `known`, what that index names
+    /// already is left out.
+    pub(crate) fn visit_roots(
         &self,
-        since: Option<Lsn>,
-        before: &Snapshot,
         now: &Snapshot,
+        known: Option<KnownRoots<'_>>,
         visit: VisitRoot<'_>,
     ) -> Result<()> {
+        let unchanged_since = known.and_then(|known| known.unchanged_since);
         let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
         while let Some((pin, block)) = stream.next()? {
             let (slots, lsn) = {
@@ -113,14 +107,17 @@ impl Heap {
                 let page = HeapPage::open(pin.page(), latch.bytes())?;
                 (page.slots(), header::lsn(latch.bytes()))
             };
-            if since.is_some_and(|since| lsn <= since) {
+            if unchanged_since.is_some_and(|since| lsn <= since) {
                 continue;
             }
             for root in (1..=slots).map(|slot| RowId::new(block, slot)) {
                 let Some((version, row)) = self.fetch_on(&pin, now, root)?.row else { continue };
                 // `before` is registered: what it sees is not removed between the two looks.
-                let known = self.fetch_on(&pin, before, root)?.row;
-                if known.is_none_or(|(known, _)| known != version) {
+                let before = match known {
+                    Some(known) => self.fetch_on(&pin, known.before, root)?.row,
+                    None => None,
+                };
+                if before.is_none_or(|(known, _)| known != version) {
                     visit(root, version, &row)?;
                 }
             }
