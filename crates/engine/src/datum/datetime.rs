@@ -275,15 +275,14 @@ pub(super) fn print_timestamp(f: &mut fmt::Formatter<'_>, micros: i64, zone: &st
     }
     let before_christ = print_civil(f, micros.div_euclid(MICROS_PER_DAY))?;
     f.write_str(" ")?;
-    print_time(f, micros.rem_euclid(MICROS_PER_DAY))?;
+    print_time(f, micros.rem_euclid(MICROS_PER_DAY).unsigned_abs())?;
     f.write_str(zone)?;
     print_era(f, before_christ)
 }
 
-/// Prints microseconds since midnight.
-pub(super) fn print_time(f: &mut fmt::Formatter<'_>, of_day: i64) -> fmt::Result {
-    let seconds = of_day / MICROS_PER_SECOND;
-    let fraction = of_day % MICROS_PER_SECOND;
+/// Prints microseconds as hours, minutes and seconds.
+pub(super) fn print_time(f: &mut fmt::Formatter<'_>, micros: u64) -> fmt::Result {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
     write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
     if fraction != 0 {
         let digits = format!("{fraction:06}");

@@ -10,6 +10,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::Unit;
+use super::datetime::print_time;
 
 pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(super) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
@@ -269,14 +270,7 @@ impl fmt::Display for Interval {
             false => "",
         };
         write!(f, "{space}{sign}")?;
-        let micros = self.micros.unsigned_abs();
-        let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-        write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
-        if fraction != 0 {
-            let digits = format!("{fraction:06}");
-            write!(f, ".{}", digits.trim_end_matches('0'))?;
-        }
-        Ok(())
+        print_time(f, self.micros.unsigned_abs())
     }
 }
 

@@ -133,7 +133,7 @@ impl fmt::Display for Value {
             Value::TimestampTz(v) => print_timestamp(f, *v, "+00"),
             Value::Decimal(v) => write!(f, "{v}"),
             Value::Interval(v) => write!(f, "{v}"),
-            Value::Time(v) => print_time(f, *v),
+            Value::Time(v) => print_time(f, v.unsigned_abs()),
             Value::Json(v) => f.write_str(v),
         }
     }

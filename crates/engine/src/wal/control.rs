@@ -147,12 +147,18 @@ fn decode_fields(bytes: &[u8]) -> Copy {
     Copy::Good(Stored { control, segment_bytes, generation })
 }
 
-/// Reads both copies and returns the one that counts.
-pub(super) fn read(io: &Io) -> Result<Stored> {
+/// Both copies, zeroes where the file is shorter.
+fn read_copies(io: &Io) -> Result<AlignedBuf> {
     let file = io.open_file(FILE, OpenMode::ReadOnly).map_err(Error::Io)?;
     let mut bytes = AlignedBuf::zeroed(2 * COPY);
     let len = file.read_at(&mut bytes, 0).map_err(Error::Io)?;
     bytes[len..].fill(0);
+    Ok(bytes)
+}
+
+/// Reads both copies and returns the one that counts.
+pub(super) fn read(io: &Io) -> Result<Stored> {
+    let bytes = read_copies(io)?;
     let mut best: Option<Stored> = None;
     let mut faults = Vec::new();
     for copy in bytes.chunks(COPY) {
@@ -174,10 +180,7 @@ pub(super) fn read(io: &Io) -> Result<Stored> {
 
 /// Which copies (0 and 1) are damaged, and how.
 pub(super) fn faults(io: &Io) -> Result<Vec<(u32, &'static str)>> {
-    let file = io.open_file(FILE, OpenMode::ReadOnly).map_err(Error::Io)?;
-    let mut bytes = AlignedBuf::zeroed(2 * COPY);
-    let len = file.read_at(&mut bytes, 0).map_err(Error::Io)?;
-    bytes[len..].fill(0);
+    let bytes = read_copies(io)?;
     let fault = |(number, copy)| match decode(copy) {
         Copy::Bad(what) => Some((number, what)),
         Copy::Good(_) | Copy::Other(_) => None,

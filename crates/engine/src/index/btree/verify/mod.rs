@@ -503,26 +503,34 @@ impl Verifier<'_> {
             let at = block as usize;
             let chained = self.chained.get(at).copied().unwrap_or(false);
             let linked = self.downlinked.get(at).copied().unwrap_or(false);
-            if !chained && !self.is_reached(block)? {
+            if !chained && !self.any_attempt(block, Self::arrives_at)? {
                 self.add_finding(block, "B9", "a page that its level does not lead to");
-            } else if !linked && block != self.root.0 && !self.has_downlink(block)? {
+            } else if !linked
+                && block != self.root.0
+                && !self.any_attempt(block, Self::sees_downlink)?
+            {
                 self.add_finding(block, "B8", "a page without a downlink");
             }
         }
         Ok(())
     }
 
-    /// Does a descent for its low fence arrive at this page, or has it left the tree?
-    fn is_reached(&mut self, block: u32) -> Result<bool> {
-        // A page that was merged between descent and copy is gone at the next attempt.
+    /// Does some of a few attempts say yes? A split or merge between two copies that one attempt
+    /// makes is over at the next.
+    fn any_attempt(
+        &mut self,
+        block: u32,
+        attempt: fn(&mut Self, u32) -> Result<bool>,
+    ) -> Result<bool> {
         for _ in 0..8 {
-            if self.arrives_at(block)? {
+            if attempt(self, block)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
+    /// Does a descent for its low fence arrive at this page, or has it left the tree?
     fn arrives_at(&mut self, block: u32) -> Result<bool> {
         let page = copy_page(&self.tree.pin_linked(block)?);
         let Ok(node) = Node::open(&*page) else { return Ok(!is_node(&*page)) };
@@ -548,37 +556,20 @@ impl Verifier<'_> {
 
     /// Does the left sibling's right link lead to this page?
     fn is_linked(&mut self, block: u32) -> Result<bool> {
-        for _ in 0..8 {
-            let page = copy_page(&self.tree.pin_linked(block)?);
-            let Ok(node) = Node::open(&*page) else { return Ok(true) };
-            if node.left == 0 {
-                return Ok(true);
-            }
-            let left = match self.tree.pin_linked(node.left) {
-                Ok(pin) => copy_page(&pin),
-                Err(error) => return self.record_corruption(error, "B5").map(|()| true),
-            };
-            // A split or merge of the left sibling between the two copies is over at the next
-            // attempt.
-            if Node::open(&*left).is_ok_and(|left| left.right == block) {
-                return Ok(true);
-            }
+        let page = copy_page(&self.tree.pin_linked(block)?);
+        let Ok(node) = Node::open(&*page) else { return Ok(true) };
+        if node.left == 0 {
+            return Ok(true);
         }
-        Ok(false)
+        let left = match self.tree.pin_linked(node.left) {
+            Ok(pin) => copy_page(&pin),
+            Err(error) => return self.record_corruption(error, "B5").map(|()| true),
+        };
+        Ok(Node::open(&*left).is_ok_and(|left| left.right == block))
     }
 
     /// Has this page a downlink, or is one still to come, or has the page left the tree? Page, left
-    /// sibling and parent are copied one after the other. A split in between makes them disagree;
-    /// it is over at the next attempt.
-    fn has_downlink(&mut self, block: u32) -> Result<bool> {
-        for _ in 0..8 {
-            if self.sees_downlink(block)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
+    /// sibling and parent are copied one after the other.
     fn sees_downlink(&mut self, block: u32) -> Result<bool> {
         let page = copy_page(&self.tree.pin_linked(block)?);
         let Ok(node) = Node::open(&*page) else { return Ok(true) };
