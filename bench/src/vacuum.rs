@@ -11,7 +11,7 @@
 
 use rightlink::{
     Database, IndexSchema, Isolation, ScanOptions, TableSchema, TransactionOptions, Type,
-    VacuumReport, Value,
+    VacuumOptions, VacuumReport, Value,
 };
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use rightlink_env::{Clock, Rng, thread};
@@ -178,7 +178,8 @@ fn vacuum(db: &Database, gently: bool, clock: &Clock, done: &Arc<AtomicBool>) ->
     let (db, clock, done) = (db.clone(), clock.clone(), Arc::clone(done));
     thread::spawn("vacuum", move || {
         let began = clock.now();
-        let report = if gently { db.vacuum_gently(Some(TABLE)) } else { db.vacuum(Some(TABLE)) };
+        let options = VacuumOptions { gently, ..Default::default() };
+        let report = db.vacuum_with(Some(TABLE), options);
         done.store(true, Ordering::Relaxed);
         (report, (clock.now() - began).as_secs_f64())
     })

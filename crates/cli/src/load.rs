@@ -323,7 +323,7 @@ impl Loader {
             None => work.insert_many(&self.table, rows).map(drop),
             Some(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                work.insert_columns(&self.table, &names, rows).map(drop)
+                work.insert_into(&self.table).columns(&names).rows(rows).map(drop)
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use rightlink::{Database, Finding, VacuumReport, VerifyReport};
+use rightlink::{Database, Finding, VacuumOptions, VacuumReport, VerifyReport};
 use rightlink_sql::shown_text;
 
 use crate::clock::Stopwatch;
@@ -104,7 +104,9 @@ pub(crate) fn vacuum(
     let table = table.map(|name| names::table(work.db, name)).transpose()?;
     let table = table.as_ref().map(|table| table.name.as_str());
     let clock = Stopwatch::start();
-    let report = work.watched(|watch| work.db.vacuum_with(table, watch))?;
+    let report = work.watched(|watch| {
+        work.db.vacuum_with(table, VacuumOptions { watch, ..Default::default() })
+    })?;
     output.either(&vacuum_json(&report), vacuum_text(&report))?;
     if !output.json() {
         output.line(format_args!("in {}", duration(clock.elapsed())))?;

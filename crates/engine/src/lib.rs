@@ -84,8 +84,10 @@ pub use buffer::StreamStats;
 pub use collation::Collation;
 pub use config::{FORMAT_VERSION, MAX_COLUMNS, MAX_VALUE_BYTES, MIN_POOL_PAGES, PAGE_SIZE};
 pub use datum::{Decimal, Interval, Type, Value};
+pub use db::alter::AlterTable;
 pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
-pub use db::control::TableVersion;
+pub use db::catalog::{Catalog, TableVersion};
+pub use db::control::Settings;
 pub use db::cursor::Cursor;
 pub use db::define::{
     AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, Comparison, IdentitySchema, IndexSchema,
@@ -97,8 +99,8 @@ pub use db::info::{
     Stats, TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyProgress,
     VerifyReport,
 };
-pub use db::many::{Changed, OnConflict};
-pub use db::numbers::{Numbers, SequenceChange};
+pub use db::many::{Changed, Insert, OnConflict};
+pub use db::numbers::{Numbers, RedefineSequence, SequenceChange};
 pub use db::record::{
     Constant, Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz,
 };
@@ -118,11 +120,11 @@ pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
 pub use sort::{Sorted, Sorter};
 pub use table::sequence::SequencePosition;
-pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt, Written};
+pub use table::{Busy, ChangeAt, Mark, Merge, Upserted, WantedAt, Written};
 #[cfg(feature = "experiments")]
 pub use txn::DeadHints;
 pub use txn::{LockMode, RowLock};
-pub use upkeep::{Options, Watch};
+pub use upkeep::{Options, VacuumOptions, Watch};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

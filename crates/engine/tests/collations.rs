@@ -171,7 +171,7 @@ fn what_a_collation_takes_for_equal_is_a_duplicate() {
     run(&db, |txn| {
         let merge = &mut |_: &[Value], proposed: &[Value]| Ok(Some(proposed.to_vec()));
         let rows = [row("aNNa", 7), row("Bo", 8)];
-        txn.upsert("people", OnConflict::Columns(&["name"]), &rows, merge).map(drop)
+        txn.insert_into("people").or_update(OnConflict::Columns(&["name"]), &rows, merge).map(drop)
     })
     .unwrap();
     let mut txn = db.begin();
@@ -316,27 +316,33 @@ fn definitions_are_kept() {
     let (dir, db) = empty();
     let nocase = collation("und-u-ks-level2", false).named("nocase");
     run(&db, |txn| {
-        txn.create_collation(&nocase)?;
+        txn.catalog().create_collation(&nocase)?;
         txn.create_table(&people(&nocase))
     })
     .unwrap();
-    assert!(matches!(run(&db, |txn| txn.create_collation(&nocase)), Err(Error::AlreadyExists(_))));
+    assert!(matches!(
+        run(&db, |txn| txn.catalog().create_collation(&nocase)),
+        Err(Error::AlreadyExists(_))
+    ));
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
     let mut txn = db.begin();
-    let known = txn.collation("nocase").unwrap().unwrap();
+    let known = txn.catalog().collation("nocase").unwrap().unwrap();
     assert!(known == nocase && known.name() == "nocase" && !known.is_deterministic());
-    let info = txn.describe("people").unwrap();
+    let info = txn.catalog().describe("people").unwrap();
     assert_eq!(info.columns[0].collation.as_ref(), Some(&nocase));
     assert_eq!(info.columns[0].collation.as_ref().unwrap().name(), "nocase");
     assert_eq!(info.columns[1].collation, None);
     let keyed = info.indexes.iter().find(|index| index.name == "keyed").unwrap();
     assert_eq!(keyed.columns[0].collation.as_ref(), Some(&nocase));
     drop(txn);
-    assert!(matches!(run(&db, |txn| txn.drop_collation("nocase")), Err(Error::Invalid(_))));
+    assert!(matches!(
+        run(&db, |txn| txn.catalog().drop_collation("nocase")),
+        Err(Error::Invalid(_))
+    ));
     run(&db, |txn| txn.drop_table("people")).unwrap();
-    run(&db, |txn| txn.drop_collation("nocase")).unwrap();
-    assert!(run(&db, |txn| txn.collations()).unwrap().is_empty());
+    run(&db, |txn| txn.catalog().drop_collation("nocase")).unwrap();
+    assert!(run(&db, |txn| txn.catalog().collations()).unwrap().is_empty());
     clean(&db);
     let number = ColumnSchema::new("n", Type::Int4).collate(&nocase);
     let wrong = run(&db, |txn| txn.create_table(&TableSchema::new("x").with_column(number)));

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use rightlink::{
-    Database, IndexSchema, Isolation, Result, ScanOptions, TableSchema, Transaction,
+    Busy, Database, IndexSchema, Isolation, Result, RowLock, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value, Written,
 };
 use rightlink_env::Rng;
@@ -70,7 +70,7 @@ fn by_statement(txn: &mut Transaction, k: i64) -> Result<()> {
         let found = writer.scan(&options)?.next().expect("a counter is never deleted")?;
         // Rivals go first.
         std::thread::yield_now();
-        writer.update(found.id, &mut |old| Ok(Some(incremented(k, old))))
+        writer.update(found.id, &mut |_, old| Ok(Some(incremented(k, old))))
     })?;
     assert!(matches!(written, Written::Done(_)), "{written:?}");
     Ok(())
@@ -81,7 +81,10 @@ fn by_row_id(txn: &mut Transaction, k: i64) -> Result<()> {
     let find = |txn: &mut Transaction| txn.get("counters", &[Value::Int8(k)]);
     let found = find(txn)?.expect("a counter is never deleted");
     std::thread::yield_now();
-    assert!(txn.lock("counters", found.id)?, "counter {k} is there");
+    assert!(
+        txn.lock_row("counters", found.id, RowLock::Exclusive, Busy::Wait)?,
+        "counter {k} is there"
+    );
     let locked = find(txn)?.expect("a counter is never deleted");
     let new = incremented(k, &locked.values);
     let set = [("n", new[1].clone()), ("copy", new[2].clone())];

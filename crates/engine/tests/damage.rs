@@ -187,7 +187,7 @@ fn a_missing_file_is_damage_of_its_table_alone() {
 
         let mut txn = db.begin();
         txn.drop_table("b").unwrap();
-        assert!(matches!(txn.describe("b"), Err(Error::NotFound(_))));
+        assert!(matches!(txn.catalog().describe("b"), Err(Error::NotFound(_))));
         txn.commit().unwrap();
         assert!(db.verify().unwrap().is_clean());
         db.close().unwrap();
@@ -213,7 +213,7 @@ fn a_damaged_table_whose_drop_is_undone_stays() {
     let mut txn = db.begin();
     let met = txn.scan("b", &ScanOptions::all()).map(drop);
     assert!(matches!(met, Err(Error::Corruption { .. })), "{met:?}");
-    assert_eq!(txn.definition("b").unwrap().columns.len(), 2);
+    assert_eq!(txn.catalog().definition("b").unwrap().columns.len(), 2);
     drop(txn);
     assert!(files(dir.path()).contains(&(first + 1)), "the other files are there");
 }

@@ -4,9 +4,9 @@
 //! Does not do: crashes (`crash.rs`).
 
 use rightlink::{
-    ColumnDefault, ColumnSchema, Database, Error, IdentitySchema, IndexSchema, Predicate, Result,
-    Row, ScanOptions, SequenceDefinition, SequencePosition, SequenceSchema, TableSchema,
-    Transaction, Type, Value,
+    AlterTable, CheckSchema, ColumnDefault, ColumnSchema, Database, Error, IdentitySchema,
+    IndexSchema, Predicate, Result, Row, ScanOptions, SequenceChange, SequenceDefinition,
+    SequencePosition, SequenceSchema, TableSchema, Transaction, Type, Value,
 };
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::{points, thread};
@@ -51,7 +51,9 @@ fn columns_that_are_not_named_get_their_defaults() {
     let (dir, db) = empty();
     run(&db, |txn| txn.create_table(&orders())).unwrap();
     let named = |txn: &mut Transaction| {
-        txn.insert_columns("orders", &["amount"], &[vec![Value::Int8(5)], vec![Value::Null]])
+        txn.insert_into("orders")
+            .columns(&["amount"])
+            .rows(&[vec![Value::Int8(5)], vec![Value::Null]])
     };
     run(&db, named).unwrap();
     let found = rows(&db, "orders");
@@ -64,8 +66,10 @@ fn columns_that_are_not_named_get_their_defaults() {
     // A rolled back transaction takes its numbers with it.
     drop(named(&mut db.begin()));
     run(&db, |txn| {
-        txn.insert_columns("orders", &["id", "state"], &[vec![Value::Int4(50), text("old")]])?;
-        txn.insert_columns("orders", &["state"], &[vec![text("old")]])
+        txn.insert_into("orders")
+            .columns(&["id", "state"])
+            .rows(&[vec![Value::Int4(50), text("old")]])?;
+        txn.insert_into("orders").columns(&["state"]).rows(&[vec![text("old")]])
     })
     .unwrap();
     let ids: Vec<_> = rows(&db, "orders").into_iter().map(|row| row[0].clone()).collect();
@@ -73,7 +77,7 @@ fn columns_that_are_not_named_get_their_defaults() {
     clean(&db);
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
-    run(&db, |txn| txn.insert_columns("orders", &[], &[vec![]])).unwrap();
+    run(&db, |txn| txn.insert_into("orders").columns(&[]).rows(&[vec![]])).unwrap();
     assert_eq!(rows(&db, "orders")[3][0], Value::Int4(6), "a clean close gives numbers back");
     clean(&db);
 }
@@ -85,18 +89,17 @@ fn inserted_rows_are_given_back_with_what_filled_them() {
     run(&db, |txn| txn.create_table(&orders())).unwrap();
     let amounts: Vec<_> = (0..50).map(|n| vec![Value::Int8(n)]).collect();
     let mut txn = db.begin();
-    let given = txn.insert_returning("orders", &["amount"], &amounts).unwrap();
+    let given = txn.insert_into("orders").columns(&["amount"]).returning(&amounts).unwrap();
     for (at, row) in given.iter().enumerate() {
         assert_eq!(row.values[0], Value::Int4(at as i32 + 1));
         assert_eq!(row.values[4], amounts[at][0]);
         let found = txn.scan("orders", &ScanOptions::at(row.id)).unwrap().next().unwrap().unwrap();
         assert_eq!(found, *row);
     }
-    let none = txn.insert_returning(
-        "orders",
-        &["amount"],
-        &[vec![Value::Int8(1)], vec![Value::Int8(1000)]],
-    );
+    let none = txn
+        .insert_into("orders")
+        .columns(&["amount"])
+        .returning(&[vec![Value::Int8(1)], vec![Value::Int8(1000)]]);
     assert!(matches!(none, Err(Error::CheckViolation { .. })), "{none:?}");
     txn.commit().unwrap();
     assert_eq!(rows(&db, "orders").len(), 50);
@@ -113,7 +116,7 @@ fn what_cannot_be_filled_is_refused_by_name() {
         .push(ColumnSchema { identity: Some(always), ..ColumnSchema::new("n", Type::Int8) });
     run(&db, |txn| txn.create_table(&schema)).unwrap();
     let insert = |columns: &[&str], row: Vec<Value>| {
-        run(&db, |txn| txn.insert_columns("t", columns, &[row]))
+        run(&db, |txn| txn.insert_into("t").columns(columns).rows(&[row]))
     };
     let null = insert(&[], vec![]);
     match null {
@@ -150,8 +153,9 @@ fn what_cannot_be_filled_is_refused_by_name() {
 fn checks_refuse_rows_whatever_way_they_come() {
     let (_dir, db) = empty();
     run(&db, |txn| txn.create_table(&orders())).unwrap();
-    let add =
-        |amount: Value| run(&db, |txn| txn.insert_columns("orders", &["amount"], &[vec![amount]]));
+    let add = |amount: Value| {
+        run(&db, |txn| txn.insert_into("orders").columns(&["amount"]).rows(&[vec![amount]]))
+    };
     for (amount, fits) in [(-1, false), (0, true), (999, true), (1000, false)] {
         match add(Value::Int8(amount)) {
             Ok(_) => assert!(fits, "{amount} was taken"),
@@ -171,15 +175,24 @@ fn checks_refuse_rows_whatever_way_they_come() {
     assert!(matches!(txn.update_many("orders", &[id], &set), Err(Error::CheckViolation { .. })));
     // A check that rows do not meet is not added.
     let small = || Predicate::new().at_most("amount", Value::Int8(10));
-    let added = txn.add_check("orders", "small", small());
+    let added = txn.alter_table(
+        "orders",
+        AlterTable::AddCheck(&CheckSchema { name: "small".into(), predicate: small() }),
+    );
     assert!(matches!(added, Err(Error::CheckViolation { .. })), "{added:?}");
-    txn.drop_check("orders", "amounts").unwrap();
+    txn.alter_table("orders", AlterTable::DropCheck("amounts")).unwrap();
     assert!(txn.update("orders", id, &set).unwrap());
-    assert!(matches!(txn.drop_check("orders", "amounts"), Err(Error::NotFound(_))));
-    assert!(txn.drop_column("orders", "amount").is_ok(), "no check uses it any more");
+    assert!(matches!(
+        txn.alter_table("orders", AlterTable::DropCheck("amounts")),
+        Err(Error::NotFound(_))
+    ));
+    assert!(
+        txn.alter_table("orders", AlterTable::DropColumn("amount")).is_ok(),
+        "no check uses it any more"
+    );
     drop(txn);
     assert!(add(Value::Int8(1000)).is_err(), "the check is back");
-    let dropped = run(&db, |txn| txn.drop_column("orders", "amount"));
+    let dropped = run(&db, |txn| txn.alter_table("orders", AlterTable::DropColumn("amount")));
     assert!(matches!(dropped, Err(Error::Invalid(what)) if what.contains("check amounts")));
     clean(&db);
 }
@@ -193,27 +206,41 @@ fn a_primary_key_comes_and_goes() {
         txn.insert_many("t", &[vec![Value::Int4(1), text("x")], vec![Value::Int4(2), Value::Null]])
     })
     .unwrap();
-    let null = run(&db, |txn| txn.add_primary_key("t", &["b"]));
+    let null = run(&db, |txn| {
+        txn.alter_table("t", AlterTable::AddPrimaryKey { index: None, columns: &["b"] })
+    });
     assert!(matches!(null, Err(Error::NotNullViolation { column, .. }) if column == "b"));
-    run(&db, |txn| txn.add_primary_key("t", &["a"])).unwrap();
+    run(&db, |txn| {
+        txn.alter_table("t", AlterTable::AddPrimaryKey { index: None, columns: &["a"] })
+    })
+    .unwrap();
     assert!(db.begin().get("t", &[Value::Int4(2)]).unwrap().is_some());
     assert!(matches!(
-        run(&db, |txn| txn.add_primary_key("t", &["a"])),
+        run(&db, |txn| txn
+            .alter_table("t", AlterTable::AddPrimaryKey { index: None, columns: &["a"] })),
         Err(Error::AlreadyExists(_))
     ));
     let twice = run(&db, |txn| txn.insert("t", &[Value::Int4(2), Value::Null]));
     assert!(matches!(twice, Err(Error::UniqueViolation { index, .. }) if index == "t_pkey"));
     let null = run(&db, |txn| txn.insert("t", &[Value::Null, Value::Null]));
     assert!(matches!(null, Err(Error::NotNullViolation { .. })));
-    assert!(run(&db, |txn| txn.set_nullable("t", "a", true)).is_err(), "it is in the key");
-    run(&db, |txn| txn.drop_primary_key("t")).unwrap();
+    assert!(
+        run(&db, |txn| txn.alter_table("t", AlterTable::Nullable { column: "a", nullable: true }))
+            .is_err(),
+        "it is in the key"
+    );
+    run(&db, |txn| txn.alter_table("t", AlterTable::DropPrimaryKey)).unwrap();
     assert!(matches!(db.begin().get("t", &[Value::Int4(2)]), Err(Error::Invalid(_))));
     run(&db, |txn| txn.insert("t", &[Value::Int4(2), Value::Null])).unwrap();
-    let twice = run(&db, |txn| txn.add_primary_key("t", &["a"]));
+    let twice = run(&db, |txn| {
+        txn.alter_table("t", AlterTable::AddPrimaryKey { index: None, columns: &["a"] })
+    });
     assert!(matches!(twice, Err(Error::UniqueViolation { .. })));
-    run(&db, |txn| txn.set_nullable("t", "a", true)).unwrap();
+    run(&db, |txn| txn.alter_table("t", AlterTable::Nullable { column: "a", nullable: true }))
+        .unwrap();
     run(&db, |txn| txn.insert("t", &[Value::Null, Value::Null])).unwrap();
-    let null = run(&db, |txn| txn.set_nullable("t", "a", false));
+    let null =
+        run(&db, |txn| txn.alter_table("t", AlterTable::Nullable { column: "a", nullable: false }));
     assert!(matches!(null, Err(Error::NotNullViolation { .. })));
     assert_eq!(rows(&db, "t").len(), 4);
     clean(&db);
@@ -224,25 +251,28 @@ fn names_change_and_everything_goes_on_under_them() {
     let (dir, db) = empty();
     let schema = orders().index(IndexSchema::new("by_state").on("state"));
     run(&db, |txn| txn.create_table(&schema)).unwrap();
-    run(&db, |txn| txn.insert_columns("orders", &[], &[vec![]])).unwrap();
+    run(&db, |txn| txn.insert_into("orders").columns(&[]).rows(&[vec![]])).unwrap();
     let mut undone = db.begin();
-    undone.rename_table("orders", "never").unwrap();
-    undone.rename_column("never", "state", "never").unwrap();
+    undone.alter_table("orders", AlterTable::Rename("never")).unwrap();
+    undone.alter_table("never", AlterTable::RenameColumn { column: "state", to: "never" }).unwrap();
     assert!(matches!(undone.get("orders", &[Value::Int4(1)]), Err(Error::NotFound(_))));
     drop(undone);
     run(&db, |txn| {
-        txn.rename_table("orders", "order")?;
-        txn.rename_column("order", "state", "status")?;
+        txn.alter_table("orders", AlterTable::Rename("order"))?;
+        txn.alter_table("order", AlterTable::RenameColumn { column: "state", to: "status" })?;
         txn.rename_index("by_state", "by_status")?;
-        txn.rename_column("order", "amount", "sum")
+        txn.alter_table("order", AlterTable::RenameColumn { column: "amount", to: "sum" })
     })
     .unwrap();
-    let same = run(&db, |txn| txn.rename_column("order", "status", "sum"));
+    let same = run(&db, |txn| {
+        txn.alter_table("order", AlterTable::RenameColumn { column: "status", to: "sum" })
+    });
     assert!(matches!(same, Err(Error::AlreadyExists(_))), "{same:?}");
     let same = run(&db, |txn| txn.rename_index("by_status", "order_id_seq"));
     assert!(matches!(same, Err(Error::NotFound(_)) | Ok(())), "{same:?}");
     let check = |db: &Database| {
-        run(db, |txn| txn.insert_columns("order", &["status"], &[vec![text("x")]])).unwrap();
+        run(db, |txn| txn.insert_into("order").columns(&["status"]).rows(&[vec![text("x")]]))
+            .unwrap();
         let info = db.describe("order").unwrap();
         assert_eq!(info.checks[0].predicate.to_string(), "sum >= 0 and sum <= 999");
         assert!(matches!(db.describe("orders"), Err(Error::NotFound(_))));
@@ -250,7 +280,7 @@ fn names_change_and_everything_goes_on_under_them() {
     check(&db);
     // The old name is free.
     run(&db, |txn| txn.create_table(&TableSchema::new("orders").column("a", Type::Int4))).unwrap();
-    let taken = run(&db, |txn| txn.rename_table("order", "orders"));
+    let taken = run(&db, |txn| txn.alter_table("order", AlterTable::Rename("orders")));
     assert!(matches!(taken, Err(Error::AlreadyExists(_))));
     run(&db, |txn| txn.drop_table("orders")).unwrap();
     clean(&db);
@@ -270,18 +300,27 @@ fn added_columns_have_their_default_in_old_rows() {
     })
     .unwrap();
     let seven = ColumnSchema::new("b", Type::Int8).default(ColumnDefault::Value(Value::Int8(7)));
-    run(&db, |txn| txn.add_column_as("t", &seven)).unwrap();
-    let bare = run(&db, |txn| txn.add_column_as("t", &ColumnSchema::new("c", Type::Int8)));
+    run(&db, |txn| txn.alter_table("t", AlterTable::AddColumn(&seven))).unwrap();
+    let bare = run(&db, |txn| {
+        txn.alter_table("t", AlterTable::AddColumn(&ColumnSchema::new("c", Type::Int8)))
+    });
     assert!(matches!(bare, Err(Error::NotNullViolation { column, .. }) if column == "c"));
     run(&db, |txn| {
-        txn.set_default("t", "b", Some(ColumnDefault::Value(Value::Int8(8))))?;
-        txn.insert_columns("t", &["a"], &[vec![Value::Int4(2)]])
+        txn.alter_table(
+            "t",
+            AlterTable::Default {
+                column: "b",
+                default: Some(ColumnDefault::Value(Value::Int8(8))),
+            },
+        )?;
+        txn.insert_into("t").columns(&["a"]).rows(&[vec![Value::Int4(2)]])
     })
     .unwrap();
     let wanted = [[Value::Int4(1), Value::Int8(7)], [Value::Int4(2), Value::Int8(8)]];
     assert_eq!(rows(&db, "t"), wanted);
-    run(&db, |txn| txn.set_default("t", "b", None)).unwrap();
-    let null = run(&db, |txn| txn.insert_columns("t", &["a"], &[vec![Value::Int4(3)]]));
+    run(&db, |txn| txn.alter_table("t", AlterTable::Default { column: "b", default: None }))
+        .unwrap();
+    let null = run(&db, |txn| txn.insert_into("t").columns(&["a"]).rows(&[vec![Value::Int4(3)]]));
     assert!(matches!(null, Err(Error::NotNullViolation { .. })));
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
@@ -302,9 +341,12 @@ fn sequences_hand_out_each_number_once() {
     assert_eq!(next(&db).unwrap(), 7);
     assert!(matches!(next(&db), Err(Error::Limit(_))));
     clean(&db);
-    run(&db, |txn| txn.restart_sequence("s", 3)).unwrap();
+    run(&db, |txn| txn.numbers("s").and_then(|numbers| numbers.restart(3))).unwrap();
     assert_eq!(next(&db).unwrap(), 3);
-    assert!(matches!(run(&db, |txn| txn.restart_sequence("s", 8)), Err(Error::Invalid(_))));
+    assert!(matches!(
+        run(&db, |txn| txn.numbers("s").and_then(|numbers| numbers.restart(8))),
+        Err(Error::Invalid(_))
+    ));
     let taken = run(&db, |txn| txn.create_sequence(&SequenceSchema::new("s")));
     assert!(matches!(taken, Err(Error::AlreadyExists(_))), "{taken:?}");
     let mut txn = db.begin();
@@ -345,7 +387,7 @@ fn a_sequence_may_begin_again_at_its_end() {
     let id = IdentitySchema { cycle: true, ..id };
     let id = ColumnSchema { identity: Some(id), ..ColumnSchema::new("id", Type::Int2) };
     run(&db, |txn| txn.create_table(&TableSchema::new("t").with_column(id))).unwrap();
-    run(&db, |txn| txn.insert_columns("t", &[], &vec![vec![]; 3])).unwrap();
+    run(&db, |txn| txn.insert_into("t").columns(&[]).rows(&vec![vec![]; 3])).unwrap();
     assert_eq!(rows(&db, "t"), [[Value::Int2(5)], [Value::Int2(6)], [Value::Int2(6)]]);
     clean(&db);
 }
@@ -357,7 +399,7 @@ fn a_sequence_is_altered_where_it_is() {
     let generated = ColumnSchema::new("id", Type::Int2).generated();
     run(&db, |txn| txn.create_sequence(&SequenceSchema::new("s"))).unwrap();
     run(&db, |txn| txn.create_table(&TableSchema::new("t").with_column(generated))).unwrap();
-    let place = |db: &Database| run(db, |txn| txn.sequence_position("s")).unwrap();
+    let place = |db: &Database| run(db, |txn| txn.catalog().sequence_position("s")).unwrap();
     assert_eq!(place(&db), SequencePosition { value: 1, drawn: false });
     run(&db, |txn| txn.next_value("s")).unwrap();
     db.close().unwrap();
@@ -368,7 +410,7 @@ fn a_sequence_is_altered_where_it_is() {
         Ok((SequenceSchema { increment: 10, note: "tens".into(), ..known.schema.clone() }, at))
     };
     let mut txn = db.begin();
-    txn.alter_sequence("s", &mut tens).unwrap();
+    txn.alter_sequence("s", SequenceChange::Redefine(&mut tens)).unwrap();
     assert_eq!(txn.next_value("s").unwrap(), 11);
     txn.rollback();
     assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 2);
@@ -377,17 +419,18 @@ fn a_sequence_is_altered_where_it_is() {
         assert_eq!((table.as_str(), column.as_str(), kind), ("t", "id", Type::Int2));
         Ok((known.schema.clone().max(1 << 20), at))
     };
-    let refused = run(&db, |txn| txn.alter_sequence("t_id_seq", &mut larger));
+    let refused =
+        run(&db, |txn| txn.alter_sequence("t_id_seq", SequenceChange::Redefine(&mut larger)));
     assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     let mut noted = |known: &SequenceDefinition, at| {
         Ok((SequenceSchema { note: "kept".into(), ..known.schema.clone() }, at))
     };
-    run(&db, |txn| txn.alter_sequence("t_id_seq", &mut noted)).unwrap();
-    run(&db, |txn| txn.alter_sequence("s", &mut noted)).unwrap();
+    run(&db, |txn| txn.alter_sequence("t_id_seq", SequenceChange::Redefine(&mut noted))).unwrap();
+    run(&db, |txn| txn.alter_sequence("s", SequenceChange::Redefine(&mut noted))).unwrap();
     assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 3);
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
-    let known = run(&db, |txn| txn.sequences()).unwrap();
+    let known = run(&db, |txn| txn.catalog().sequences()).unwrap();
     let notes: Vec<_> = known.iter().map(|one| (&*one.schema.name, &*one.schema.note)).collect();
     assert_eq!(notes, [("s", "kept"), ("t_id_seq", "kept")]);
     assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 4);
@@ -401,26 +444,26 @@ fn a_sequence_goes_on_under_another_name() {
     run(&db, |txn| {
         txn.create_sequence(&SequenceSchema::new("s"))?;
         txn.create_table(&orders())?;
-        txn.insert_columns("orders", &[], &[vec![]])?;
+        txn.insert_into("orders").columns(&[]).rows(&[vec![]])?;
         txn.next_value("s")
     })
     .unwrap();
-    let taken = run(&db, |txn| txn.rename_sequence("s", "orders"));
+    let taken = run(&db, |txn| txn.alter_sequence("s", SequenceChange::Rename("orders")));
     assert!(matches!(taken, Err(Error::AlreadyExists(_))), "{taken:?}");
     let mut txn = db.begin();
-    txn.rename_sequence("s", "never").unwrap();
+    txn.alter_sequence("s", SequenceChange::Rename("never")).unwrap();
     assert_eq!(txn.next_value("never").unwrap(), 2);
     txn.rollback();
     assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 2);
-    run(&db, |txn| txn.rename_sequence("s", "r")).unwrap();
-    run(&db, |txn| txn.rename_sequence("orders_id_seq", "ids")).unwrap();
+    run(&db, |txn| txn.alter_sequence("s", SequenceChange::Rename("r"))).unwrap();
+    run(&db, |txn| txn.alter_sequence("orders_id_seq", SequenceChange::Rename("ids"))).unwrap();
     assert!(matches!(run(&db, |txn| txn.next_value("s")), Err(Error::NotFound(_))));
     assert_eq!(run(&db, |txn| txn.next_value("r")).unwrap(), 3);
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
-    let info = run(&db, |txn| txn.describe("orders")).unwrap();
+    let info = run(&db, |txn| txn.catalog().describe("orders")).unwrap();
     assert_eq!(info.columns[0].identity.as_ref().unwrap().sequence, "ids");
-    run(&db, |txn| txn.insert_columns("orders", &[], &[vec![]])).unwrap();
+    run(&db, |txn| txn.insert_into("orders").columns(&[]).rows(&[vec![]])).unwrap();
     assert_eq!(run(&db, |txn| txn.next_value("r")).unwrap(), 4);
     assert_eq!(
         rows(&db, "orders").iter().map(|row| &row[0]).collect::<Vec<_>>(),
@@ -441,7 +484,7 @@ fn generated_numbers_are_different_in_all_threads() {
                 for round in 0..100 {
                     let mut txn = db.begin();
                     let count = 1 + (thread + round) % 40;
-                    txn.insert_columns("orders", &[], &vec![vec![]; count]).unwrap();
+                    txn.insert_into("orders").columns(&[]).rows(&vec![vec![]; count]).unwrap();
                     if round % 3 > 0 {
                         txn.commit().unwrap();
                     }
@@ -465,7 +508,7 @@ fn sequences_are_in_a_backup() {
         txn.create_table(&orders())?;
         txn.create_table(&unlogged.unlogged())?;
         txn.create_sequence(&SequenceSchema::new("s"))?;
-        txn.insert_columns("u", &[], &vec![vec![]; 3])?;
+        txn.insert_into("u").columns(&[]).rows(&vec![vec![]; 3])?;
         txn.next_value("s")
     })
     .unwrap();
@@ -478,7 +521,7 @@ fn sequences_are_in_a_backup() {
     run(&db, |txn| {
         assert_eq!(txn.next_value("s")?, 2);
         assert_eq!(txn.next_value("orders_id_seq")?, 1);
-        txn.insert_columns("u", &[], &[vec![]])
+        txn.insert_into("u").columns(&[]).rows(&[vec![]])
     })
     .unwrap();
     assert_eq!(rows(&db, "u"), [[Value::Int8(4)]], "the rows are gone, the numbers are not");
@@ -493,24 +536,27 @@ fn notes_are_kept_with_definitions() {
     schema.columns[4].note = "of amount".into();
     run(&db, |txn| txn.create_table(&schema)).unwrap();
     run(&db, |txn| {
-        txn.rename_column("orders", "amount", "cents")?;
-        txn.set_column_note("orders", "state", "of state")?;
+        txn.alter_table("orders", AlterTable::RenameColumn { column: "amount", to: "cents" })?;
+        txn.alter_table("orders", AlterTable::ColumnNote { column: "state", note: "of state" })?;
         txn.create_index("orders", &IndexSchema::new("by_state").on("state"))?;
-        txn.rename_table("orders", "sales")
+        txn.alter_table("orders", AlterTable::Rename("sales"))
     })
     .unwrap();
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
     let notes = |db: &Database| {
-        let info = db.begin().describe("sales").unwrap();
+        let info = db.begin().catalog().describe("sales").unwrap();
         let columns: Vec<String> = info.columns.into_iter().map(|column| column.note).collect();
         (info.note, columns)
     };
     let kept = ["", "of state", "", "", "of amount"].map(String::from).to_vec();
     assert_eq!(notes(&db), ("of the table".into(), kept.clone()));
-    run(&db, |txn| txn.set_note("sales", "another")).unwrap();
+    run(&db, |txn| txn.alter_table("sales", AlterTable::Note("another"))).unwrap();
     let long = "x".repeat(4_097);
-    assert!(matches!(run(&db, |txn| txn.set_note("sales", &long)), Err(Error::Limit(_))));
+    assert!(matches!(
+        run(&db, |txn| txn.alter_table("sales", AlterTable::Note(&long))),
+        Err(Error::Limit(_))
+    ));
     assert_eq!(notes(&db), ("another".into(), kept));
     clean(&db);
 }

@@ -380,7 +380,7 @@ fn on_a_full_disk_large_deletes_and_vacuum_succeed() {
             txn.write("t", |writer| {
                 let mut deleted = 0;
                 for row in writer.scan(&ScanOptions::all())? {
-                    let written = writer.delete(row?.id, &mut |_| Ok(true))?;
+                    let written = writer.delete(row?.id, &mut |_, _| Ok(true))?;
                     deleted += u64::from(matches!(written, Written::Done(_)));
                 }
                 Ok(deleted)

@@ -123,7 +123,10 @@ fn a_snapshot_that_sees_a_key_twice_reads_both_rows() {
             Ok(Some(row([2, 2, 2], 1, 3)))
         };
         let proposed = [row([2, 2, 2], 7, 7)];
-        let done = txn.upsert("t", OnConflict::Columns(&["k"]), &proposed, &mut merge).unwrap();
+        let done = txn
+            .insert_into("t")
+            .or_update(OnConflict::Columns(&["k"]), &proposed, &mut merge)
+            .unwrap();
         assert!(matches!(done[..], [Upserted::Updated(_)]), "{done:?}");
         txn.commit().unwrap();
         let mut txn = db.begin();
@@ -234,9 +237,9 @@ impl Slot {
     ) {
         let (txn, what) = (&mut self.txn, rng.below(3));
         let write = |writer: &mut Writer<'_>, id: RowId| match what {
-            0 => writer.delete(id, &mut |_| Ok(true)),
-            1 => writer.update(id, &mut |old| Ok(Some(old.to_vec()))),
-            _ => writer.lock_row(id, &mut |_| Ok(true), RowLock::Exclusive, Busy::Fail),
+            0 => writer.delete(id, &mut |_, _| Ok(true)),
+            1 => writer.update(id, &mut |_, old| Ok(Some(old.to_vec()))),
+            _ => writer.lock_row(id, &mut |_, _| Ok(true), RowLock::Exclusive, Busy::Fail),
         };
         let count = |written: Written| u64::from(matches!(written, Written::Done(_)));
         let mut undone = |run: &mut dyn FnMut(&mut Transaction) -> Result<u64>| {
@@ -282,14 +285,15 @@ impl Slot {
     /// An upsert changes the row that is there, if the transaction may, whoever else it sees.
     fn compare_upsert(&mut self, key: &[Value], seen: &[Row], met: &mut Met) {
         let txn = &mut self.txn;
-        let there = ScanOptions::index("t_pkey").equal(key.to_vec());
-        let there = txn.scan_latest("t", &there).unwrap().collect::<Result<Vec<_>>>().unwrap();
+        let there = ScanOptions::index("t_pkey").equal(key.to_vec()).latest();
+        let there = txn.scan("t", &there).unwrap().collect::<Result<Vec<_>>>().unwrap();
         assert!(there.len() <= 1, "a key is there once: {there:?}");
         let Value::Int8(k) = key[0] else { panic!("an int8") };
         let proposed = [row([k, 100 + k, 100 + k], self.number, 2)];
         let savepoint = txn.savepoint();
         let on = OnConflict::Columns(&["k"]);
-        let done = txn.upsert("t", on, &proposed, &mut |old, _| Ok(Some(old.to_vec())));
+        let done =
+            txn.insert_into("t").or_update(on, &proposed, &mut |old, _| Ok(Some(old.to_vec())));
         txn.rollback_to(savepoint).unwrap();
         let is_seen = there.first().is_some_and(|there| seen.iter().any(|row| row.id == there.id));
         match (&done, there.is_empty()) {

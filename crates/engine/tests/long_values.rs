@@ -6,8 +6,8 @@
 use std::io::{Read, Write};
 
 use rightlink::{
-    Database, Error, IndexSchema, Isolation, OnConflict, Predicate, Result, RowId, ScanOptions,
-    TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
+    Busy, Database, Error, IndexSchema, Isolation, OnConflict, Predicate, Result, RowId, RowLock,
+    ScanOptions, TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
 };
 use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
@@ -126,7 +126,7 @@ fn an_update_names_again_what_it_leaves_alone() {
     run(&db, |txn| {
         let at = get(txn, 1).0;
         txn.write("t", |writer| {
-            writer.update(at, &mut |old| {
+            writer.update(at, &mut |_, old| {
                 let mut new = old.to_vec();
                 new[1] = Value::Int8(7);
                 Ok(Some(new))
@@ -138,7 +138,7 @@ fn an_update_names_again_what_it_leaves_alone() {
     run(&db, |txn| {
         let mut merge = |old: &[Value], _: &[Value]| Ok(Some(old.to_vec()));
         let on = OnConflict::Columns(&["id"]);
-        let done = txn.upsert("t", on, &[row(1, Value::Null)], &mut merge)?;
+        let done = txn.insert_into("t").or_update(on, &[row(1, Value::Null)], &mut merge)?;
         assert!(matches!(done[..], [Upserted::Updated(_)]));
         Ok(())
     })
@@ -221,7 +221,7 @@ fn streams_take_and_give_what_memory_does_not_hold() {
     let whole = txn.get("t", &[Value::Int8(1)]);
     assert!(matches!(whole, Err(Error::Limit(what)) if what.contains("column data")));
     assert!(txn.update("t", id, &[("n", Value::Int8(9))]).unwrap());
-    assert!(txn.lock("t", id).unwrap());
+    assert!(txn.lock_row("t", id, RowLock::Exclusive, Busy::Wait).unwrap());
     let narrow = ScanOptions::index("t_pkey").columns(["n", "body"]);
     let found = txn.scan("t", &narrow).unwrap().next().unwrap().unwrap();
     assert_eq!(found.values, [Value::Int8(9), Value::Null]);

@@ -29,9 +29,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use rightlink::{
-    ConflictKind, Database, Error, HeapFigures, IndexMethod, IndexSchema, Isolation, Method,
-    OnConflict, Predicate, Prefetch, Result, Row, ScanOptions, SequenceSchema, TableSchema,
-    Transaction, TransactionOptions, Type, Upserted, Value,
+    AlterTable, CheckSchema, ColumnSchema, ConflictKind, Database, Error, HeapFigures, IndexMethod,
+    IndexSchema, Isolation, Method, OnConflict, Predicate, Prefetch, Result, Row, ScanOptions,
+    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Upserted, VacuumOptions,
+    Value,
 };
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
 use rightlink_env::{Broken, Rng, points};
@@ -146,7 +147,7 @@ fn write_rows<T>(
 fn put_pair(txn: &mut Transaction, k: i64, v: i64, there: bool) -> Result<()> {
     let done = write_rows((k, v), |rows| {
         let mut replace = |_: &[Value], new: &[Value]| Ok(Some(new.to_vec()));
-        txn.upsert("pairs", OnConflict::Columns(&["k"]), rows, &mut replace)
+        txn.insert_into("pairs").or_update(OnConflict::Columns(&["k"]), rows, &mut replace)
     })?;
     let updated = done.iter().filter(|done| matches!(done, Upserted::Updated(_))).count();
     assert!(there || updated == 0, "pair {k} that came since the snapshot is a conflict");
@@ -364,7 +365,7 @@ fn any_extra(rng: &mut Rng) -> IndexSchema {
 
 /// Which of them there is.
 fn extra_there(txn: &mut Transaction) -> Result<Option<String>> {
-    let mut names = txn.describe("pairs")?.indexes.into_iter().map(|index| index.name);
+    let mut names = txn.catalog().describe("pairs")?.indexes.into_iter().map(|index| index.name);
     Ok(names.find(|name| name.starts_with("extra")))
 }
 
@@ -420,8 +421,11 @@ fn build_online(db: &Database, rng: &mut Rng) -> Result<()> {
 }
 
 fn change_column(txn: &mut Transaction) -> Result<()> {
-    match txn.add_column("pairs", "more", Type::Int4) {
-        Err(Error::AlreadyExists(_)) => txn.drop_column("pairs", "more"),
+    match txn.alter_table(
+        "pairs",
+        AlterTable::AddColumn(&ColumnSchema::new("more", Type::Int4).nullable()),
+    ) {
+        Err(Error::AlreadyExists(_)) => txn.alter_table("pairs", AlterTable::DropColumn("more")),
         added => added,
     }
 }
@@ -444,20 +448,26 @@ fn change_table(txn: &mut Transaction) -> Result<()> {
 
 fn change_check(txn: &mut Transaction) -> Result<()> {
     let written = Predicate::new().at_least("v", Value::Int8(1));
-    match txn.add_check("pairs", "written", written) {
-        Err(Error::AlreadyExists(_)) => txn.drop_check("pairs", "written"),
+    match txn.alter_table(
+        "pairs",
+        AlterTable::AddCheck(&CheckSchema { name: "written".into(), predicate: written }),
+    ) {
+        Err(Error::AlreadyExists(_)) => txn.alter_table("pairs", AlterTable::DropCheck("written")),
         added => added,
     }
 }
 
 /// Writes the table anew, as a column of another type would have it.
 fn change_type(txn: &mut Transaction) -> Result<()> {
-    txn.alter_column_type("pairs", "v", Type::Int8, &mut Ok)
+    txn.alter_table(
+        "pairs",
+        AlterTable::ColumnType { column: "v", to: Type::Int8, convert: &mut Ok, of_row: None },
+    )
 }
 
 fn change_name(txn: &mut Transaction) -> Result<()> {
     for (from, to) in [("side", "aside"), ("aside", "side")] {
-        match txn.rename_table(from, to) {
+        match txn.alter_table(from, AlterTable::Rename(to)) {
             Err(Error::NotFound(_)) => {}
             renamed => return renamed,
         }
@@ -537,7 +547,9 @@ fn vacuum(db: &Database, rng: &mut Rng) -> Result<()> {
         pause(rng, 120);
     }
     match rng.chance(1, 4) {
-        true => db.vacuum_gently(Some("pairs")).map(|_| ()),
+        true => db
+            .vacuum_with(Some("pairs"), VacuumOptions { gently: true, ..Default::default() })
+            .map(|_| ()),
         false => db.vacuum(Some("pairs")).map(|_| ()),
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rightlink::{
-    Busy, Database, Error, IndexSchema, RowId, ScanOptions, TableSchema, Transaction,
+    Busy, Database, Error, IndexSchema, RowId, RowLock, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value,
 };
 use rightlink_env::Logger;
@@ -43,7 +43,10 @@ fn conflicts_are_counted_by_kind_and_waits_with_their_time() {
         db.begin_with(TransactionOptions { lock_timeout: patient, ..Default::default() });
     let same = find(&mut third, 7);
     assert!(first.update("t", mine, &[("n", Value::Int8(-1))]).unwrap());
-    assert!(matches!(second.lock_as("t", theirs, Busy::Fail), Err(Error::Conflict { .. })));
+    assert!(matches!(
+        second.lock_row("t", theirs, RowLock::Exclusive, Busy::Fail),
+        Err(Error::Conflict { .. })
+    ));
     assert_eq!(figure(&db, "conflicts_row_locked"), 1);
     assert_eq!((figure(&db, "lock_waits"), figure(&db, "lock_wait_us")), (0, 0));
     let late = third.update("t", same, &[("n", Value::Int8(-3))]);
@@ -178,9 +181,9 @@ fn who_has_a_table_for_himself_sees_its_pages() {
         txn.insert("own", &[Value::Int4(a as i32), b]).unwrap();
     }
     assert!(matches!(db.inspect("own_key", Some(0)), Err(Error::NotFound(_))), "others see none");
-    let meta = txn.inspect("own_key", Some(0)).unwrap();
+    let meta = txn.catalog().inspect("own_key", Some(0)).unwrap();
     assert_eq!((meta[0].kind, meta[0].root), ('m', Some((1, 0))));
-    let leaf = txn.inspect("own_key", Some(1)).unwrap().remove(0);
+    let leaf = txn.catalog().inspect("own_key", Some(1)).unwrap().remove(0);
     assert_eq!((leaf.kind, leaf.entries.len(), leaf.items.len()), ('r', 3, 3));
     let shapes: Vec<_> = leaf.entries.iter().map(|entry| (entry.nulls, entry.varying)).collect();
     assert_eq!(
@@ -188,8 +191,8 @@ fn who_has_a_table_for_himself_sees_its_pages() {
         [(Some(false), Some(true)), (Some(false), Some(true)), (Some(true), Some(false))]
     );
     assert!(leaf.entries.iter().all(|entry| entry.rows.len() == 1 && entry.child.is_none()));
-    assert!(!txn.inspect("own", None).unwrap().is_empty());
-    assert!(matches!(txn.inspect("own_key", Some(9)), Err(Error::NotFound(_))));
+    assert!(!txn.catalog().inspect("own", None).unwrap().is_empty());
+    assert!(matches!(txn.catalog().inspect("own_key", Some(9)), Err(Error::NotFound(_))));
     txn.commit().unwrap();
     assert!(db.verify().unwrap().is_clean());
 }

@@ -6,8 +6,9 @@
 //! (`held_up.rs`).
 
 use rightlink::{
-    Busy, Database, Error, IndexMethod, IndexSchema, Isolation, LockMode, OnConflict, Options,
-    Predicate, ScanOptions, TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
+    AlterTable, Busy, ColumnSchema, Database, Error, IndexMethod, IndexSchema, Isolation, LockMode,
+    OnConflict, Options, Predicate, ScanOptions, TableSchema, Transaction, TransactionOptions,
+    Type, Upserted, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Broken;
@@ -371,7 +372,8 @@ fn upsert_beside_reindex(
     for tries in 1.. {
         let isolation = Isolation::ReadCommitted;
         let mut txn = db.begin_with(TransactionOptions { isolation, ..Default::default() });
-        match txn.upsert("t", OnConflict::Columns(&["id"]), &[row(id, 1)], &mut set) {
+        match txn.insert_into("t").or_update(OnConflict::Columns(&["id"]), &[row(id, 1)], &mut set)
+        {
             Err(error) if error.is_retryable() => {}
             done => {
                 let done = done.unwrap();
@@ -799,7 +801,11 @@ fn a_build_gives_way_to_a_change_of_the_definition() {
             thread::yield_now();
         }
         let mut txn = changing.begin();
-        txn.add_column("t", "more", Type::Int8).unwrap();
+        txn.alter_table(
+            "t",
+            AlterTable::AddColumn(&ColumnSchema::new("more", Type::Int8).nullable()),
+        )
+        .unwrap();
         txn.commit().unwrap();
     });
     let built = build.join().unwrap();

@@ -4,8 +4,8 @@
 //! Does not do: crashes (`crash.rs`), random runs (`model.rs`).
 
 use rightlink::{
-    Comparison, Database, Error, IndexMethod, IndexSchema, OnConflict, Predicate, Result,
-    ScanOptions, TableSchema, Transaction, Type, Upserted, Value,
+    AlterTable, Comparison, Database, Error, IndexMethod, IndexSchema, OnConflict, Predicate,
+    Result, ScanOptions, TableSchema, Transaction, Type, Upserted, Value,
 };
 
 /// Runs `work` in a transaction of its own and commits.
@@ -175,7 +175,7 @@ fn nulls_are_equal_where_that_is_wanted() {
 fn rows_that_an_index_does_not_hold_are_in_nobodys_way() {
     let (_dir, db) = database(0);
     let skip = |row: Vec<Value>, on: OnConflict<'_>| {
-        run(&db, |txn| txn.insert_or_skip("task", on, &[row])).map(|done| done[0])
+        run(&db, |txn| txn.insert_into("task").or_skip(on, &[row])).map(|done| done[0])
     };
     use Upserted::{Inserted, Untouched};
     let on = OnConflict::Index("task_code");
@@ -201,7 +201,8 @@ fn upserts_meet_equal_nulls_and_rows_of_a_partial_index() {
             let mut merge = |old: &[Value], new: &[Value]| {
                 Ok(Some(vec![old[0].clone(), new[1].clone(), text(state)]))
             };
-            run(&db, |txn| txn.upsert("task", on, &[row], &mut merge)).map(|done| done[0])
+            run(&db, |txn| txn.insert_into("task").or_update(on, &[row], &mut merge))
+                .map(|done| done[0])
         };
         let nulls = OnConflict::Columns(&["state", "code"]);
         use Upserted::{Inserted, Updated};
@@ -237,13 +238,13 @@ fn what_makes_no_sense_is_refused() {
     assert!(matches!(create(index().only(typed)), Err(Error::Invalid(_))));
     let nulls = IndexSchema { nulls_not_distinct: true, ..index() };
     assert!(matches!(create(nulls), Err(Error::Invalid(_))));
-    let dropped = run(&db, |txn| txn.drop_column("task", "state"));
+    let dropped = run(&db, |txn| txn.alter_table("task", AlterTable::DropColumn("state")));
     assert!(matches!(dropped, Err(Error::Invalid(what)) if what.contains("index task_")));
     run(&db, |txn| {
         txn.drop_index("task_null")?;
-        let dropped = txn.drop_column("task", "state");
+        let dropped = txn.alter_table("task", AlterTable::DropColumn("state"));
         assert!(matches!(dropped, Err(Error::Invalid(what)) if what.contains("index task_code")));
-        txn.rename_column("task", "state", "status")
+        txn.alter_table("task", AlterTable::RenameColumn { column: "state", to: "status" })
     })
     .unwrap();
     let info = db.describe("task").unwrap();

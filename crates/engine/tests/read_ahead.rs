@@ -267,7 +267,7 @@ fn rows_changed_as_they_are_found_read_leaves_together() {
                 if id % 8 > 0 {
                     continue;
                 }
-                let written = writer.update(row.id, &mut |old| {
+                let written = writer.update(row.id, &mut |_, old| {
                     let s = id.wrapping_mul(0x5851_F42D_4C95_7F2D);
                     Ok(Some(vec![old[0].clone(), Value::Int8(s), old[2].clone()]))
                 })?;

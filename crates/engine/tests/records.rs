@@ -1,9 +1,9 @@
 //! Structs as rows, through the derived `Record`.
 
 use rightlink::{
-    Collation, ColumnDefault, ColumnSchema, Database, Date, Decimal, Error, IndexMethod, Interval,
-    Json, KeyCollation, Predicate, Record, ScanOptions, TableSchema, Time, Timestamp, TimestampTz,
-    Type, Value,
+    AlterTable, Collation, ColumnDefault, ColumnSchema, Database, Date, Decimal, Error,
+    IndexMethod, Interval, Json, KeyCollation, Predicate, Record, ScanOptions, TableSchema, Time,
+    Timestamp, TimestampTz, Type, Value,
 };
 
 #[derive(Record, Clone, PartialEq, Debug)]
@@ -139,7 +139,11 @@ fn columns_are_found_by_name() {
     let mut schema = FlightLeg::schema();
     schema.columns.reverse();
     txn.create_table(&schema).unwrap();
-    txn.add_column("legs", "more", Type::Text).unwrap();
+    txn.alter_table(
+        "legs",
+        AlterTable::AddColumn(&ColumnSchema::new("more", Type::Text).nullable()),
+    )
+    .unwrap();
     txn.insert_records([leg(1, "N1", Some(5))]).unwrap();
     let key = [Value::Date(1), Value::Int4(1)];
     let (id, found) = txn.get_record::<FlightLeg>(&key).unwrap().unwrap();
@@ -188,7 +192,7 @@ fn a_table_that_does_not_fit_the_record_is_an_error_that_names_the_column() {
     let text = "column minutes_late of table legs: text where the record has int2";
     assert!(matches!(&error, Error::Invalid(what) if what == text), "{error}");
     txn.drop_index("by_tail").unwrap();
-    txn.drop_column("legs", "tail").unwrap();
+    txn.alter_table("legs", AlterTable::DropColumn("tail")).unwrap();
     let error = txn.get_record::<FlightLeg>(&key).unwrap_err();
     assert!(matches!(&error, Error::NotFound(what) if what.contains("tail")), "{error}");
     txn.commit().unwrap();
@@ -313,7 +317,7 @@ fn what_attributes_say_is_kept() {
     assert_eq!(by_id(&mut txn, 1).1, first);
     // Defaults come to inserts that do not name their columns.
     let named = [Value::Text("Cleo".into()), Value::Null, Value::Date(9)];
-    txn.insert_columns("people", &["name", "city", "born"], &[named.to_vec()]).unwrap();
+    txn.insert_into("people").columns(&["name", "city", "born"]).rows(&[named.to_vec()]).unwrap();
     let (_, cleo) = by_id(&mut txn, 3);
     assert_eq!((cleo.age, cleo.score, cleo.code.as_deref()), (Some(30), -1, Some("d")));
     assert_ne!(cleo.token, [0; 16]);

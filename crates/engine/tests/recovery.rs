@@ -91,7 +91,7 @@ fn outcomes_that_were_never_written_are_no_damage() {
     for rolled_back in [0, 1, 700, 1500, 1100, 0] {
         let db = open(&disk);
         let mut txn = db.begin();
-        if txn.definition("t").is_err() {
+        if txn.catalog().definition("t").is_err() {
             txn.create_table(&TableSchema::new("t").column("k", Type::Int8)).unwrap();
         }
         txn.insert("t", &[Value::Int8(1)]).unwrap();

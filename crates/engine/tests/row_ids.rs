@@ -2,7 +2,7 @@
 //! while the rows go on changing.
 
 use rightlink::{
-    Database, IndexSchema, Isolation, RowId, ScanOptions, TableSchema, Transaction,
+    Busy, Database, IndexSchema, Isolation, RowId, RowLock, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value,
 };
 use rightlink_env::Broken;
@@ -99,7 +99,7 @@ fn a_row_is_written_again_by_the_same_row_id() {
                 assert!(txn.update("t", at, &[("note", Value::Int8(n))]).unwrap());
             }
             assert_eq!(txn.update_many("t", &[at], &[("note", Value::Int8(5))]).unwrap(), 1);
-            assert!(txn.lock("t", at).unwrap());
+            assert!(txn.lock_row("t", at, RowLock::Exclusive, Busy::Wait).unwrap());
         }
         let last = find(&mut txn, 4);
         assert!(txn.update("t", last, &[("name", Value::Int8(9))]).unwrap());
@@ -314,7 +314,7 @@ fn frozen_while_waited_for(broken: bool) -> bool {
                 may_go.recv().unwrap();
                 writer.read_no_more();
                 let new = |old: &[Value]| vec![old[0].clone(), Value::Int8(103), old[2].clone()];
-                writer.update(at, &mut |old| Ok(Some(new(old))))
+                writer.update(at, &mut |_, old| Ok(Some(new(old))))
             });
             txn.commit().unwrap();
             matches!(written.unwrap(), rightlink::Written::Done(_))
@@ -359,13 +359,14 @@ fn hot_rows_count_every_update() {
             for _ in 0..120 {
                 let mut txn = begin(db, Isolation::ReadCommitted);
                 if rng.chance(1, 8) {
-                    txn.set_lock_timeout(Some(std::time::Duration::from_millis(rng.below(3))));
+                    txn.settings()
+                        .lock_timeout(Some(std::time::Duration::from_millis(rng.below(3))));
                 }
                 let at = find(&mut txn, rng.below(3) as i64);
                 // Under read committed the newest version is read where it is locked.
                 let written = txn.write("t", |writer| {
                     writer.read_no_more();
-                    writer.update(at, &mut |old| {
+                    writer.update(at, &mut |_, old| {
                         let [id, Value::Int8(name), Value::Int8(note)] = old else {
                             panic!("a row")
                         };

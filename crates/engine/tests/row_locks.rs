@@ -49,8 +49,8 @@ fn a_change_waits_until_nobody_shares_the_row() {
         assert!(sharer.lock_row("rate", ids[0], RowLock::Shared, Busy::Fail).unwrap());
     }
     let mut other = begin(&db);
-    assert!(is_busy(other.lock_as("rate", ids[0], Busy::Fail)));
-    assert!(!other.lock_as("rate", ids[0], Busy::Skip).unwrap(), "left out");
+    assert!(is_busy(other.lock_row("rate", ids[0], RowLock::Exclusive, Busy::Fail)));
+    assert!(!other.lock_row("rate", ids[0], RowLock::Exclusive, Busy::Skip).unwrap(), "left out");
     other.rollback();
     let left = std::sync::Arc::new(AtomicU64::new(3));
     let writer = {
@@ -145,8 +145,11 @@ fn a_savepoint_lets_go_of_its_locks_only() {
     assert!(txn.update("rate", ids[0], &[("value", Value::Int8(5))]).unwrap());
     txn.rollback_to(savepoint).unwrap();
     let mut other = begin(&db);
-    assert!(other.lock_as("rate", ids[1], Busy::Fail).unwrap());
-    assert!(is_busy(other.lock_as("rate", ids[0], Busy::Fail)), "shared before the savepoint");
+    assert!(other.lock_row("rate", ids[1], RowLock::Exclusive, Busy::Fail).unwrap());
+    assert!(
+        is_busy(other.lock_row("rate", ids[0], RowLock::Exclusive, Busy::Fail)),
+        "shared before the savepoint"
+    );
     assert!(other.lock_row("rate", ids[0], RowLock::Shared, Busy::Fail).unwrap());
     other.commit().unwrap();
     txn.commit().unwrap();
@@ -169,7 +172,9 @@ fn locks_end_with_the_process() {
     let db = Database::open(dir.path()).unwrap();
     clean(&db);
     let mut txn = begin(&db);
-    assert!(ids.iter().all(|id| txn.lock_as("rate", *id, Busy::Fail).unwrap()));
+    assert!(
+        ids.iter().all(|id| txn.lock_row("rate", *id, RowLock::Exclusive, Busy::Fail).unwrap())
+    );
     txn.commit().unwrap();
     db.vacuum(None).unwrap();
     clean(&db);
@@ -216,7 +221,7 @@ fn turn(db: &Database, ids: &[RowId], changes: bool) -> Result<()> {
     if changes {
         for id in 0..2 {
             let row = txn.get("rate", &[Value::Int8(id)])?.expect("the row is never deleted").id;
-            assert!(txn.lock("rate", row)?);
+            assert!(txn.lock_row("rate", row, RowLock::Exclusive, Busy::Wait)?);
             let next = value(&mut txn, id)? + 1;
             let row = txn.get("rate", &[Value::Int8(id)])?.expect("the row is never deleted").id;
             assert!(txn.update("rate", row, &[("value", Value::Int8(next))])?);

@@ -171,7 +171,7 @@ fn reads_of_one_thing_end_with_the_savepoint() {
     let mut scans = [
         txn.scan("t", &key).unwrap(),
         txn.scan("t", &ScanOptions::at(id)).unwrap(),
-        txn.scan_latest("t", &ScanOptions::all()).unwrap(),
+        txn.scan("t", &ScanOptions::all().latest()).unwrap(),
     ];
     let mut value = txn.read_value("t", id, "pad").unwrap().unwrap();
     let mut some = [0; 10];

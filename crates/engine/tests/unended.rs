@@ -5,9 +5,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rightlink::{
-    Busy, ConflictKind, Database, Error, IndexSchema, Isolation, LockMode, OnConflict, ScanOptions,
-    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value, Watch, Writer,
-    Written,
+    AlterTable, Busy, ColumnSchema, ConflictKind, Database, Error, IndexSchema, Isolation,
+    LockMode, OnConflict, RowLock, ScanOptions, SequenceChange, SequenceSchema, TableSchema,
+    Transaction, TransactionOptions, Type, VacuumOptions, Value, Watch, Writer, Written,
 };
 use rightlink_env::points;
 
@@ -90,7 +90,7 @@ fn a_panic_between_two_updates_leaves_no_row_without_entries() {
     panics(|| {
         txn.write::<(), Error>("t", |writer| {
             for (n, id) in ids.iter().enumerate() {
-                let _ = writer.update(*id, &mut |old| {
+                let _ = writer.update(*id, &mut |_, old| {
                     if n == 30 {
                         panic!("the caller's")
                     }
@@ -112,7 +112,7 @@ fn a_panic_outside_any_write_undoes_the_statement() {
         txn.write::<(), Error>("t", |writer| {
             writer.insert_many(&[row(777, 1)])?;
             for id in &ids {
-                let _ = writer.update(*id, &mut |old| Ok(Some(row(int(&old[0]), 1000))))?;
+                let _ = writer.update(*id, &mut |_, old| Ok(Some(row(int(&old[0]), 1000))))?;
             }
             panic!("the caller's")
         })
@@ -128,7 +128,7 @@ fn a_panic_that_is_caught_inside_fails_the_statement() {
     let ids = ids(&mut txn);
     let written = txn.write::<u32, Error>("t", |writer| {
         writer.insert_many(&[row(777, 1)])?;
-        panics(|| writer.update(ids[0], &mut |_| panic!("the caller's")));
+        panics(|| writer.update(ids[0], &mut |_, _| panic!("the caller's")));
         let later = writer.insert_many(&[row(778, 1)]);
         assert!(matches!(later, Err(Error::TransactionAborted)), "{later:?}");
         Ok(5)
@@ -145,26 +145,39 @@ fn any_closure_may_panic() {
     let ids = ids(&mut txn);
     type Step<'s> = &'s dyn Fn(&mut Writer<'_>) -> Result<(), Error>;
     let steps: [Step<'_>; 5] = [
-        &|writer| writer.update_at(ids[1], &mut |_, _| panic!("the caller's")).map(drop),
-        &|writer| writer.delete(ids[2], &mut |_| panic!("the caller's")).map(drop),
-        &|writer| writer.delete_at(ids[3], &mut |_, _| panic!("the caller's")).map(drop),
-        &|writer| writer.lock(ids[4], &mut |_| panic!("the caller's")).map(drop),
+        &|writer| writer.update(ids[1], &mut |_, _| panic!("the caller's")).map(drop),
+        &|writer| writer.delete(ids[2], &mut |_, _| panic!("the caller's")).map(drop),
+        &|writer| writer.delete(ids[3], &mut |_, _| panic!("the caller's")).map(drop),
+        &|writer| {
+            writer
+                .lock_row(
+                    ids[4],
+                    &mut |_, _| panic!("the caller's"),
+                    RowLock::Exclusive,
+                    Busy::Wait,
+                )
+                .map(drop)
+        },
         &|writer| {
             let rows = [row(900, 1), row(5, 1)];
-            writer.upsert(OnConflict::Any, &rows, &mut |_, _| panic!("the caller's")).map(drop)
+            writer
+                .upsert(OnConflict::Any, &rows, Some(&mut |_, _| panic!("the caller's")))
+                .map(drop)
         },
     ];
     for step in steps {
         panics(|| {
             txn.write::<(), Error>("t", |writer| {
-                let _ = writer.update(ids[0], &mut |old| Ok(Some(row(int(&old[0]), 1000))))?;
+                let _ = writer.update(ids[0], &mut |_, old| Ok(Some(row(int(&old[0]), 1000))))?;
                 writer.insert_many(&[row(777, 1)])?;
                 step(writer)
             })
         });
     }
     let rows = [row(900, 1), row(5, 1)];
-    panics(|| txn.upsert("t", OnConflict::Any, &rows, &mut |_, _| panic!("the caller's")));
+    panics(|| {
+        txn.insert_into("t").or_update(OnConflict::Any, &rows, &mut |_, _| panic!("the caller's"))
+    });
     panics(|| txn.freeing(|_| panic!("the caller's")));
     goes_on(&db, txn);
 }
@@ -203,27 +216,45 @@ fn definitions_are_undone_with_what_they_called() {
     txn.create_sequence(&SequenceSchema::new("s")).unwrap();
     let mut seen = 0;
     panics(|| {
-        txn.alter_column_type("t", "v", Type::Text, &mut |value| {
-            seen += 1;
-            if seen == 20 {
-                panic!("the caller's")
-            } else {
-                Ok(Value::Text(int(&value).to_string()))
-            }
-        })
+        txn.alter_table(
+            "t",
+            AlterTable::ColumnType {
+                column: "v",
+                to: Type::Text,
+                convert: &mut |value| {
+                    seen += 1;
+                    if seen == 20 {
+                        panic!("the caller's")
+                    } else {
+                        Ok(Value::Text(int(&value).to_string()))
+                    }
+                },
+                of_row: None,
+            },
+        )
     });
     panics(|| {
         let mut convert = Ok;
         let mut of_row = |_: &[Value]| panic!("the caller's");
-        txn.alter_column_using("t", "v", Type::Text, &mut of_row, &mut convert)
+        txn.alter_table(
+            "t",
+            AlterTable::ColumnType {
+                column: "v",
+                to: Type::Text,
+                convert: &mut convert,
+                of_row: Some(&mut of_row),
+            },
+        )
     });
-    panics(|| txn.alter_sequence("s", &mut |_, _| panic!("the caller's")));
+    panics(|| {
+        txn.alter_sequence("s", SequenceChange::Redefine(&mut |_, _| panic!("the caller's")))
+    });
     assert_eq!(txn.next_value("s").unwrap(), 1);
     goes_on(&db, txn);
     // The name is free for others again.
-    db.with_retry(|txn| txn.drop_column("t", "v")).unwrap_err();
-    db.with_retry(|txn| txn.rename_table("t", "u")).unwrap();
-    db.with_retry(|txn| txn.rename_table("u", "t")).unwrap();
+    db.with_retry(|txn| txn.alter_table("t", AlterTable::DropColumn("v"))).unwrap_err();
+    db.with_retry(|txn| txn.alter_table("t", AlterTable::Rename("u"))).unwrap();
+    db.with_retry(|txn| txn.alter_table("u", AlterTable::Rename("t"))).unwrap();
     assert_eq!(db.verify().unwrap().findings, []);
 }
 
@@ -271,7 +302,8 @@ fn a_build_that_panics_leaves_the_table_as_it_was() {
     drop(other);
     panics(|| {
         let go_on = || panic!("the caller's");
-        db.vacuum_with(Some("t"), Watch { go_on: &go_on, ..Watch::default() })
+        let watch = Watch { go_on: &go_on, ..Watch::default() };
+        db.vacuum_with(Some("t"), VacuumOptions { watch, ..Default::default() })
     });
     assert_eq!(db.vacuum_progress().len(), 0);
     db.reindex("t", None).unwrap();
@@ -317,7 +349,7 @@ fn a_write_that_failed_fails_the_statement() {
     // A write that failed before it came to the table.
     let written = txn.write::<u32, Error>("t", |writer| {
         writer.insert_many(&[row(777, 1)])?;
-        let _ = writer.insert_or_skip(OnConflict::Columns(&["v"]), &[row(778, 1)]);
+        let _ = writer.upsert(OnConflict::Columns(&["v"]), &[row(778, 1)], None);
         Ok(5)
     });
     assert!(matches!(written, Err(Error::Invalid(_))), "{written:?}");
@@ -336,7 +368,7 @@ fn a_conflict_whose_error_is_dropped_is_a_conflict() {
     })
     .unwrap();
     let written = txn.write::<(), Error>("t", |writer| {
-        let _ = writer.update(id, &mut |old| Ok(Some(row(int(&old[0]), 1000))));
+        let _ = writer.update(id, &mut |_, old| Ok(Some(row(int(&old[0]), 1000))));
         Ok(())
     });
     let serialization =
@@ -372,7 +404,7 @@ fn who_waits_behind_a_statement_that_panics_goes_on() {
             panics(|| {
                 txn.write::<(), Error>("t", |writer| {
                     writer.read_no_more();
-                    let _ = writer.update(id, &mut |old| {
+                    let _ = writer.update(id, &mut |_, old| {
                         calls += 1;
                         // Called again with what `first` has committed.
                         if calls == 2 { panic!("the caller's") } else { Ok(Some(old.to_vec())) }
@@ -389,7 +421,7 @@ fn who_waits_behind_a_statement_that_panics_goes_on() {
             let id = find(&mut txn);
             let written = txn.write::<_, Error>("t", |writer| {
                 writer.read_no_more();
-                writer.update(id, &mut |old| Ok(Some(row(7, int(&old[1]) + 1))))
+                writer.update(id, &mut |_, old| Ok(Some(row(7, int(&old[1]) + 1))))
             });
             assert!(matches!(written, Ok(Written::Done(_))), "{written:?}");
             txn.commit().unwrap();
@@ -410,7 +442,8 @@ fn who_waits_behind_a_statement_that_panics_goes_on() {
 fn a_stream_that_is_dropped_changes_nothing() {
     let (_dir, db) = numbers();
     let mut txn = db.begin();
-    txn.add_column("t", "film", Type::Text).unwrap();
+    txn.alter_table("t", AlterTable::AddColumn(&ColumnSchema::new("film", Type::Text).nullable()))
+        .unwrap();
     txn.commit().unwrap();
     let mut txn = db.begin();
     let id = txn.get("t", &[Value::Int8(7)]).unwrap().unwrap().id;

@@ -3,8 +3,8 @@
 //! Does not do: crashes (`crash.rs`), all schedules (`table/tests/explore.rs`).
 
 use rightlink::{
-    Busy, ConflictKind, Database, Error, IndexSchema, Isolation, OnConflict, Result, ScanOptions,
-    TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
+    Busy, ConflictKind, Database, Error, IndexSchema, Isolation, OnConflict, Result, RowLock,
+    ScanOptions, TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
 };
 
 /// `id` (the key), `name` (unique, may be null), `n`.
@@ -59,19 +59,21 @@ fn a_row_is_inserted_or_changes_the_one_with_its_key() {
     let (_dir, db) = counters();
     let mut txn = db.begin();
     let rows = [row(1, Some("a"), 1), row(2, None, 1), row(3, None, 1)];
-    let done = txn.upsert("t", OnConflict::Columns(&["id"]), &rows, &mut add).unwrap();
+    let done =
+        txn.insert_into("t").or_update(OnConflict::Columns(&["id"]), &rows, &mut add).unwrap();
     assert!(done.iter().all(|one| matches!(one, Upserted::Inserted(_))), "{done:?}");
     let rows = [row(2, None, 5), row(4, None, 5)];
-    let done = txn.upsert("t", OnConflict::Index("t_pkey"), &rows, &mut add).unwrap();
+    let done =
+        txn.insert_into("t").or_update(OnConflict::Index("t_pkey"), &rows, &mut add).unwrap();
     assert!(matches!(done[..], [Upserted::Updated(_), Upserted::Inserted(_)]), "{done:?}");
     // The name of row 1 is in the way of a row with another key.
     let rows = [row(9, Some("a"), 7), row(5, None, 5), row(3, None, 7)];
-    let done = txn.insert_or_skip("t", OnConflict::Any, &rows).unwrap();
+    let done = txn.insert_into("t").or_skip(OnConflict::Any, &rows).unwrap();
     use Upserted::{Inserted, Untouched};
     assert!(matches!(done[..], [Untouched(_), Inserted(_), Untouched(_)]), "{done:?}");
-    let taken = txn.insert_or_skip("t", OnConflict::Columns(&["id"]), &[row(9, Some("a"), 7)]);
+    let taken = txn.insert_into("t").or_skip(OnConflict::Columns(&["id"]), &[row(9, Some("a"), 7)]);
     assert!(matches!(taken, Err(Error::UniqueViolation { index, .. }) if index == "t_name"));
-    let none = txn.insert_or_skip("t", OnConflict::Columns(&["n"]), &[row(9, None, 7)]);
+    let none = txn.insert_into("t").or_skip(OnConflict::Columns(&["n"]), &[row(9, None, 7)]);
     assert!(matches!(none, Err(Error::Invalid(_))), "no unique index");
     txn.commit().unwrap();
     let wanted = [(1, Some("a"), 1), (2, None, 6), (3, None, 1), (4, None, 5), (5, None, 5)];
@@ -85,30 +87,30 @@ fn a_statement_does_not_change_its_own_rows() {
     for isolation in [Isolation::Snapshot, Isolation::ReadCommitted] {
         let mut txn = db.begin_with(TransactionOptions { isolation, ..Default::default() });
         let twice = [row(1, None, 1), row(1, None, 2)];
-        let done = txn.upsert("t", OnConflict::Any, &twice, &mut add);
+        let done = txn.insert_into("t").or_update(OnConflict::Any, &twice, &mut add);
         assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
-        let done = txn.insert_or_skip("t", OnConflict::Any, &twice).unwrap();
+        let done = txn.insert_into("t").or_skip(OnConflict::Any, &twice).unwrap();
         assert!(matches!(done[..], [Upserted::Inserted(_), Upserted::Untouched(_)]), "{done:?}");
         assert_eq!(txn.get("t", &[Value::Int8(1)]).unwrap().unwrap().values, row(1, None, 1));
         // An earlier statement's row is changed, but once.
-        let done = txn.upsert("t", OnConflict::Any, &twice, &mut add);
+        let done = txn.insert_into("t").or_update(OnConflict::Any, &twice, &mut add);
         assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
-        let done = txn.upsert("t", OnConflict::Any, &twice[..1], &mut add).unwrap();
+        let done = txn.insert_into("t").or_update(OnConflict::Any, &twice[..1], &mut add).unwrap();
         assert!(matches!(done[..], [Upserted::Updated(_)]), "{done:?}");
         // The condition that would spare the row is not asked.
         let mut spare = |_: &[Value], _: &[Value]| -> Result<_> { panic!("asked about own rows") };
         let rows = [row(3, None, 1), row(3, None, 2)];
-        let done = txn.upsert("t", OnConflict::Any, &rows, &mut spare);
+        let done = txn.insert_into("t").or_update(OnConflict::Any, &rows, &mut spare);
         assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
         // Whatever way the statement wrote it.
         let both = txn.write("t", |writer| {
             writer.insert_many(&[row(2, None, 1)])?;
-            writer.upsert(OnConflict::Any, &[row(2, None, 1)], &mut add)
+            writer.upsert(OnConflict::Any, &[row(2, None, 1)], Some(&mut add))
         });
         assert!(matches!(both, Err(Error::Invalid(_))), "{both:?}");
         let skipped = txn.write("t", |writer| {
             writer.insert_many(&[row(2, None, 1)])?;
-            writer.insert_or_skip(OnConflict::Any, &[row(2, None, 1)])
+            writer.upsert(OnConflict::Any, &[row(2, None, 1)], None)
         });
         assert!(matches!(skipped.unwrap()[..], [Upserted::Untouched(_)]));
     }
@@ -124,11 +126,13 @@ fn a_key_that_appeared_since_the_snapshot_is_a_conflict_or_changed() {
     other.insert("t", &row(1, None, 1)).unwrap();
     other.commit().unwrap();
     for merge in [add, |_: &[Value], _: &[Value]| Ok(None)] {
-        let done = old.upsert("t", OnConflict::Any, &[row(1, None, 1)], &mut { merge });
+        let done =
+            old.insert_into("t").or_update(OnConflict::Any, &[row(1, None, 1)], &mut { merge });
         assert!(done.is_err_and(|error| error.is_retryable()));
     }
     let mut new = committed(&db);
-    let done = new.upsert("t", OnConflict::Any, &[row(1, None, 1)], &mut add).unwrap();
+    let done =
+        new.insert_into("t").or_update(OnConflict::Any, &[row(1, None, 1)], &mut add).unwrap();
     assert!(matches!(done[..], [Upserted::Updated(_)]));
     new.commit().unwrap();
     assert_eq!(all(&db), [row(1, None, 2)]);
@@ -147,7 +151,8 @@ fn increments_by_upsert_are_not_lost() {
                 for round in 0..150 {
                     let rows = [row((round + thread) % 7, None, 1)];
                     let mut txn = committed(db);
-                    let _ = txn.upsert("t", OnConflict::Any, &rows, &mut add).unwrap();
+                    let _ =
+                        txn.insert_into("t").or_update(OnConflict::Any, &rows, &mut add).unwrap();
                     txn.commit().unwrap();
                 }
             });
@@ -211,14 +216,17 @@ fn a_row_that_another_has_is_refused_or_left_out() {
     let id = txn.insert("t", &row(1, None, 1)).unwrap();
     txn.commit().unwrap();
     let mut holder = db.begin();
-    assert!(holder.lock("t", id).unwrap());
+    assert!(holder.lock_row("t", id, RowLock::Exclusive, Busy::Wait).unwrap());
     let mut other = db.begin();
-    match other.lock_as("t", id, Busy::Fail) {
+    match other.lock_row("t", id, RowLock::Exclusive, Busy::Fail) {
         Err(Error::Conflict { kind: ConflictKind::RowLocked, .. }) => {}
         locked => panic!("{locked:?}"),
     }
-    assert!(!other.lock_as("t", id, Busy::Skip).unwrap());
+    assert!(!other.lock_row("t", id, RowLock::Exclusive, Busy::Skip).unwrap());
     drop(holder);
-    assert!(other.lock_as("t", id, Busy::Fail).unwrap(), "the transaction went on");
+    assert!(
+        other.lock_row("t", id, RowLock::Exclusive, Busy::Fail).unwrap(),
+        "the transaction went on"
+    );
     clean(&db);
 }

@@ -227,7 +227,7 @@ fn writes_are_never_cut_short() {
             env.clock.sleep(Duration::from_secs(1));
             db.vacuum(Some("t"))?;
             let written = writer
-                .update(row.id, &mut |old| Ok(Some(vec![old[0].clone(), Value::Int8(-1)])))?;
+                .update(row.id, &mut |_, old| Ok(Some(vec![old[0].clone(), Value::Int8(-1)])))?;
             moved += i32::from(matches!(written, rightlink::Written::Done(_)));
         }
         Ok::<_, Error>(moved)

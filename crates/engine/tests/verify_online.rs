@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use rightlink::{
-    Busy, ColumnSchema, Comparison, Database, Error, IndexMethod, IndexSchema, Isolation, LockMode,
-    Options, Predicate, ScanOptions, SequenceSchema, TableSchema, Transaction, TransactionOptions,
-    Type, Value, Watch,
+    AlterTable, Busy, CheckSchema, ColumnSchema, Comparison, Database, Error, IndexMethod,
+    IndexSchema, Isolation, LockMode, Options, Predicate, ScanOptions, SequenceChange,
+    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value, Watch,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -138,35 +138,54 @@ fn define(db: &Database, rng: &mut Rng) -> Result<(), Error> {
     txn.commit()?;
     // Back to what it was.
     db.with_retry(|txn| match change {
-        0 => txn.drop_column("d", "more"),
-        1 => txn.rename_column("d", "b", "n"),
-        2 => txn.rename_table("e", "d"),
-        3 => txn.alter_column_type("d", "n", Type::Int4, &mut |value| match value {
-            Value::Int8(number) => Ok(Value::Int4(number as i32)),
-            other => Ok(other),
-        }),
+        0 => txn.alter_table("d", AlterTable::DropColumn("more")),
+        1 => txn.alter_table("d", AlterTable::RenameColumn { column: "b", to: "n" }),
+        2 => txn.alter_table("e", AlterTable::Rename("d")),
+        3 => txn.alter_table(
+            "d",
+            AlterTable::ColumnType {
+                column: "n",
+                to: Type::Int4,
+                convert: &mut |value| match value {
+                    Value::Int8(number) => Ok(Value::Int4(number as i32)),
+                    other => Ok(other),
+                },
+                of_row: None,
+            },
+        ),
         4 => txn.drop_table("u"),
         5 => txn.drop_index("d_n"),
         6 => txn.drop_sequence("s"),
-        7 => txn.drop_check("d", "d_small"),
+        7 => txn.alter_table("d", AlterTable::DropCheck("d_small")),
         _ => Ok(()),
     })
 }
 
 fn defined(txn: &mut Transaction, change: u64) -> Result<(), Error> {
     match change {
-        0 => txn.add_column("d", "more", Type::Text),
-        1 => txn.rename_column("d", "n", "b"),
-        2 => txn.rename_table("d", "e"),
-        3 => txn.alter_column_type("d", "n", Type::Int8, &mut |value| match value {
-            Value::Int4(number) => Ok(Value::Int8(number.into())),
-            other => Ok(other),
-        }),
+        0 => txn.alter_table(
+            "d",
+            AlterTable::AddColumn(&ColumnSchema::new("more", Type::Text).nullable()),
+        ),
+        1 => txn.alter_table("d", AlterTable::RenameColumn { column: "n", to: "b" }),
+        2 => txn.alter_table("d", AlterTable::Rename("e")),
+        3 => txn.alter_table(
+            "d",
+            AlterTable::ColumnType {
+                column: "n",
+                to: Type::Int8,
+                convert: &mut |value| match value {
+                    Value::Int4(number) => Ok(Value::Int8(number.into())),
+                    other => Ok(other),
+                },
+                of_row: None,
+            },
+        ),
         4 => {
             let id = ColumnSchema::new("id", Type::Int8).generated();
             let other = TableSchema::new("u").with_column(id).nullable("x", Type::Text);
             txn.create_table(&other.primary_key(["id"]))?;
-            txn.insert_columns("u", &["x"], &[vec![Value::Null]]).map(drop)
+            txn.insert_into("u").columns(&["x"]).rows(&[vec![Value::Null]]).map(drop)
         }
         5 => txn.create_index("d", &IndexSchema::new("d_n").on("n")),
         6 => {
@@ -175,14 +194,20 @@ fn defined(txn: &mut Transaction, change: u64) -> Result<(), Error> {
         }
         7 => {
             let small = Predicate::new().compare("n", Comparison::Less, Value::Int4(9));
-            txn.add_check("d", "d_small", small)
+            txn.alter_table(
+                "d",
+                AlterTable::AddCheck(&CheckSchema { name: "d_small".into(), predicate: small }),
+            )
         }
         8 => txn.truncate("d", true),
-        9 => txn.set_nullable("d", "n", true),
-        10 => txn.alter_sequence("forever", &mut |found, mut at| {
-            at.value += 10;
-            Ok((found.schema.clone(), at))
-        }),
+        9 => txn.alter_table("d", AlterTable::Nullable { column: "n", nullable: true }),
+        10 => txn.alter_sequence(
+            "forever",
+            SequenceChange::Redefine(&mut |found, mut at| {
+                at.value += 10;
+                Ok((found.schema.clone(), at))
+            }),
+        ),
         _ => txn.next_value("forever").map(drop),
     }
 }
@@ -210,7 +235,7 @@ fn fill(db: &Database) {
     let mut rng = Rng::from_seed(7);
     let rows: Vec<_> = (0..1000).map(|id| row(&mut rng, id)).collect();
     txn.insert_many("t", &rows).unwrap();
-    txn.insert_columns("d", &["n"], &vec![vec![Value::Int4(5)]; 50]).unwrap();
+    txn.insert_into("d").columns(&["n"]).rows(&vec![vec![Value::Int4(5)]; 50]).unwrap();
     txn.commit().unwrap();
 }
 
@@ -546,7 +571,9 @@ fn a_table_that_is_renamed_is_checked_all_the_same() {
         }
         let at = times.fetch_add(1, Ordering::Relaxed) as usize;
         if at + 1 < names.len() {
-            inner.with_retry(|txn| txn.rename_table(names[at], names[at + 1])).unwrap();
+            inner
+                .with_retry(|txn| txn.alter_table(names[at], AlterTable::Rename(names[at + 1])))
+                .unwrap();
         }
     });
     let beside = db.verify().unwrap();

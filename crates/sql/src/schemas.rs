@@ -231,7 +231,7 @@ fn find_with(
         [name] => {
             for (at, schema) in path.of_tables().enumerate() {
                 let stored = stored(schema, name);
-                if pending == Some(stored.as_str()) || txn.has_relation(&stored)? {
+                if pending == Some(stored.as_str()) || txn.catalog().has_relation(&stored)? {
                     return Ok(Found { name: stored, settled: at == 0 });
                 }
             }
@@ -267,7 +267,9 @@ pub(crate) fn find_kept(parts: &[String]) -> Result<Found> {
 
 /// Is there such a schema?
 pub(crate) fn exists(txn: &mut Transaction, schema: &str) -> Result<bool> {
-    Ok(schema == PUBLIC || CATALOGS.contains(&schema) || txn.has_relation(&mark(schema))?)
+    Ok(schema == PUBLIC
+        || CATALOGS.contains(&schema)
+        || txn.catalog().has_relation(&mark(schema))?)
 }
 
 /// Locks a schema, so that it stays or so that nothing comes into it.

@@ -67,9 +67,9 @@ pub struct ColumnSchema {
 /// with a number after it where that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdentitySchema {
-    /// Refuse values of others by [`Transaction::insert_columns`]?
+    /// Refuse values of others by [`Insert::columns`]?
     ///
-    /// [`Transaction::insert_columns`]: crate::Transaction::insert_columns
+    /// [`Insert::columns`]: crate::Insert::columns
     pub always: bool,
     /// The first number; default 1.
     pub start: i64,

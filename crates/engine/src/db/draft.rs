@@ -121,6 +121,15 @@ pub(crate) fn index(schema: &IndexSchema, def: &TableDef) -> Result<IndexDraft> 
     })
 }
 
+/// `old` with other values at some places.
+pub(crate) fn assigned(old: &[Value], assignments: &[(usize, Value)]) -> Vec<Value> {
+    let mut new = old.to_vec();
+    for (at, value) in assignments {
+        new[*at] = value.clone();
+    }
+    new
+}
+
 /// Places among the live columns and their new values.
 pub(crate) fn assignments(set: &[(&str, Value)], def: &TableDef) -> Result<Vec<(usize, Value)>> {
     let live: Vec<ColumnNo> = def.live().map(|(no, _)| no).collect();

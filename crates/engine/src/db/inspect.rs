@@ -8,10 +8,10 @@ use std::ops::Range;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::BufferPool;
-use crate::catalog::{Changes, Entry};
+use crate::catalog::Entry;
 use crate::db::Database;
 use crate::db::info::{EntryInfo, PageInfo};
-use crate::db::transaction::Transaction;
+use crate::db::transaction::{Transaction, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::ids::{FileId, RowId};
@@ -27,41 +27,28 @@ impl Database {
     /// # Errors
     /// `NotFound` when there is no such relation or block.
     pub fn inspect(&self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let inspection = Inspection { pool: &engine.pool, relation, block };
-        let mut txn = engine.txns.begin(Isolation::ReadCommitted);
-        let changes = Changes::default();
-        match engine.catalog.resolve(&mut txn, &changes, relation, LockMode::Access) {
-            Ok(entry) => inspection.heap(&entry),
-            Err(Error::NotFound(_)) => {
-                let table = engine.catalog.table_of_index(&txn, relation)?;
-                let entry = engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
-                inspection.index(&entry)
-            }
-            Err(error) => Err(error),
-        }
+        let isolation = Isolation::ReadCommitted;
+        let mut txn = self.begin_with(TransactionOptions { isolation, ..Default::default() });
+        inspect(&mut txn, relation, block)
     }
 }
 
-impl Transaction {
-    /// As [`Database::inspect`], of the relations that this transaction sees, even under its own
-    /// exclusive lock.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn inspect(&mut self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
-        let handle = Arc::clone(&self.handle);
-        let inspection = Inspection { pool: &handle.engine.pool, relation, block };
-        match self.entry(relation, LockMode::Access) {
-            Ok(entry) => inspection.heap(&entry),
-            Err(Error::NotFound(_)) => {
-                let table = self.table_of_index(relation)?;
-                let entry = self.entry(&table, LockMode::Access)?;
-                inspection.index(&entry)
-            }
-            Err(error) => Err(error),
+/// As [`Database::inspect`], of a relation as `txn` sees it.
+pub(super) fn inspect(
+    txn: &mut Transaction,
+    relation: &str,
+    block: Option<u32>,
+) -> Result<Vec<PageInfo>> {
+    let handle = Arc::clone(&txn.handle);
+    let inspection = Inspection { pool: &handle.engine.pool, relation, block };
+    match txn.entry(relation, LockMode::Access) {
+        Ok(entry) => inspection.heap(&entry),
+        Err(Error::NotFound(_)) => {
+            let table = txn.catalog().table_of_index(relation)?;
+            let entry = txn.entry(&table, LockMode::Access)?;
+            inspection.index(&entry)
         }
+        Err(error) => Err(error),
     }
 }
 

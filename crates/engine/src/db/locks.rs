@@ -18,8 +18,8 @@ impl Transaction {
     /// building an index [`LockMode::ShareWrite`], changing the definition [`LockMode::Exclusive`].
     ///
     /// # Errors
-    /// With [`Busy::Fail`] and [`Busy::Skip`] `LockTimeout` instead of a wait, even where it would
-    /// be a deadlock.
+    /// With [`Busy::Fail`] and [`Busy::Skip`] `LockTimeout` instead of a wait, also where the wait
+    /// would be a deadlock.
     pub fn lock_table(&mut self, table: &str, mode: LockMode, busy: Busy) -> Result<()> {
         let txn = self.running()?;
         let patience = txn.lock_timeout();

@@ -1,24 +1,44 @@
-//! Statements that write many rows: inserting or changing, updating and deleting, and what they
-//! did.
+//! Statements that write many rows: inserts with options, updates and deletes, and the rows that
+//! they wrote.
 //!
 //! Invariants: each is one statement: all or nothing.
 //! Does not do: choosing rows (scans do).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use rightlink_env::sync::Arc;
 
+use crate::catalog::Entry;
 use crate::datum::Value;
+use crate::db::fill::Filler;
 use crate::db::transaction::Transaction;
 use crate::db::writer::Writer;
 use crate::db::{Row, draft};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
-use crate::table::{Change, Done, GoOn, Merge, Table, Upserted, Wanted};
+use crate::table::{Change, Done, GoOn, Merge, Statement, Table, Upserted, Wanted};
 use crate::txn::LockMode;
 
-/// Which unique indexes say that a row is there already.
+/// The unique indexes that decide whether a row is there already: see [`Insert::or_skip`] and
+/// [`Insert::or_update`].
+///
+/// ```
+/// use rightlink::{OnConflict, TableSchema, Type, Upserted, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_table(&TableSchema::new("tag").column("name", Type::Text).primary_key(["name"]))?;
+/// let id = txn.insert("tag", &[Value::Text("red".into())])?;
+/// let rows = [vec![Value::Text("red".into())]];
+/// for on in [OnConflict::Any, OnConflict::Columns(&["name"]), OnConflict::Index("tag_pkey")] {
+///     assert_eq!(txn.insert_into("tag").or_skip(on, &rows)?, [Upserted::Untouched(id)]);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnConflict<'a> {
     /// Any. A row that several others are in the way of meets the one of the first index.
@@ -29,7 +49,22 @@ pub enum OnConflict<'a> {
     Index(&'a str),
 }
 
-/// A row that a statement changed.
+/// A row that a statement changed: see [`Transaction::update_returning`].
+///
+/// ```
+/// use rightlink::{Changed, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_table(&TableSchema::new("n").column("a", Type::Int8))?;
+/// let id = txn.insert("n", &[Value::Int8(1)])?;
+/// let changed: Vec<Changed> = txn.update_returning("n", &[id], &[("a", Value::Int8(2))])?;
+/// assert_eq!(changed[0].old, [Value::Int8(1)]);
+/// assert_eq!(changed[0].new, Some(vec![Value::Int8(2)]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
     /// The version that stands for the row now, or stood for it when it was deleted.
@@ -38,6 +73,148 @@ pub struct Changed {
     pub old: Vec<Value>,
     /// The row now; `None`: it was deleted.
     pub new: Option<Vec<Value>>,
+}
+
+/// An insert with options: made by [`Transaction::insert_into`]. [`Insert::columns`] says what is
+/// given; one of the other methods carries the insert out, as one statement: all rows or none.
+///
+/// ```
+/// use rightlink::{ColumnSchema, OnConflict, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// let id = ColumnSchema::new("id", Type::Int8).generated();
+/// let schema = TableSchema::new("note").with_column(id).column("body", Type::Text);
+/// txn.create_table(&schema.primary_key(["id"]))?;
+/// let body = vec![Value::Text("to do".into())];
+/// txn.insert_into("note").columns(&["body"]).rows(&[body.clone(), body.clone()])?;
+/// let third = &txn.insert_into("note").columns(&["body"]).returning(&[body])?[0];
+/// assert_eq!(third.values[0], Value::Int8(3));
+/// let again = [third.values.clone()];
+/// txn.insert_into("note").or_skip(OnConflict::Any, &again)?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is inserted before one of its last calls"]
+pub struct Insert<'t> {
+    txn: &'t mut Transaction,
+    table: &'t str,
+    columns: Option<&'t [&'t str]>,
+}
+
+impl<'t> Insert<'t> {
+    /// The rows have values of these columns, in their order. The other columns get what
+    /// [`ColumnSchema::default`] or [`ColumnSchema::generated`] says. Without this call, rows have
+    /// values of all columns.
+    ///
+    /// [`ColumnSchema::default`]: crate::ColumnSchema::default
+    /// [`ColumnSchema::generated`]: crate::ColumnSchema::generated
+    pub fn columns(self, columns: &'t [&'t str]) -> Self {
+        Self { columns: Some(columns), ..self }
+    }
+
+    /// Inserts the rows; their ids, in the order of `rows`.
+    pub fn rows(self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
+        self.insert(rows).map(|(ids, _)| ids)
+    }
+
+    /// As [`Insert::rows`]; each row as it was stored, with what defaults and sequences gave it.
+    pub fn returning(self, rows: &[Vec<Value>]) -> Result<Vec<Row>> {
+        let (ids, rows) = self.insert(rows)?;
+        let rows = ids.into_iter().zip(rows.into_owned());
+        Ok(rows.map(|(id, values)| Row { id, values }).collect())
+    }
+
+    /// Inserts the rows whose keys are free in the indexes that `on` means, and leaves the others
+    /// out.
+    ///
+    /// # Errors
+    /// As of [`Insert::or_update`].
+    pub fn or_skip(self, on: OnConflict<'_>, rows: &[Vec<Value>]) -> Result<Vec<Upserted>> {
+        self.put(on, rows, None)
+    }
+
+    /// Inserts each row, or lets `merge` change the row that has its key in an index that `on`
+    /// means. The result says what became of each row, in the order of `rows`. When several
+    /// transactions propose a key at a time, one inserts it and the others change that row.
+    ///
+    /// ```
+    /// use rightlink::{OnConflict, TableSchema, Type, Value};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// let schema = TableSchema::new("hits").column("page", Type::Text).column("n", Type::Int8);
+    /// txn.create_table(&schema.primary_key(["page"]))?;
+    /// let hit = [vec![Value::Text("/".into()), Value::Int8(1)]];
+    /// let mut count = |old: &[Value], new: &[Value]| match (&old[1], &new[1]) {
+    ///     (Value::Int8(a), Value::Int8(b)) => Ok(Some(vec![old[0].clone(), Value::Int8(a + b)])),
+    ///     _ => Ok(None),
+    /// };
+    /// for _ in 0..3 {
+    ///     txn.insert_into("hits").or_update(OnConflict::Any, &hit, &mut count)?;
+    /// }
+    /// let row = txn.get("hits", &[Value::Text("/".into())])?.unwrap();
+    /// assert_eq!(row.values[1], Value::Int8(3));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if `on` means no unique index, or two of the rows have the same key (`merge` does
+    /// not get those); `UniqueViolation` in other indexes; under snapshot isolation a retryable
+    /// conflict if a row with the key was committed since.
+    pub fn or_update(
+        self,
+        on: OnConflict<'_>,
+        rows: &[Vec<Value>],
+        merge: Merge<'_>,
+    ) -> Result<Vec<Upserted>> {
+        self.put(on, rows, Some(merge))
+    }
+
+    /// The ids of the rows, and the rows as they were stored.
+    fn insert(mut self, rows: &[Vec<Value>]) -> Result<(Vec<RowId>, Cow<'_, [Vec<Value>]>)> {
+        let entry = self.entry()?;
+        let (rows, mut statement) = self.fill(&entry, rows)?;
+        let ids = entry.table.naming(entry.table.insert_many(&mut statement, &rows))?;
+        Ok((ids, rows))
+    }
+
+    fn put(
+        mut self,
+        on: OnConflict<'_>,
+        rows: &[Vec<Value>],
+        merge: Option<Merge<'_>>,
+    ) -> Result<Vec<Upserted>> {
+        let entry = self.entry()?;
+        let arbiters = arbiters(entry.table.def(), on)?;
+        let (rows, mut statement) = self.fill(&entry, rows)?;
+        let done = entry.table.upsert_many(&mut statement, &rows, &arbiters, merge);
+        entry.table.naming(done)
+    }
+
+    fn entry(&mut self) -> Result<Arc<Entry>> {
+        self.txn.entry(self.table, LockMode::Write)
+    }
+
+    /// Begins the statement, and makes whole rows from those that are given.
+    fn fill<'r>(
+        &mut self,
+        entry: &Entry,
+        rows: &'r [Vec<Value>],
+    ) -> Result<(Cow<'r, [Vec<Value>]>, Statement<'_>)> {
+        let Some(columns) = self.columns else {
+            return Ok((Cow::Borrowed(rows), self.txn.statement()?));
+        };
+        let now = self.txn.now();
+        let handle = Arc::clone(&self.txn.handle);
+        let mut statement = self.txn.statement()?;
+        let filler = Filler { engine: &handle.engine, def: entry.table.def(), now };
+        let rows = filler.fill(statement.txn(), columns, rows)?;
+        Ok((Cow::Owned(rows), statement))
+    }
 }
 
 /// Places of the indexes of `def` that `on` means.
@@ -70,99 +247,10 @@ fn arbiters(def: &TableDef, on: OnConflict<'_>) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// `old` with other values at some places.
-fn assigned(old: &[Value], assignments: &[(usize, Value)]) -> Vec<Value> {
-    let mut new = old.to_vec();
-    for (at, value) in assignments {
-        new[*at] = value.clone();
-    }
-    new
-}
-
 impl Transaction {
-    /// Inserts each row (values in column order), or lets `merge` change the row that has its key
-    /// in an index that `on` means. What became of each, in order. When several transactions
-    /// propose a key at a time, one inserts it and the others change that row.
-    ///
-    /// ```
-    /// # use rightlink::{Database, OnConflict, TableSchema, Type, Upserted, Value};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Database::open(dir.path()).unwrap();
-    /// # let mut txn = db.begin();
-    /// let schema = TableSchema::new("hits").column("page", Type::Text).column("n", Type::Int8);
-    /// txn.create_table(&schema.primary_key(["page"])).unwrap();
-    /// let hit = [vec![Value::Text("/".into()), Value::Int8(1)]];
-    /// let mut count = |old: &[Value], new: &[Value]| match (&old[1], &new[1]) {
-    ///     (Value::Int8(a), Value::Int8(b)) => Ok(Some(vec![old[0].clone(), Value::Int8(a + b)])),
-    ///     _ => Ok(None),
-    /// };
-    /// for _ in 0..3 {
-    ///     let _ = txn.upsert("hits", OnConflict::Columns(&["page"]), &hit, &mut count).unwrap();
-    /// }
-    /// let row = txn.get("hits", &[Value::Text("/".into())]).unwrap().unwrap();
-    /// assert_eq!(row.values[1], Value::Int8(3));
-    /// ```
-    ///
-    /// # Errors
-    /// `Invalid` if no unique index is meant, or two of the rows have the same key (`merge` is not
-    /// asked about those); `UniqueViolation` in other indexes; under snapshot isolation a
-    /// retryable conflict if a row with the key was committed since.
-    pub fn upsert(
-        &mut self,
-        table: &str,
-        on: OnConflict<'_>,
-        rows: &[Vec<Value>],
-        merge: Merge<'_>,
-    ) -> Result<Vec<Upserted>> {
-        self.put(table, on, rows, Some(merge))
-    }
-
-    fn put(
-        &mut self,
-        table: &str,
-        on: OnConflict<'_>,
-        rows: &[Vec<Value>],
-        merge: Option<Merge<'_>>,
-    ) -> Result<Vec<Upserted>> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let arbiters = arbiters(entry.table.def(), on)?;
-        let done = entry.table.upsert_many(&mut self.statement()?, rows, &arbiters, merge);
-        entry.table.naming(done)
-    }
-
-    /// Inserts the rows whose keys nobody has; the others are left alone.
-    pub fn insert_or_skip(
-        &mut self,
-        table: &str,
-        on: OnConflict<'_>,
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<Upserted>> {
-        self.put(table, on, rows, None)
-    }
-
-    /// As [`Transaction::insert_columns`]; each row as it went in, with what defaults and sequences
-    /// gave it, in the order of `rows`.
-    ///
-    /// ```
-    /// # use rightlink::{ColumnSchema, Database, TableSchema, Type, Value};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Database::open(dir.path()).unwrap();
-    /// # let mut txn = db.begin();
-    /// let id = ColumnSchema::new("id", Type::Int8).generated();
-    /// let schema = TableSchema::new("note").with_column(id).column("body", Type::Text);
-    /// txn.create_table(&schema).unwrap();
-    /// let body = Value::Text("to do".into());
-    /// let notes = txn.insert_returning("note", &["body"], &[vec![body.clone()]]).unwrap();
-    /// assert_eq!(notes[0].values, [Value::Int8(1), body]);
-    /// ```
-    pub fn insert_returning(
-        &mut self,
-        table: &str,
-        columns: &[&str],
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<Row>> {
-        let (ids, rows) = self.insert_filled(table, columns, rows)?;
-        Ok(ids.into_iter().zip(rows).map(|(id, values)| Row { id, values }).collect())
+    /// An insert with options, which one of [`Insert`]'s last calls carries out.
+    pub fn insert_into<'t>(&'t mut self, table: &'t str) -> Insert<'t> {
+        Insert { txn: self, table, columns: None }
     }
 
     /// Sets columns of the rows at `ids` as one statement: all or none. Returns how many were
@@ -173,17 +261,7 @@ impl Transaction {
         ids: &[RowId],
         set: &[(&str, Value)],
     ) -> Result<u64> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let assignments = draft::assignments(set, entry.table.def())?;
-        let mut change = |old: &[Value]| Ok(Some(assigned(old, &assignments)));
-        let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
-        let (handle, frees) = (Arc::clone(&self.handle), self.frees);
-        let mut go_on = || handle.engine.admit_more(frees);
-        let mut statement = self.statement()?;
-        let change = (Some(&only[..]), &mut change as Change<'_>);
-        let how = (&mut go_on as GoOn<'_>, &mut (|_| {}) as Done<'_>);
-        let written = entry.table.update_many(&mut statement, ids, change, how);
-        entry.table.naming(written)
+        self.update_rows(table, ids, set, None)
     }
 
     /// As [`Transaction::update_many`]; each row as it was and as it is now, in the order of the
@@ -194,86 +272,88 @@ impl Transaction {
         ids: &[RowId],
         set: &[(&str, Value)],
     ) -> Result<Vec<Changed>> {
+        let mut changed = Vec::new();
+        self.update_rows(table, ids, set, Some(&mut changed)).map(|_| changed)
+    }
+
+    fn update_rows(
+        &mut self,
+        table: &str,
+        ids: &[RowId],
+        set: &[(&str, Value)],
+        mut changed: Option<&mut Vec<Changed>>,
+    ) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = draft::assignments(set, entry.table.def())?;
-        let (last, mut changed) = (RefCell::new(None), Vec::new());
+        let (returns, last) = (changed.is_some(), RefCell::new(None));
         let mut change = |old: &[Value]| {
-            let new = assigned(old, &assignments);
-            last.replace(Some((old.to_vec(), new.clone())));
+            let new = draft::assigned(old, &assignments);
+            if returns {
+                last.replace(Some((old.to_vec(), new.clone())));
+            }
             Ok(Some(new))
         };
         let mut done = |id| {
-            let (old, new) = last.take().expect("the row was made before it was written");
-            changed.push(Changed { id, old, new: Some(new) });
+            if let Some(changed) = &mut changed {
+                let (old, new) = last.take().expect("the row was made before it was written");
+                changed.push(Changed { id, old, new: Some(new) });
+            }
         };
+        let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
         let (handle, frees) = (Arc::clone(&self.handle), self.frees);
         let mut go_on = || handle.engine.admit_more(frees);
         let mut statement = self.statement()?;
-        let change = (None, &mut change as Change<'_>);
+        let change = ((!returns).then_some(&only[..]), &mut change as Change<'_>);
         let how = (&mut go_on as GoOn<'_>, &mut done as Done<'_>);
         let written = entry.table.update_many(&mut statement, ids, change, how);
-        entry.table.naming(written).map(|_| changed)
+        entry.table.naming(written)
     }
 
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let handle = Arc::clone(&self.handle);
-        let mut go_on = || handle.engine.admit_more(true);
-        self.freeing(|txn| {
-            let mut statement = txn.statement()?;
-            let how = (&mut go_on as GoOn<'_>, &mut (|_| {}) as Done<'_>);
-            let written = entry.table.delete_many(&mut statement, ids, None, how);
-            entry.table.naming(written)
-        })
+        self.delete_rows(table, ids, None)
     }
 
     /// As [`Transaction::delete_many`]; each row as it was, in the order of the table.
     pub fn delete_returning(&mut self, table: &str, ids: &[RowId]) -> Result<Vec<Changed>> {
+        let mut changed = Vec::new();
+        self.delete_rows(table, ids, Some(&mut changed)).map(|_| changed)
+    }
+
+    fn delete_rows(
+        &mut self,
+        table: &str,
+        ids: &[RowId],
+        mut changed: Option<&mut Vec<Changed>>,
+    ) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
-        let (last, mut changed) = (RefCell::new(None), Vec::new());
+        let (returns, last) = (changed.is_some(), RefCell::new(None));
         let mut wanted = |old: &[Value]| {
             last.replace(Some(old.to_vec()));
             Ok(true)
         };
         let mut done = |id| {
-            let old = last.take().expect("the row was looked at before it was deleted");
-            changed.push(Changed { id, old, new: None });
+            if let Some(changed) = &mut changed {
+                let old = last.take().expect("the row was looked at before it was deleted");
+                changed.push(Changed { id, old, new: None });
+            }
         };
         let handle = Arc::clone(&self.handle);
         let mut go_on = || handle.engine.admit_more(true);
         self.freeing(|txn| {
             let mut statement = txn.statement()?;
-            let wanted = Some(&mut wanted as Wanted<'_>);
+            let wanted = returns.then_some(&mut wanted as Wanted<'_>);
             let how = (&mut go_on as GoOn<'_>, &mut done as Done<'_>);
             let written = entry.table.delete_many(&mut statement, ids, wanted, how);
             entry.table.naming(written)
-        })?;
-        Ok(changed)
+        })
     }
 }
 
 impl Writer<'_> {
-    /// Inserts rows, or changes those in their way: see [`Transaction::upsert`].
+    /// Inserts each row, or lets `merge` change the row that has its key in an index that `on`
+    /// means; without `merge`, that row stays as it is. See [`Insert::or_update`].
     pub fn upsert(
-        &mut self,
-        on: OnConflict<'_>,
-        rows: &[Vec<Value>],
-        merge: Merge<'_>,
-    ) -> Result<Vec<Upserted>> {
-        self.put(on, rows, Some(merge))
-    }
-
-    /// Inserts the rows whose keys nobody has; the others are left alone.
-    pub fn insert_or_skip(
-        &mut self,
-        on: OnConflict<'_>,
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<Upserted>> {
-        self.put(on, rows, None)
-    }
-
-    fn put(
         &mut self,
         on: OnConflict<'_>,
         rows: &[Vec<Value>],

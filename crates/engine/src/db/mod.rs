@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `define`, `info` | what callers say and are told, as plain data |
 //! | `transaction`, `many`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
-//! | `numbers` | sequences in the hand of a statement |
 //! | `record`, `cursor`, `value` | structs as rows; asynchronous readers; values as streams |
-//! | `alter`, `draft` | statements that define |
-//! | `control` | what a layer on top asks of a transaction beside statements |
+//! | `alter`, `numbers`, `draft` | statements that define tables, indexes and sequences |
+//! | `catalog` | definitions as a transaction sees them |
+//! | `control` | settings of a running transaction |
 //!
 //! `Database` opens, begins transactions and closes here. Its other methods:
 //!
@@ -17,14 +17,16 @@
 //! | `vacuum`, `verify`, `backup` | routine maintenance |
 //! | `online` | index builds beside writers |
 //! | `locks` | locks of tables |
-//! | `alter`, `numbers` | sequences |
+//! | `numbers` | sequences |
 //! | `control` | memory, sorts, device and clock for a layer on top |
 //! | `experiments` | switches and cold caches for experiments |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database.
 //! Does not do: threads, checkpoints, the work of vacuum (`upkeep`); SQL.
 
+pub(crate) mod alter;
 pub(crate) mod backup;
+pub(crate) mod catalog;
 pub(crate) mod control;
 pub(crate) mod cursor;
 pub(crate) mod define;
@@ -38,7 +40,6 @@ pub(crate) mod transaction;
 pub(crate) mod value;
 pub(crate) mod writer;
 
-mod alter;
 mod describe;
 mod draft;
 #[cfg(feature = "experiments")]

@@ -1,26 +1,78 @@
-//! Sequences in the hand of a statement that draws numbers while it does something else.
+//! Sequences: their definitions, and the numbers that they hand out.
 //!
-//! Invariants: the transaction holds the sequence until it ends, and has an xid, so that its commit
-//! follows the record of every run of numbers that it used. Does not do: numbers of columns that
-//! inserts fill in (`fill`).
+//! Invariants: definitions are transactional like rows. Numbers are not: each is handed out once,
+//! even if a transaction rolls back. A transaction that draws [`Numbers`] holds the sequence until
+//! it ends and has an xid, so that its commit follows the record of every run of numbers it used.
+//! Does not do: numbers of columns that inserts fill in (`fill`).
 
 use rightlink_env::sync::Arc;
 
-use crate::db::Handle;
+use crate::catalog::{FoundSequence, StoredSequence};
 use crate::db::define::SequenceSchema;
-use crate::db::info::SequenceDefinition;
+use crate::db::info::{SequenceDefinition, SequenceInfo};
 use crate::db::transaction::Transaction;
+use crate::db::{Database, Handle};
 use crate::error::Result;
+use crate::table::schema::SequenceDef;
 use crate::table::sequence::{Sequence, SequencePosition};
 
-/// What becomes of a sequence, from what it is and where: see
-/// [`Transaction::alter_sequence`].
-pub type SequenceChange<'c> = &'c mut dyn FnMut(
+/// Makes the new definition and position of a sequence from the present ones.
+pub type RedefineSequence<'c> = &'c mut dyn FnMut(
     &SequenceDefinition,
     SequencePosition,
 ) -> Result<(SequenceSchema, SequencePosition)>;
 
-/// A sequence that a transaction holds. See [`Transaction::numbers`].
+/// One change of a sequence: see [`Transaction::alter_sequence`].
+///
+/// ```
+/// use rightlink::{SequenceChange, SequenceDefinition, SequencePosition, SequenceSchema};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_sequence(&SequenceSchema::new("turns"))?;
+/// assert_eq!(txn.next_value("turns")?, 1);
+/// let mut two = |known: &SequenceDefinition, at: SequencePosition| {
+///     Ok((known.schema.clone().max(2).cycle(), at))
+/// };
+/// txn.alter_sequence("turns", SequenceChange::Redefine(&mut two))?;
+/// assert_eq!([txn.next_value("turns")?, txn.next_value("turns")?], [2, 1]);
+/// txn.alter_sequence("turns", SequenceChange::Restart(Some(2)))?;
+/// txn.alter_sequence("turns", SequenceChange::Rename("halves"))?;
+/// assert_eq!(txn.next_value("halves")?, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
+pub enum SequenceChange<'c> {
+    /// Gives the sequence another name. It goes on where it was. Fails with `AlreadyExists` if
+    /// something has the name.
+    Rename(&'c str),
+    /// Lets the sequence go on with this number; `None`: with its first one.
+    Restart(Option<i64>),
+    /// Changes its definition and position together. It keeps its name, and other transactions draw
+    /// no numbers in between.
+    ///
+    /// Fails with the errors of the closure, and with `Invalid` for a position that the new
+    /// definition does not have and for numbers that the sequence's column cannot hold.
+    Redefine(RedefineSequence<'c>),
+}
+
+/// A sequence that a transaction holds: made by [`Transaction::numbers`].
+///
+/// ```
+/// use rightlink::{Numbers, SequenceSchema};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_sequence(&SequenceSchema::new("tickets"))?;
+/// let tickets: Numbers = txn.numbers("tickets")?;
+/// tickets.restart(100)?;
+/// assert_eq!(tickets.draw()?, 100);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Numbers {
     handle: Arc<Handle>,
@@ -29,6 +81,65 @@ pub struct Numbers {
 }
 
 impl Transaction {
+    /// Creates a sequence that belongs to no column.
+    pub fn create_sequence(&mut self, schema: &SequenceSchema) -> Result<()> {
+        let def = SequenceDef::from(schema.clone());
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.create_sequence(statement, changes, &def)
+        })
+    }
+
+    /// Changes a sequence, also one of a generated column. Like other definitions, the change is
+    /// there for others when this transaction commits, and is undone if it rolls back. Others who
+    /// use the sequence, or the table that it belongs to, wait.
+    ///
+    /// [`Numbers::restart`] restarts a sequence at once, without waiting.
+    pub fn alter_sequence(&mut self, sequence: &str, mut change: SequenceChange<'_>) -> Result<()> {
+        // Before the statement begins: it would not see what others change while it waits.
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
+        let mut altered = |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {
+            let def = &found.stored.def;
+            Ok(match &mut change {
+                SequenceChange::Rename(to) => {
+                    (SequenceDef { name: (*to).to_owned(), ..def.clone() }, at)
+                }
+                SequenceChange::Restart(next) => {
+                    let value = next.unwrap_or(def.start);
+                    (def.clone(), SequencePosition { value, drawn: false })
+                }
+                SequenceChange::Redefine(redefine) => {
+                    let (schema, at) = redefine(&definition(found), at)?;
+                    (SequenceDef { name: def.name.clone(), ..schema.into() }, at)
+                }
+            })
+        };
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.alter_sequence(statement, changes, (sequence, &mut altered))
+        })
+    }
+
+    /// Drops a sequence that belongs to no column.
+    pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
+        self.define_freeing(|handle, statement, changes| {
+            handle.engine.catalog.drop_sequence(statement, changes, name)
+        })
+    }
+
+    /// The next number of a sequence, also of a generated column's. It is not handed out again,
+    /// even if this transaction rolls back; a crash may take numbers that only transactions without
+    /// a commit have got.
+    ///
+    /// # Errors
+    /// `Limit` when there is none left.
+    pub fn next_value(&mut self, sequence: &str) -> Result<i64> {
+        let handle = Arc::clone(&self.handle);
+        self.admit()?;
+        let txn = self.running()?;
+        let numbers = handle.engine.catalog.sequence(txn, sequence)?.take(txn, 1)?;
+        Ok(numbers[0])
+    }
+
     /// The sequence called `sequence`, also of a generated column, to draw numbers of while this
     /// transaction runs and is busy with a scan or [`Transaction::write`].
     ///
@@ -52,7 +163,7 @@ impl Transaction {
 }
 
 impl Numbers {
-    /// The next number: see [`Transaction::next_value`].
+    /// The next number, as of [`Transaction::next_value`].
     ///
     /// # Errors
     /// `Limit` when there is none left.
@@ -61,7 +172,8 @@ impl Numbers {
         Ok(self.sequence.take_with_xid(1)?[0])
     }
 
-    /// Lets it go on with `next`: see [`Transaction::restart_sequence`].
+    /// Lets the sequence go on with `next`, at once and for all transactions, even if this one
+    /// rolls back: for rows that brought their own numbers.
     pub fn restart(&self, next: i64) -> Result<()> {
         self.set(SequencePosition { value: next, drawn: false })
     }
@@ -81,4 +193,36 @@ impl Numbers {
     pub fn schema(&self) -> SequenceSchema {
         self.sequence.def().clone().into()
     }
+}
+
+impl Database {
+    /// All committed sequences, by name, those of columns included.
+    pub fn sequences(&self) -> Result<Vec<SequenceInfo>> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let mut found = Vec::new();
+        for free in engine.catalog.free_sequences()? {
+            found.push((free.file, free.def, None));
+        }
+        for def in engine.catalog.definitions()? {
+            for column in &def.columns {
+                let Some(identity) = &column.identity else { continue };
+                let owner = Some((def.name.clone(), column.name.clone()));
+                found.push((identity.file, identity.def.clone(), owner));
+            }
+        }
+        let mut infos = Vec::with_capacity(found.len());
+        for (file, def, owner) in found {
+            let stored = engine.catalog.open_sequence(file, &def)?.stored()?;
+            infos.push(SequenceInfo { schema: def.into(), owner, reserved_to: stored.next });
+        }
+        infos.sort_by(|a, b| a.schema.name.cmp(&b.schema.name));
+        Ok(infos)
+    }
+}
+
+pub(super) fn definition(found: &FoundSequence) -> SequenceDefinition {
+    let StoredSequence { id, def, .. } = &found.stored;
+    let owner = found.owner.clone();
+    SequenceDefinition { id: id.0, schema: def.clone().into(), owner }
 }

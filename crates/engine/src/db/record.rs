@@ -61,7 +61,7 @@ use crate::txn::LockMode;
 ///
 /// On a field: `column = ".."` (else its name), `primary_key`, and
 /// - `default = 5`, `default(now)` or `default(uuid)`: what inserts give the column that do not
-///   name it, as those of SQL and of [`Transaction::insert_columns`]. A record always has a value
+///   name it, as those of SQL and of [`Insert::columns`]. A record always has a value
 ///   of its own;
 /// - `generated` or `generated(always)`: numbers of a sequence. Neither
 ///   [`Transaction::insert_records`] nor [`Transaction::update_record`] writes such a column,
@@ -355,7 +355,7 @@ impl<R: Record> Iterator for Records<R> {
 
 impl Transaction {
     /// Inserts records as one statement: all or none. Columns of the table that the record does not
-    /// have, and those that are generated, get what [`Transaction::insert_columns`] gives to
+    /// have, and those that are generated, get what [`Insert::columns`] gives to
     /// columns that are not named.
     pub fn insert_records<R: Record>(
         &mut self,
@@ -364,7 +364,7 @@ impl Transaction {
         let values = |record| written::<R>(record).map(|(_, value)| value).collect();
         let rows: Vec<Vec<Value>> = records.into_iter().map(values).collect();
         let named = R::COLUMNS.iter().copied().filter(|name| !R::GENERATED.contains(name));
-        self.insert_columns(R::TABLE, &named.collect::<Vec<_>>(), &rows)
+        self.insert_into(R::TABLE).columns(&named.collect::<Vec<_>>()).rows(&rows)
     }
 
     /// The record with this primary key, and its row id.

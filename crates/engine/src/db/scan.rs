@@ -37,6 +37,16 @@ pub enum Direction {
 ///
 /// Bounds are prefixes of the index's key columns: `from` and `to` compare only the columns they
 /// name.
+///
+/// ```
+/// use rightlink::{ScanOptions, Value};
+/// let newest = ScanOptions::index("by_tail_day")
+///     .equal(vec![Value::Text("N14228".into())])
+///     .backward()
+///     .limit(10)
+///     .columns(["day", "delay"]);
+/// assert_eq!(newest.limit, Some(10));
+/// ```
 #[derive(Clone, Debug)]
 pub struct ScanOptions {
     /// Index to go through; `None` scans the heap in no particular order.
@@ -62,6 +72,10 @@ pub struct ScanOptions {
     /// Most reads of the table's pages that are under way at once; 1 reads none ahead. `None`: as
     /// many as the device serves. Pages of the index do not count.
     pub read_ahead: Option<u32>,
+    /// Rows as they are now, whatever the isolation: for a condition that must hold for rows that
+    /// the transaction cannot see. Their row ids are not for writing. Not within a
+    /// [`Writer`](crate::Writer).
+    pub latest: bool,
     /// Only the version that lies at this place, if the transaction sees it: a row that was read
     /// there earlier, unless it has changed since. Goes through no index.
     pub at: Option<RowId>,
@@ -84,6 +98,7 @@ impl Default for ScanOptions {
             columns: None,
             any_order: false,
             read_ahead: None,
+            latest: false,
             at: None,
             sample: None,
         }
@@ -160,6 +175,13 @@ impl ScanOptions {
     #[must_use]
     pub fn any_order(mut self) -> Self {
         self.any_order = true;
+        self
+    }
+
+    /// Rows as they are now: see [`ScanOptions::latest`].
+    #[must_use]
+    pub fn latest(mut self) -> Self {
+        self.latest = true;
         self
     }
 
@@ -314,7 +336,7 @@ mod tests {
         txn.insert_many("t", &(0..1_000).map(row).collect::<Vec<_>>()).unwrap();
         let all: Vec<_> =
             txn.scan("t", &ScanOptions::all()).unwrap().map(|row| row.unwrap().id).collect();
-        let data_blocks = txn.describe("t").unwrap().heap_blocks - 1;
+        let data_blocks = txn.catalog().describe("t").unwrap().heap_blocks - 1;
         let mut blocks_of = |blocks: u32, seed: u64| {
             let options = ScanOptions { sample: Some((blocks, seed)), ..ScanOptions::all() };
             let rows = txn.scan("t", &options).unwrap();

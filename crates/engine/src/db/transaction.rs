@@ -13,7 +13,6 @@ use rightlink_env::sync::{Arc, RwLock};
 use crate::catalog::{Changes, ChangesMark, Ending, Entry, Known};
 use crate::datum::Value;
 use crate::db::draft;
-use crate::db::fill::Filler;
 use crate::db::rows::{Alive, Rows, Scans};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
@@ -128,47 +127,35 @@ impl Transaction {
         work(freeing.txn)
     }
 
-    /// Inserts a row (values in column order).
+    /// Inserts a row, given by its values in column order.
+    ///
+    /// ```
+    /// use rightlink::{TableSchema, Type, Value};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// let schema = TableSchema::new("users").column("id", Type::Int8).column("mail", Type::Text);
+    /// txn.create_table(&schema.primary_key(["id"]))?;
+    /// let id = txn.insert("users", &[Value::Int8(1), Value::Text("a@example.org".into())])?;
+    /// assert_eq!(txn.get("users", &[Value::Int8(1)])?.unwrap().id, id);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `UniqueViolation`, `NotNullViolation` and `CheckViolation`; `Invalid` for a value of another
+    /// type than its column; `RowTooLarge`.
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<RowId> {
         let entry = self.entry(table, LockMode::Write)?;
         entry.table.naming(entry.table.insert(&mut self.statement()?, values.to_vec()))
     }
 
-    /// Inserts many rows as one statement: all or none. The fastest way in.
+    /// Inserts many rows as one statement: all or none. The fastest way in. Errors are those of
+    /// [`Transaction::insert`]; [`Transaction::insert_into`] has options.
     pub fn insert_many(&mut self, table: &str, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         let entry = self.entry(table, LockMode::Write)?;
         entry.table.naming(entry.table.insert_many(&mut self.statement()?, rows))
-    }
-
-    /// Inserts many rows as one statement, whose values are those of `columns` in their order; the
-    /// other columns get what [`ColumnSchema::default`] or [`ColumnSchema::generated`] said.
-    ///
-    /// [`ColumnSchema::default`]: crate::ColumnSchema::default
-    /// [`ColumnSchema::generated`]: crate::ColumnSchema::generated
-    pub fn insert_columns(
-        &mut self,
-        table: &str,
-        columns: &[&str],
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<RowId>> {
-        self.insert_filled(table, columns, rows).map(|(ids, _)| ids)
-    }
-
-    /// The places of the rows, and the rows as they went in.
-    pub(super) fn insert_filled(
-        &mut self,
-        table: &str,
-        columns: &[&str],
-        rows: &[Vec<Value>],
-    ) -> Result<(Vec<RowId>, Vec<Vec<Value>>)> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let now = self.now();
-        let handle = Arc::clone(&self.handle);
-        let mut statement = self.statement()?;
-        let filler = Filler { engine: &handle.engine, def: entry.table.def(), now };
-        let rows = filler.fill(statement.txn(), columns, rows)?;
-        let ids = entry.table.naming(entry.table.insert_many(&mut statement, &rows))?;
-        Ok((ids, rows))
     }
 
     /// The time that defaults of this transaction take: microseconds since 1970-01-01 00:00 UTC, as
@@ -185,17 +172,23 @@ impl Transaction {
         let (entry, snapshot) = self.reading(table)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
         let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
-        let found = first(&entry.table, index, (key, &snapshot), entry.table.all_columns())?;
-        self.gave_out(&entry, found)
+        self.first(&entry.table, index, key, &snapshot)
     }
 
-    /// Notes that `row` is all that a read has found.
-    fn gave_out(&mut self, entry: &Entry, row: Option<Row>) -> Result<Option<Row>> {
-        if let Some(row) = &row {
-            let version = RowVersion { table: entry.table.def().id, row: row.id };
-            self.running()?.handed_out_only(version);
-        }
-        Ok(row)
+    /// The first row of `key`, as the snapshot sees it.
+    fn first(
+        &mut self,
+        table: &Arc<Table>,
+        index: &Arc<TableIndex>,
+        key: &[Value],
+        snapshot: &Arc<txn::Snapshot>,
+    ) -> Result<Option<Row>> {
+        let row = table.naming(table.get(snapshot, index, key, table.all_columns()));
+        snapshot.check()?;
+        let Some(row) = row? else { return Ok(None) };
+        let version = RowVersion { table: table.def().id, row: row.row_id };
+        self.running()?.handed_out_only(version);
+        Ok(Some(Row { id: row.row_id, values: row.values }))
     }
 
     /// The first row, in the index's order, whose key in `index` is `key`: a value for each key
@@ -218,9 +211,7 @@ impl Transaction {
     /// `NotFound` if the table has no such index, `Invalid` for another number of values.
     pub fn get_by(&mut self, table: &str, index: &str, key: &[Value]) -> Result<Option<Row>> {
         let (entry, snapshot) = self.reading(table)?;
-        let (index, all) = (entry.table.index(index)?, entry.table.all_columns());
-        let found = first(&entry.table, index, (key, &snapshot), all)?;
-        self.gave_out(&entry, found)
+        self.first(&entry.table, entry.table.index(index)?, key, &snapshot)
     }
 
     /// The row whose key in the unique index `index` is `key` (a value for each key column, none of
@@ -278,8 +269,25 @@ impl Transaction {
     }
 
     /// Rows as `options` say, of one snapshot.
+    ///
+    /// ```
+    /// use rightlink::{ScanOptions, TableSchema, Type, Value};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// txn.create_table(&TableSchema::new("n").column("a", Type::Int8).primary_key(["a"]))?;
+    /// txn.insert_many("n", &[vec![Value::Int8(2)], vec![Value::Int8(1)]])?;
+    /// let mut rows = txn.scan("n", &ScanOptions::index("n_pkey"))?;
+    /// assert_eq!(rows.next().unwrap()?.values, [Value::Int8(1)]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
-        let (entry, snapshot) = self.reading(table)?;
+        let (entry, snapshot) = match options.latest {
+            false => self.reading(table)?,
+            true => (self.entry(table, LockMode::Access)?, self.running()?.latest_snapshot()),
+        };
         entry.table.naming(scan::start(&self.alive(), &entry, &snapshot, options))
     }
 
@@ -294,13 +302,7 @@ impl Transaction {
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = draft::assignments(set, entry.table.def())?;
-        let mut change = |old: &[Value]| {
-            let mut new = old.to_vec();
-            for (at, value) in &assignments {
-                new[*at] = value.clone();
-            }
-            Ok(Some(new))
-        };
+        let mut change = |old: &[Value]| Ok(Some(draft::assigned(old, &assignments)));
         let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
         let mut statement = self.statement()?;
         statement.read_no_more();
@@ -320,20 +322,6 @@ impl Transaction {
         });
         let written = entry.table.naming(written?)?;
         Ok(matches!(written, Written::Done(_)))
-    }
-
-    /// Locks the row at `id` against change until the end of the transaction. False if it is gone.
-    pub fn lock(&mut self, table: &str, id: RowId) -> Result<bool> {
-        self.lock_as(table, id, Busy::Wait)
-    }
-
-    /// As [`Transaction::lock`]; what is done about a row that another transaction has is for
-    /// `busy` to say. False also for one that is left out.
-    ///
-    /// # Errors
-    /// A retryable conflict of kind `RowLocked` with [`Busy::Fail`].
-    pub fn lock_as(&mut self, table: &str, id: RowId, busy: Busy) -> Result<bool> {
-        self.lock_row(table, id, RowLock::Exclusive, busy)
     }
 
     /// Locks the row at `id` until the end of the transaction, or until a savepoint before this is
@@ -450,6 +438,14 @@ impl Transaction {
         Ok(done)
     }
 
+    /// As [`Transaction::define`], of a change that gives space back.
+    pub(super) fn define_freeing<T>(
+        &mut self,
+        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
+    ) -> Result<T> {
+        self.freeing(|txn| txn.define(work))
+    }
+
     /// What the scans of this transaction ask whether it still runs.
     pub(super) fn alive(&mut self) -> Alive {
         Alive::new(&self.is_running, self.savepoints.last_mut().map(|mark| mark.scans.undone()))
@@ -527,19 +523,6 @@ impl Transaction {
             engine.env.logger.warn(&format!("files that no table owns stay for now: {error}"));
         }
     }
-}
-
-/// The first row of `key`, as the snapshot sees it.
-fn first(
-    table: &Arc<Table>,
-    index: &Arc<TableIndex>,
-    (key, snapshot): (&[Value], &Arc<txn::Snapshot>),
-    projection: &Arc<Projection>,
-) -> Result<Option<Row>> {
-    let row = table.naming(table.get(snapshot, index, key, projection));
-    snapshot.check()?;
-    let row = row?;
-    Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
 }
 
 impl Drop for Transaction {

@@ -6,7 +6,7 @@
 use crate::db::Database;
 use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
 use crate::error::Result;
-use crate::upkeep::{VacuumMode, VacuumRequest, Watch};
+use crate::upkeep::{VacuumMode, VacuumOptions, VacuumRequest};
 
 impl Database {
     /// Removes dead rows of one table (`None`: of every table) and their index entries.
@@ -17,18 +17,17 @@ impl Database {
         self.engine().vacuum(table, VacuumRequest::new(VacuumMode::Fast))
     }
 
-    /// As [`Database::vacuum`], and can be ended without ending those of others.
+    /// As [`Database::vacuum`], and can be paced, or ended without ending other vacuums.
     ///
     /// # Errors
-    /// As there; what [`Watch::go_on`] gave.
-    pub fn vacuum_with(&self, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
-        self.engine().vacuum(table, VacuumRequest { mode: VacuumMode::Fast, watch })
-    }
-
-    /// As [`Database::vacuum`], but with the rests of an automatic vacuum. While others commit, it
-    /// works a ninth of the time, or a fifth if a processor is idle, and slows them down little.
-    pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
-        self.engine().vacuum(table, VacuumRequest::new(VacuumMode::Gentle))
+    /// As there; the error of [`Watch::go_on`](crate::Watch::go_on).
+    pub fn vacuum_with(
+        &self,
+        table: Option<&str>,
+        options: VacuumOptions<'_>,
+    ) -> Result<VacuumReport> {
+        let mode = if options.gently { VacuumMode::Gentle } else { VacuumMode::Fast };
+        self.engine().vacuum(table, VacuumRequest { mode, watch: options.watch })
     }
 
     /// The vacuums that are at work now, automatic ones included, oldest first.

@@ -19,7 +19,7 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{Busy, Change, ChangeAt, Pending, Statement, Twice, Wanted, WantedAt, Written};
+use crate::table::{Busy, ChangeAt, Pending, Statement, Twice, WantedAt, Written};
 use crate::txn::{LockMode, RowLock};
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
@@ -43,7 +43,7 @@ impl Transaction {
     ///
     /// A write that fails undoes the whole statement: from then on the [`Writer`] takes no more
     /// writes, and `write` fails with the error of that write even if `work` does not. To go on
-    /// without a row, do it by [`Writer::insert_or_skip`], or by statements of their own. After a
+    /// without a row, do it by [`Writer::upsert`], or by statements of their own. After a
     /// panic of `work` that the caller catches, nothing of the statement stays either.
     ///
     /// ```
@@ -132,7 +132,13 @@ impl Writer<'_> {
     }
 
     /// Rows of the table, as the statement's snapshot sees them.
+    ///
+    /// # Errors
+    /// `Invalid` with [`ScanOptions::latest`], beside those of the scan.
     pub fn scan(&mut self, options: &ScanOptions) -> Result<Rows> {
+        if options.latest {
+            return Err(Error::Invalid("a statement that writes reads its own snapshot".into()));
+        }
         let snapshot = self.statement.snapshot();
         let rows = scan::start_for(&self.alive, &self.entry, snapshot, (options, true));
         self.entry.table.naming(rows)
@@ -195,17 +201,13 @@ impl Writer<'_> {
         self.statement.read_no_more();
     }
 
-    /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. Under read
-    /// committed `change` is called again with the newest version if another transaction changed
-    /// the row first. That a key of it is taken may be told by a later call, or when the work is
-    /// done: entries of many rows go into the indexes together.
-    pub fn update(&mut self, id: RowId, change: Change<'_>) -> Result<Written> {
-        self.update_at(id, &mut |_, old| change(old))
-    }
-
-    /// As [`Writer::update`]; `change` is told where the version lies that it is given: at `id`
-    /// unless the row has changed.
-    pub fn update_at(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
+    /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. `change` gets the
+    /// place of the version too, which is `id` unless the row has changed. Under read committed it
+    /// is called again with the newest version if another transaction changed the row first.
+    ///
+    /// Entries of many rows go into the indexes together. So a later call, or the end of the work,
+    /// may be what fails because a key is taken.
+    pub fn update(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
         self.writing(false, |writer| {
             let (table, pending) = (&writer.entry.table, &mut writer.pending);
             table.naming(table.update_at(&mut writer.statement, id, change, pending))
@@ -213,49 +215,17 @@ impl Writer<'_> {
     }
 
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
-    pub fn delete(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
-        self.writing(true, |writer| {
-            let table = &writer.entry.table;
-            table.naming(table.delete(&mut writer.statement, id, wanted))
-        })
-    }
-
-    /// As [`Writer::delete`]; `wanted` is told where the version lies that it is given.
-    pub fn delete_at(&mut self, id: RowId, wanted: WantedAt<'_>) -> Result<Written> {
+    pub fn delete(&mut self, id: RowId, wanted: WantedAt<'_>) -> Result<Written> {
         self.writing(true, |writer| {
             let table = &writer.entry.table;
             table.naming(table.delete_at(&mut writer.statement, id, wanted))
         })
     }
 
-    /// Locks the row at `id` until the end of the transaction if it is `wanted`; the last call of
-    /// the closure saw the locked version.
-    pub fn lock(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
-        self.lock_as(id, wanted, Busy::Wait)
-    }
-
-    /// As [`Writer::lock`]; what is done about a row that another transaction has is for `busy` to
-    /// say: see [`Transaction::lock_as`].
-    pub fn lock_as(&mut self, id: RowId, wanted: Wanted<'_>, busy: Busy) -> Result<Written> {
-        self.lock_row(id, wanted, RowLock::Exclusive, busy)
-    }
-
-    /// As [`Writer::lock_as`]; others may have the row likewise as `lock` says: see
-    /// [`Transaction::lock_row`].
-    ///
-    /// [`Transaction::lock_row`]: crate::Transaction::lock_row
+    /// Locks the row at `id` as `lock` says until the end of the transaction, if it is `wanted`;
+    /// the last call of the closure saw the locked version. `busy` decides about a row that another
+    /// transaction has: see [`Transaction::lock_row`].
     pub fn lock_row(
-        &mut self,
-        id: RowId,
-        wanted: Wanted<'_>,
-        lock: RowLock,
-        busy: Busy,
-    ) -> Result<Written> {
-        self.lock_row_at(id, &mut |_, values| wanted(values), lock, busy)
-    }
-
-    /// As [`Writer::lock_row`]; `wanted` is told where the version lies that it is given.
-    pub fn lock_row_at(
         &mut self,
         id: RowId,
         wanted: WantedAt<'_>,
@@ -302,7 +272,7 @@ mod tests {
             let rows = writer.scan(&ScanOptions::index("n_pkey"))?;
             let mut moved = 0;
             for row in rows {
-                let written = writer.update(row?.id, &mut |old| match old {
+                let written = writer.update(row?.id, &mut |_, old| match old {
                     [Value::Int8(n)] if Some(*n) == fail_at => {
                         Err(crate::Error::Invalid("as asked".into()))
                     }
@@ -334,7 +304,7 @@ mod tests {
         let by = |writer: &mut crate::Writer<'_>, most: i64, step: i64| {
             let wanted = ScanOptions::index("n_pkey").to(vec![Value::Int8(most)]);
             for row in writer.scan(&wanted)? {
-                let moved = |old: &[Value]| match old {
+                let moved = |_, old: &[Value]| match old {
                     [Value::Int8(n)] => Ok(Some(vec![Value::Int8(n + step)])),
                     _ => unreachable!("one int8"),
                 };
@@ -372,7 +342,7 @@ mod tests {
         assert_eq!(at(&mut txn, old.id).pop().unwrap(), old);
         let mut seen = Vec::new();
         let written = txn.write("n", |writer| {
-            writer.update_at(old.id, &mut |place, values| {
+            writer.update(old.id, &mut |place, values| {
                 seen.push(place);
                 Ok(Some(values.to_vec()))
             })
@@ -400,7 +370,7 @@ mod tests {
                 let mut rows = writer.scan(&options)?;
                 let Some(row) = rows.next().transpose()? else { return Ok(None) };
                 assert!(rows.next().is_none(), "a key of one row");
-                let later = writer.update(row.id, &mut |old| match old {
+                let later = writer.update(row.id, &mut |_, old| match old {
                     [Value::Int8(n)] => Ok(Some(vec![Value::Int8(n + 100)])),
                     _ => unreachable!("one int8"),
                 });
@@ -428,12 +398,13 @@ mod tests {
             txn.write("n", |writer| {
                 assert_eq!(find(writer, 99)?, None);
                 let (first, second) = (find(writer, round)?.unwrap(), find(writer, 10)?.unwrap());
-                let written = writer.update(first, &mut |old| add(old, 100))?;
+                let written = writer.update(first, &mut |_, old| add(old, 100))?;
                 assert!(matches!(written, Written::Done(_)));
-                let written = writer.update(second, &mut |old| add(old, 0))?;
+                let written = writer.update(second, &mut |_, old| add(old, 0))?;
                 assert!(matches!(written, Written::Done(_)));
                 let found = find(writer, 20 + round)?.unwrap();
-                let deleted = writer.delete(found, &mut |old| Ok(old == [Value::Int8(20 + round)]));
+                let deleted =
+                    writer.delete(found, &mut |_, old| Ok(old == [Value::Int8(20 + round)]));
                 assert!(matches!(deleted?, Written::Done(_)));
                 // What this statement wrote it does not see.
                 assert!(

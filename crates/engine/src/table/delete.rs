@@ -13,7 +13,8 @@ use super::write::Written;
 /// Is the row still wanted? Called again if it has changed.
 pub type Wanted<'a> = &'a mut dyn FnMut(&[Value]) -> Result<bool>;
 
-/// As [`Wanted`]; told where the version lies, too.
+/// Is the row still wanted? It gets the place of the version, too. Called again if the row has
+/// changed.
 pub type WantedAt<'a> = &'a mut dyn FnMut(RowId, &[Value]) -> Result<bool>;
 
 impl Table {

@@ -26,7 +26,8 @@ use super::{Table, TableIndex};
 /// version if another transaction changed the row first.
 pub type Change<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Option<Vec<Value>>>;
 
-/// As [`Change`]; told where the version lies, too.
+/// Makes the new row from the place of the old version and its values; `None` leaves the row alone.
+/// Called again with the newest version if another transaction changed the row first.
 pub type ChangeAt<'a> = &'a mut dyn FnMut(RowId, &[Value]) -> Result<Option<Vec<Value>>>;
 
 /// A new row, ready to be written.

@@ -43,7 +43,7 @@ mod watch;
 
 pub(crate) use engine::Engine;
 use engine::Upkeep;
-pub use options::Options;
+pub use options::{Options, VacuumOptions};
 pub(crate) use schedule::CheckpointCause;
 pub(crate) use vacuum::VacuumRequest;
 pub(crate) use vacuum_runs::VacuumMode;

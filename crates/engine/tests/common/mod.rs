@@ -15,8 +15,9 @@ pub(crate) mod scenarios;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink::{
-    Busy, Database, Error, IndexSchema, OnConflict, Options, Predicate, Result, RowId, RowLock,
-    Savepoint, SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
+    AlterTable, Busy, CheckSchema, ColumnSchema, Database, Error, IndexSchema, OnConflict, Options,
+    Predicate, Result, RowId, RowLock, Savepoint, SequenceSchema, TableSchema, Transaction,
+    TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
@@ -422,7 +423,10 @@ impl Tx {
 
     /// Adds a column of text.
     pub(crate) fn add_column(&mut self, script: &mut Script, table: &str, column: &str) -> Out {
-        let added = self.txn.add_column(table, column, Type::Text);
+        let added = self.txn.alter_table(
+            table,
+            AlterTable::AddColumn(&ColumnSchema::new(column, Type::Text).nullable()),
+        );
         if script.judge(added)?.is_some() {
             let column = column.to_string();
             self.note_table(table, move |model| {
@@ -435,7 +439,7 @@ impl Tx {
 
     /// Drops a column.
     pub(crate) fn drop_column(&mut self, script: &mut Script, table: &str, column: &str) -> Out {
-        let dropped = self.txn.drop_column(table, column);
+        let dropped = self.txn.alter_table(table, AlterTable::DropColumn(column));
         if script.judge(dropped)?.is_some() {
             let column = column.to_string();
             self.note_table(table, move |model| {
@@ -528,7 +532,8 @@ impl Tx {
             new[2] = Value::Int8(99);
             Ok(Some(new))
         };
-        let done = self.txn.upsert(table, OnConflict::Columns(&["id"]), &rows, &mut merge);
+        let done =
+            self.txn.insert_into(table).or_update(OnConflict::Columns(&["id"]), &rows, &mut merge);
         if script.judge(done)?.is_some() {
             self.note_table(table, move |model| {
                 for row in &rows {
@@ -548,7 +553,15 @@ impl Tx {
         };
         let mut convert = |value| Ok(mark(value));
         let name = USUAL_COLUMNS[column];
-        let written = self.txn.alter_column_type(table, name, Type::Text, &mut convert);
+        let written = self.txn.alter_table(
+            table,
+            AlterTable::ColumnType {
+                column: name,
+                to: Type::Text,
+                convert: &mut convert,
+                of_row: None,
+            },
+        );
         if script.judge(written)?.is_some() {
             self.note_table(table, move |model| {
                 for row in model.rows.values_mut() {
@@ -566,7 +579,7 @@ impl Tx {
         table: &str,
         (column, to): (&str, &str),
     ) -> Out {
-        let renamed = self.txn.rename_column(table, column, to);
+        let renamed = self.txn.alter_table(table, AlterTable::RenameColumn { column, to });
         if script.judge(renamed)?.is_some() {
             let (column, to) = (column.to_string(), to.to_string());
             self.note_table(table, move |model| {
@@ -579,7 +592,7 @@ impl Tx {
 
     /// Gives a table another name.
     pub(crate) fn rename_table(&mut self, script: &mut Script, table: &str, to: &str) -> Out {
-        let renamed = self.txn.rename_table(table, to);
+        let renamed = self.txn.alter_table(table, AlterTable::Rename(to));
         if script.judge(renamed)?.is_some() {
             let (table, to) = (table.to_string(), to.to_string());
             self.note(move |content| {
@@ -597,7 +610,10 @@ impl Tx {
         table: &str,
         (name, predicate): (&str, Predicate),
     ) -> Out {
-        let added = self.txn.add_check(table, name, predicate);
+        let added = self.txn.alter_table(
+            table,
+            AlterTable::AddCheck(&CheckSchema { name: name.into(), predicate }),
+        );
         if script.judge(added)?.is_some() {
             let name = format!("check {name}");
             self.note_table(table, move |model| {
@@ -614,14 +630,16 @@ impl Tx {
         table: &str,
         (old, new): (&str, &str),
     ) -> Out {
-        let dropped = self.txn.drop_primary_key(table);
+        let dropped = self.txn.alter_table(table, AlterTable::DropPrimaryKey);
         if script.judge(dropped)?.is_some() {
             let old = old.to_string();
             self.note_table(table, move |model| {
                 model.indexes.remove(&old);
             });
         }
-        let added = self.txn.add_primary_key_as(table, new, &["id"]);
+        let added = self
+            .txn
+            .alter_table(table, AlterTable::AddPrimaryKey { index: Some(new), columns: &["id"] });
         if script.judge(added)?.is_some() {
             let new = new.to_string();
             self.note_table(table, move |model| {

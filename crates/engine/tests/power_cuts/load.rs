@@ -94,7 +94,7 @@ fn change(txn: &mut Transaction, id: i64, change: &Change) -> Result<bool> {
     txn.write::<(), Error>("t", |writer| {
         let Some(at) = writer.find("t_pkey", &[Value::Int8(id)])? else { return Ok(()) };
         writer.read_no_more();
-        let written = writer.update(at, &mut |old| {
+        let written = writer.update(at, &mut |_, old| {
             let mut new = old.to_vec();
             new[1] = Value::Int8(int(&old[1]) + change.add);
             if let Some(letters) = change.letters {

@@ -136,7 +136,7 @@ fn type_of(name: &str) -> Type {
 }
 
 fn types(txn: &mut Transaction, table: &str) -> Result<Vec<Type>> {
-    Ok(txn.describe(table)?.columns.iter().map(|column| column.kind).collect())
+    Ok(txn.catalog().describe(table)?.columns.iter().map(|column| column.kind).collect())
 }
 
 /// The numbers of `3` or of `1..9`, both ends included; 0 for other words.
@@ -165,7 +165,7 @@ fn key(txn: &mut Transaction, table: &str, word: &str, number: i64) -> Result<Va
 
 /// `TABLE [INDEX] [equal=V] [from=V] [to=V] [COLUMN~V] [backward] [limit=N] [ids] [count]`.
 fn scan(txn: &mut Transaction, table: &str, words: &[String]) -> Result<Vec<String>> {
-    let info = txn.describe(table)?;
+    let info = txn.catalog().describe(table)?;
     let type_of = |name: &str| info.columns.iter().find(|c| c.name == name).map(|c| c.kind);
     let mut options = ScanOptions::all();
     let mut first = None;
@@ -206,7 +206,7 @@ fn write(
     table: &str,
     words: &[String],
 ) -> Result<Vec<String>> {
-    let columns = txn.describe(table)?.columns;
+    let columns = txn.catalog().describe(table)?.columns;
     let mut lines = Vec::new();
     for number in numbers(&words[0]) {
         let key = key(txn, table, &words[0], number)?;

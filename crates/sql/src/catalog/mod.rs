@@ -75,7 +75,7 @@ pub(crate) fn schema_comment_key(schema: &str) -> String {
 
 /// The comment on a schema.
 pub(super) fn schema_comment(txn: &mut Transaction, schema: &str) -> Result<Option<String>> {
-    let kept = txn.kept(&schema_comment_key(schema))?;
+    let kept = txn.catalog().kept(&schema_comment_key(schema))?;
     let standard = || (schema == PUBLIC).then(|| "standard public schema".to_owned());
     // An empty one was taken away.
     Ok(kept.or_else(standard).filter(|text| !text.is_empty()))
@@ -99,7 +99,8 @@ pub(crate) fn oid(txn: &mut Transaction, stored: &str) -> Result<Option<i64>> {
     let found = match found {
         Some(oid) => Some(oid),
         None => {
-            let known = txn.sequences()?.into_iter().find(|one| one.schema.name == stored);
+            let known =
+                txn.catalog().sequences()?.into_iter().find(|one| one.schema.name == stored);
             known.map(|one| objects::FIRST + one.id)
         }
     };
@@ -116,7 +117,7 @@ pub(crate) fn size(txn: &mut Transaction, stored: &str) -> Result<Option<i64>> {
         let blocks = object.index.map_or(object.table.heap_blocks, |index| index.blocks);
         return Ok(Some(i64::from(blocks) * BLOCK));
     }
-    let is_sequence = txn.sequences()?.iter().any(|one| one.schema.name == stored);
+    let is_sequence = txn.catalog().sequences()?.iter().any(|one| one.schema.name == stored);
     Ok(is_sequence.then_some(BLOCK))
 }
 

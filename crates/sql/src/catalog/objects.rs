@@ -32,7 +32,7 @@ pub(super) struct Objects {
 
 impl Objects {
     pub(super) fn of(txn: &mut Transaction) -> Result<Objects> {
-        let mut tables = txn.tables()?;
+        let mut tables = txn.catalog().tables()?;
         let schema = |table: &TableInfo| Some((FIRST + table.id, marked(&table.name)?.to_owned()));
         let schemas = tables.iter().filter_map(schema).collect();
         tables.retain(|table| is_shown(&table.name) && !store::is_own(&table.name));

@@ -26,7 +26,7 @@ pub(super) struct Sequence {
 /// All of them, by name.
 pub(super) fn all(txn: &mut Transaction) -> Result<Vec<Sequence>> {
     let mut owned = Vec::new();
-    for info in txn.tables()? {
+    for info in txn.catalog().tables()? {
         for column in &info.columns {
             let notes = ColumnNotes::decode(&column.note);
             let own = column.identity.as_ref().map(|own| (own.sequence.clone(), !notes.serial));
@@ -46,7 +46,7 @@ pub(super) fn all(txn: &mut Transaction) -> Result<Vec<Sequence>> {
             schema: known.schema,
         }
     };
-    Ok(txn.sequences()?.into_iter().map(one).collect())
+    Ok(txn.catalog().sequences()?.into_iter().map(one).collect())
 }
 
 impl Sequence {

@@ -54,10 +54,10 @@ pub(super) fn rows(
     let index = tree(name, txn)?;
     match kind {
         Kind::TreeMeta => {
-            let first = txn.inspect(name, Some(0))?;
+            let first = txn.catalog().inspect(name, Some(0))?;
             Ok(first.first().and_then(|page| meta(page, &index)).into_iter().collect())
         }
-        Kind::TreeStatistics => Ok(vec![statistics(&txn.inspect(name, None)?)]),
+        Kind::TreeStatistics => Ok(vec![statistics(&txn.catalog().inspect(name, None)?)]),
         _ => {
             let page = page(name, block.and_then(Datum::as_int).unwrap_or(-1), txn)?;
             Ok(if kind == Kind::TreePage { vec![of_page(&page)] } else { items(&page) })
@@ -67,9 +67,9 @@ pub(super) fn rows(
 
 /// The tree of this name.
 fn tree(name: &str, txn: &mut Transaction) -> Result<IndexInfo> {
-    let table = match txn.table_of_index(name) {
+    let table = match txn.catalog().table_of_index(name) {
         Err(rightlink::Error::NotFound(_)) => {
-            return Err(match txn.describe(name) {
+            return Err(match txn.catalog().describe(name) {
                 Ok(_) => no_tree(name),
                 Err(rightlink::Error::NotFound(_)) => missing(name),
                 Err(other) => other.into(),
@@ -77,7 +77,7 @@ fn tree(name: &str, txn: &mut Transaction) -> Result<IndexInfo> {
         }
         found => found?,
     };
-    let info = txn.describe(&table)?;
+    let info = txn.catalog().describe(&table)?;
     let mut trees = info.indexes.into_iter().filter(|one| one.method == IndexMethod::BTree);
     trees.find(|one| one.name == name).ok_or_else(|| no_tree(name))
 }
@@ -100,7 +100,7 @@ fn page(name: &str, block: i64, txn: &mut Transaction) -> Result<PageInfo> {
         Ok(block) => block,
     };
     let out_of_range = || refused("block number out of range".into());
-    match txn.inspect(name, Some(block)) {
+    match txn.catalog().inspect(name, Some(block)) {
         Err(rightlink::Error::NotFound(_)) => Err(out_of_range()),
         pages => pages?.pop().ok_or_else(out_of_range),
     }

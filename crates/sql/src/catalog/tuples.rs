@@ -28,8 +28,8 @@ pub(super) fn rows(args: &[Datum], txn: &mut Transaction, context: &Context) -> 
     let Some(Datum::Text(name)) = args.first() else { return Ok(Vec::new()) };
     let path = context.settings.path();
     let name = &schemas::find(txn, &path, &schemas::parts_of(name)?)?.name;
-    match txn.describe(name) {
-        Err(Error::NotFound(_)) if txn.has_relation(name)? => {
+    match txn.catalog().describe(name) {
+        Err(Error::NotFound(_)) if txn.catalog().has_relation(name)? => {
             return Err(SqlError::unsupported("pgstattuple of anything but a table")
                 .hint("pgstatindex tells of an index."));
         }
@@ -44,7 +44,7 @@ pub(super) fn rows(args: &[Datum], txn: &mut Transaction, context: &Context) -> 
             context.check()?;
         }
     }
-    let pages = txn.inspect(name, None)?;
+    let pages = txn.catalog().inspect(name, None)?;
     let sum = |of: fn(&rightlink::PageInfo) -> u64| pages.iter().map(of).sum::<u64>();
     let len = sum(|page| u64::from(page.page_size));
     let free = sum(|page| u64::from(page.free_size));

@@ -172,7 +172,7 @@ fn collations(txn: &mut Transaction) -> Result<Vec<Row>> {
             _ => by_bytes(100 + at, &name),
         });
     }
-    for (at, known) in txn.collations()?.iter().enumerate() {
+    for (at, known) in txn.catalog().collations()?.iter().enumerate() {
         rows.push(icu(20_000 + at, PUBLIC_OID, known));
     }
     Ok(rows)
@@ -400,7 +400,7 @@ fn class_of_sequence(one: &Sequence, namespace: i64) -> Row {
 fn all_sequences(txn: &mut Transaction) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for one in sequences::all(txn)? {
-        let at = match txn.sequence_position(&one.schema.name) {
+        let at = match txn.catalog().sequence_position(&one.schema.name) {
             Err(rightlink::Error::NotFound(_)) => continue,
             at => at?,
         };
@@ -427,7 +427,7 @@ fn sequence(one: &Sequence) -> Row {
 /// Where a sequence is; how many numbers the log is ahead is not counted as PostgreSQL does.
 fn position(args: &[Datum], txn: &mut Transaction) -> Result<Vec<Row>> {
     let Some(Datum::Text(name)) = args.first() else { return Ok(Vec::new()) };
-    let at = match txn.sequence_position(name) {
+    let at = match txn.catalog().sequence_position(name) {
         Err(rightlink::Error::NotFound(_)) => return Err(no_sequence(name)),
         at => at?,
     };
@@ -472,7 +472,7 @@ pub(super) fn descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
 }
 
 fn shared_descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
-    let comment = txn.kept("comment on database")?;
+    let comment = txn.catalog().kept("comment on database")?;
     let row = |comment| vec![number(DATABASE), number(PG_DATABASE), text(comment)];
     Ok(comment.map(row).into_iter().collect())
 }

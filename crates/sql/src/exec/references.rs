@@ -306,7 +306,7 @@ fn without_parents(
             if let Some(theirs) = all_as_parent(key, &own)? {
                 let bound = theirs.into_iter().map(rows::to_value).collect::<Result<Vec<_>>>()?;
                 let found = writer.find_to_refer(&key.index, &bound)?;
-                let mut same = |row: &[Value]| {
+                let mut same = |_, row: &[Value]| {
                     let equal = |((_, at, _), value): (&(usize, usize, _), &Value)| {
                         row[*at].cmp(value).is_eq()
                     };
@@ -330,7 +330,7 @@ fn without_parents(
 
 /// Has a row of `table` these values in the columns of `key`?
 fn is_there(table: &Table, key: &ParentKey, own: &[Datum], txn: &mut Transaction) -> Result<bool> {
-    for row in txn.scan_latest(&table.info.name, &scan(table, key, own)?)? {
+    for row in txn.scan(&table.info.name, &scan(table, key, own)?.latest())? {
         let row = row?.values;
         let same =
             |((at, ..), own): (&(usize, _, _), &Datum)| Datum::from(row[*at].clone()) == *own;
@@ -482,7 +482,7 @@ impl Link {
 
     fn is_referred(&self, key: &[Datum], txn: &mut Transaction) -> Result<bool> {
         let Some(options) = self.scan(key)? else { return Ok(false) };
-        for row in txn.scan_latest(&self.child.table.info.name, &options)? {
+        for row in txn.scan(&self.child.table.info.name, &options.latest())? {
             if self.refers(&row?.values, key) {
                 return Ok(true);
             }
@@ -504,8 +504,8 @@ impl Link {
     fn has_parent(&self, theirs: &[Datum], txn: &mut Transaction) -> Result<bool> {
         let key = self.key();
         let bound = theirs.iter().cloned().map(rows::to_value).collect::<Result<Vec<_>>>()?;
-        let options = ScanOptions::index(&key.index).equal(bound).limit(1);
-        let found = txn.scan_latest(&key.parent.info.name, &options)?.next().transpose()?;
+        let options = ScanOptions::index(&key.index).equal(bound).limit(1).latest();
+        let found = txn.scan(&key.parent.info.name, &options)?.next().transpose()?;
         Ok(found.is_some())
     }
 
@@ -525,13 +525,13 @@ impl Link {
                 let mut failed = None;
                 let mut seen: Option<(Vec<Value>, Option<Vec<Value>>)> = None;
                 let written = if action == Action::Cascade && new.is_none() {
-                    writer.delete(id, &mut |row| {
+                    writer.delete(id, &mut |_, row| {
                         let refers = self.refers(row, old);
                         seen = refers.then(|| (row.to_vec(), None));
                         Ok(refers)
                     })
                 } else {
-                    writer.update(id, &mut |row| {
+                    writer.update(id, &mut |_, row| {
                         let changed = self.changed(action, row, (old, new), context);
                         let changed = carry(&mut failed, changed)?;
                         seen = changed.as_ref().map(|new| (row.to_vec(), Some(new.clone())));

@@ -35,7 +35,7 @@ impl Catalog for Along<'_> {
     }
 
     fn shown(&mut self, name: &str) -> Result<Option<String>> {
-        if !self.0.0.has_relation(name)? {
+        if !self.0.0.catalog().has_relation(name)? {
             return Ok(None);
         }
         let bare = schemas::bare(name);
@@ -91,10 +91,10 @@ impl Catalog for Tables<'_> {
     }
 
     fn sequence(&mut self, name: &str) -> Result<u32> {
-        let mut all = self.0.sequences()?.into_iter();
+        let mut all = self.0.catalog().sequences()?.into_iter();
         match all.find(|known| known.schema.name == name) {
             Some(known) => Ok(known.id),
-            None if self.0.has_relation(name)? => Err(not_a_sequence(name)),
+            None if self.0.catalog().has_relation(name)? => Err(not_a_sequence(name)),
             None => Err(no_sequence(name)),
         }
     }
@@ -120,8 +120,8 @@ impl Catalog for Tables<'_> {
             rightlink::Error::NotFound(_) => ddl::no_table(name),
             other => other.into(),
         };
-        let version = self.0.version(name).map_err(missing)?;
-        let info = self.0.describe(name).map_err(missing)?;
+        let version = self.0.catalog().version(name).map_err(missing)?;
+        let info = self.0.catalog().describe(name).map_err(missing)?;
         let notes = TableNotes::decode(&info.note);
         let column_notes: Vec<ColumnNotes> =
             info.columns.iter().map(|column| ColumnNotes::decode(&column.note)).collect();
@@ -138,7 +138,7 @@ impl Catalog for Tables<'_> {
         if let Ok(known) = collate::built_in(name) {
             return Ok(known);
         }
-        let found = self.0.collation(name)?;
+        let found = self.0.catalog().collation(name)?;
         found.map(Some).ok_or_else(|| collate::no_collation(name))
     }
 

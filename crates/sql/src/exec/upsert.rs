@@ -59,10 +59,8 @@ fn some(
         changed = merged.as_ref().map(|new| (old.to_vec(), new.clone()));
         Ok(merged)
     };
-    let result = match &conflict.assignments {
-        Some(_) => to.writer.upsert(on, &part, &mut merge),
-        None => to.writer.insert_or_skip(on, &part),
-    };
+    let merge = conflict.assignments.as_ref().map(|_| &mut merge as rightlink::Merge<'_>);
+    let result = to.writer.upsert(on, &part, merge);
     let done = unless(failed, result).map_err(twice)?;
     let mut count = 0;
     for (values, upserted) in part.into_iter().zip(done) {

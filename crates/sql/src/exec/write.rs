@@ -318,7 +318,7 @@ fn update_row(
     let keeps_new = keeps_old || change.returning.is_some();
     let mut failed = None;
     let (mut before, mut written): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
-    let result = writer.update_at(id, &mut |at, old| {
+    let result = writer.update(id, &mut |at, old| {
         let new = || -> Result<Option<Vec<Value>>> {
             let Some(mut row) = wanted(change, old, at, context)? else { return Ok(None) };
             let exprs = assignments.iter().map(|(_, value)| value);
@@ -355,7 +355,7 @@ fn delete_row(
     let mut failed = None;
     let mut last = (id, Vec::new());
     let mut before = Vec::new();
-    let result = writer.delete_at(id, &mut |at, old| {
+    let result = writer.delete(id, &mut |at, old| {
         let Some(mut row) = carry(&mut failed, wanted(change, old, at, context))? else {
             return Ok(false);
         };
@@ -490,7 +490,7 @@ fn lock_row(
         };
         carry(&mut failed, judge())
     };
-    let result = writer.lock_row_at(id, &mut judge, lock, busy);
+    let result = writer.lock_row(id, &mut judge, lock, busy);
     Ok(match unless(failed, result)? {
         Written::Done(_) => output,
         Written::Skipped | Written::Gone => None,

@@ -60,7 +60,7 @@ impl Sequences {
                 continue;
             }
             let numbers = match txn.numbers(name) {
-                Err(rightlink::Error::NotFound(_)) if txn.has_relation(name)? => {
+                Err(rightlink::Error::NotFound(_)) if txn.catalog().has_relation(name)? => {
                     return Err(not_a_sequence(name));
                 }
                 Err(rightlink::Error::NotFound(_)) => return Err(no_sequence(name)),
@@ -74,7 +74,7 @@ impl Sequences {
     /// Opens the sequence that the session got a number of last, under no name, if it is there.
     fn open_last(&self, txn: &mut Transaction) -> Result<()> {
         let Some(last) = self.session.lock().last else { return Ok(()) };
-        let known = txn.sequences()?.into_iter().find(|known| known.id == last);
+        let known = txn.catalog().sequences()?.into_iter().find(|known| known.id == last);
         if let Some(known) = known {
             let numbers = txn.numbers(&known.schema.name)?;
             self.open.lock().insert(String::new(), numbers);

@@ -250,7 +250,7 @@ mod tests {
         let kept = |session: &Session| session.cache.plans.len() + session.cache.shapes.count();
         assert_eq!(kept(&session), 3);
         let mut txn = db.begin();
-        let table = txn.describe("t").unwrap().id;
+        let table = txn.catalog().describe("t").unwrap().id;
         let statistics = statistics::store::load(&mut txn, table).unwrap().unwrap();
         assert!(Arc::strong_count(&statistics) > 3, "all plans share them");
         let old = Arc::downgrade(&statistics);

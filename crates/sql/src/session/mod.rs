@@ -268,7 +268,7 @@ impl Session {
     /// All tables, as the session's transaction sees them, under the store's names.
     pub fn tables(&mut self) -> Result<Vec<rightlink::TableInfo>> {
         let mut all = match &mut self.active {
-            Some(active) => active.txn.tables()?,
+            Some(active) => active.txn.catalog().tables()?,
             None => self.db.tables()?,
         };
         all.retain(|table| crate::schemas::is_shown(&table.name) && !store::is_own(&table.name));

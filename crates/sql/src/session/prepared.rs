@@ -176,8 +176,8 @@ impl Planned {
         for table in self.plan.tables() {
             let name = &table.info.name;
             let version = match std::mem::take(&mut writes) {
-                true => txn.version_to_write(name),
-                false => txn.version(name),
+                true => txn.catalog().version_to_write(name),
+                false => txn.catalog().version(name),
             };
             match version.map_err(SqlError::from) {
                 Ok(version) if version == table.version => {}

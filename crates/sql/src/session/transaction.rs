@@ -89,8 +89,9 @@ impl Session {
     pub(super) fn follow_settings(&mut self) {
         if let Some(active) = &mut self.active {
             let often = self.settings.often();
-            active.txn.set_lock_timeout(often.lock_timeout.map(Duration::from_millis));
-            active.txn.set_serial_reads(!often.insert_prefetch);
+            let lock_timeout = often.lock_timeout.map(Duration::from_millis);
+            let settings = active.txn.settings().lock_timeout(lock_timeout);
+            settings.serial_reads(!often.insert_prefetch);
         }
     }
 
@@ -307,7 +308,7 @@ impl Session {
         let Some(mut active) = self.active.take() else { return Ok(()) };
         self.interrupt.unwatch();
         self.end_cursors();
-        active.txn.set_relaxed(self.settings.often().relaxed);
+        active.txn.settings().relaxed(self.settings.often().relaxed);
         let committed = active.txn.commit();
         self.seat.end_transaction();
         match committed {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rightlink::Busy;
+use rightlink::{Busy, Database, VacuumOptions, Watch};
 use sqlparser::ast;
 
 use super::{Session, Sink};
@@ -296,10 +296,10 @@ impl Session {
         // A transaction of the message would hold locks that a vacuum waits for.
         self.commit()?;
         if names.is_empty() {
-            self.watched(|db, watch| db.vacuum_with(None, watch))?;
+            self.watched(|db, watch| vacuum(db, None, watch))?;
         }
         for name in names {
-            match self.watched(|db, watch| db.vacuum_with(Some(&name), watch)) {
+            match self.watched(|db, watch| vacuum(db, Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
                     return Err(crate::exec::ddl::no_table(&name));
                 }
@@ -320,7 +320,7 @@ impl Session {
         };
         let txn = &mut self.ensure()?.txn;
         let (table, one) = match index {
-            true => (txn.table_of_index(&name).map_err(missing)?, Some(name.as_str())),
+            true => (txn.catalog().table_of_index(&name).map_err(missing)?, Some(name.as_str())),
             false => (name.clone(), None),
         };
         // The build waits for all transactions, this one too.
@@ -415,6 +415,11 @@ impl Session {
         }
         Ok(count)
     }
+}
+
+/// Vacuums one table, or all of them, until `watch` ends it.
+fn vacuum(db: &Database, table: Option<&str>, watch: Watch<'_>) -> rightlink::Result<()> {
+    db.vacuum_with(table, VacuumOptions { watch, ..Default::default() }).map(drop)
 }
 
 /// How SHOW spells a setting.

@@ -104,13 +104,13 @@ pub(crate) fn save(
         Ok(Some(vec![old[0].clone(), Value::Text(text)]))
     };
     let row = vec![key(table.id), Value::Text(fresh.encode())];
-    let _ = txn.upsert(TABLE, OnConflict::Columns(&[KEY]), &[row], &mut merge)?;
+    let _ = txn.insert_into(TABLE).or_update(OnConflict::Columns(&[KEY]), &[row], &mut merge)?;
     Ok(())
 }
 
 /// Makes the table if it is not there.
 fn make(db: &Database, txn: &mut Transaction) -> Result<()> {
-    match txn.describe(TABLE) {
+    match txn.catalog().describe(TABLE) {
         Ok(info) => return check(&info),
         Err(Error::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
@@ -122,7 +122,7 @@ fn make(db: &Database, txn: &mut Transaction) -> Result<()> {
         Err(Error::AlreadyExists(_)) => drop(own),
         Err(error) => return Err(error.into()),
     }
-    check(&txn.describe(TABLE)?)
+    check(&txn.catalog().describe(TABLE)?)
 }
 
 /// Databases from before there were statistics may have a table of the name.

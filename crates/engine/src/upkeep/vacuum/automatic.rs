@@ -482,7 +482,7 @@ mod tests {
         let db = fill(options().open("db").unwrap(), 5000);
         let set = |db: &Database, when| {
             let mut txn = db.begin();
-            txn.set_auto_vacuum("t", when).unwrap();
+            txn.alter_table("t", crate::AlterTable::AutoVacuum(when)).unwrap();
             txn.commit().unwrap();
         };
         let soon = AutoVacuum { least: 10, per_block: 0, ..AutoVacuum::default() };

@@ -180,7 +180,7 @@ mod tests {
                 // After the first table, before the second.
                 if point == "vacuum.cut-tail" && left.swap(0, Ordering::Relaxed) > 0 {
                     let mut txn = other.begin();
-                    txn.rename_table(names[0], names[1]).unwrap();
+                    txn.alter_table(names[0], crate::AlterTable::Rename(names[1])).unwrap();
                     txn.commit().unwrap();
                 }
             });

@@ -185,8 +185,8 @@ mod tests {
             })
         };
         let began = env.clock.now();
-        let report =
-            if gently { db.vacuum_gently(Some("t")) } else { db.vacuum(Some("t")) }.unwrap();
+        let options = crate::VacuumOptions { gently, ..Default::default() };
+        let report = db.vacuum_with(Some("t"), options).unwrap();
         drop(hook);
         assert_eq!(report.rows_removed, 6000);
         let work = piece * pieces.load(Ordering::Relaxed) as u32;

@@ -2,7 +2,7 @@
 //!
 //! Does not do: columns of another type (`retype`), identity (`identity`).
 
-use rightlink::{Busy, ColumnDefault, ColumnSchema, Error, LockMode, Type, Value};
+use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, Type, Value};
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
@@ -30,7 +30,7 @@ impl Definer<'_> {
                 self.notices.push(format!("relation \"{table}\" does not exist, skipping"));
                 return Ok(());
             }
-            Err(Error::NotFound(_)) if self.txn.has_relation(table)? => {
+            Err(Error::NotFound(_)) if self.txn.catalog().has_relation(table)? => {
                 return changes.iter().try_for_each(|change| self.alter_other(table, change));
             }
             other => named(table, other)?,
@@ -41,7 +41,7 @@ impl Definer<'_> {
 
     /// Makes a change of a sequence or an index, which ALTER TABLE can name, too.
     fn alter_other(&mut self, name: &str, change: &Alteration) -> Result<()> {
-        let is_index = self.txn.table_of_index(name).is_ok();
+        let is_index = self.txn.catalog().table_of_index(name).is_ok();
         match change {
             // There is one user.
             Alteration::Owner => Ok(()),
@@ -91,8 +91,8 @@ impl Definer<'_> {
             Alteration::Identity(column, change) => self.change_identity(table, column, change),
             Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
             Alteration::Storage(storage) => {
-                let before = named(table, self.txn.describe(table))?.auto_vacuum;
-                Ok(self.txn.set_auto_vacuum(table, storage.apply(before))?)
+                let before = named(table, self.txn.catalog().describe(table))?.auto_vacuum;
+                Ok(self.txn.alter_table(table, AlterTable::AutoVacuum(storage.apply(before)))?)
             }
             Alteration::Owner => Ok(()),
         }
@@ -106,7 +106,7 @@ impl Definer<'_> {
         }
         // A name that neither a relation nor a constraint has.
         let mut index = index.clone();
-        index.schema.name = self.txn.free_name(&index.schema.name, &taken)?;
+        index.schema.name = self.txn.catalog().free_name(&index.schema.name, &taken)?;
         index.named = true;
         self.create_index(table, &index, false)
     }
@@ -121,7 +121,7 @@ impl Definer<'_> {
     }
 
     fn add_primary(&mut self, table: &str, name: Option<&str>, columns: &[String]) -> Result<()> {
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         if info.indexes.iter().any(|index| index.primary) {
             let message =
                 format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
@@ -137,10 +137,13 @@ impl Definer<'_> {
         if let Some(name) = name {
             refuse_taken(table, name, &taken)?;
         }
-        let own = self.txn.free_name(&format!("{table}_pkey"), &taken)?;
+        let own = self.txn.catalog().free_name(&format!("{table}_pkey"), &taken)?;
         let name = name.unwrap_or(&own);
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        match self.txn.add_primary_key_as(table, name, &columns) {
+        match self
+            .txn
+            .alter_table(table, AlterTable::AddPrimaryKey { index: Some(name), columns: &columns })
+        {
             Err(error @ (Error::UniqueViolation { .. } | Error::AlreadyExists(_))) => {
                 Err(super::not_unique(name, error))
             }
@@ -152,7 +155,7 @@ impl Definer<'_> {
     fn add_column(&mut self, table: &str, column: &NewTable, if_not_exists: bool) -> Result<()> {
         let mut schema = column.schema.columns[0].clone();
         let name = schema.name.clone();
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         if info.columns.iter().any(|known| known.name == name) {
             let table = bare(table);
             let message = format!("column \"{name}\" of relation \"{table}\" already exists");
@@ -164,7 +167,7 @@ impl Definer<'_> {
         }
         let default = self.finish_column(column, 0, &mut schema)?;
         if schema.identity.is_some() {
-            self.txn.add_column_as(table, &schema)?;
+            self.txn.alter_table(table, AlterTable::AddColumn(&schema))?;
         } else {
             self.add_plain_column(table, schema, &default)?;
         }
@@ -175,7 +178,7 @@ impl Definer<'_> {
             let mut index = index.clone();
             let taken = self.constraint_names(table)?;
             match column.unnamed.contains(&at) {
-                true => index.name = self.txn.free_name(&index.name, &taken)?,
+                true => index.name = self.txn.catalog().free_name(&index.name, &taken)?,
                 false => refuse_taken(table, &index.name, &taken)?,
             }
             let made = self.txn.create_index(table, &index);
@@ -200,8 +203,11 @@ impl Definer<'_> {
             schema.default = Some(ColumnDefault::Value(value))
                 .filter(|default| *default != ColumnDefault::Value(Value::Null));
         }
-        self.txn.add_column_as(table, &schema)?;
-        self.txn.set_default(table, &name, constant(default))?;
+        self.txn.alter_table(table, AlterTable::AddColumn(&schema))?;
+        self.txn.alter_table(
+            table,
+            AlterTable::Default { column: &name, default: constant(default) },
+        )?;
         if !default.is_stable() {
             self.fill_column(table, (&name, kind), default)?;
         }
@@ -220,7 +226,15 @@ impl Definer<'_> {
         let mut of_row =
             |_: &[Value]| carry(&mut failed, default.eval(&[], context).and_then(to_value));
         let mut same = Ok;
-        let filled = self.txn.alter_column_using(table, column, kind, &mut of_row, &mut same);
+        let filled = self.txn.alter_table(
+            table,
+            AlterTable::ColumnType {
+                column,
+                to: kind,
+                convert: &mut same,
+                of_row: Some(&mut of_row),
+            },
+        );
         unless(failed, filled)
     }
 
@@ -266,11 +280,11 @@ impl Definer<'_> {
                 continue;
             }
             match index.primary {
-                true => self.txn.drop_primary_key(name)?,
+                true => self.txn.alter_table(name, AlterTable::DropPrimaryKey)?,
                 false => self.txn.drop_index(&index.name)?,
             }
         }
-        self.txn.drop_column(name, column)?;
+        self.txn.alter_table(name, AlterTable::DropColumn(column))?;
         self.forget_column(&table, column)?;
         let what = format!("column {column} of table {name}");
         self.drop_owned(&table.column_notes[at].owned, (&what, &[]), cascade)
@@ -322,7 +336,7 @@ impl Definer<'_> {
             Some(node) => self.bind_default(node, &slot)?,
             None => Expr::null(),
         };
-        self.txn.set_default(name, column, constant(&bound))?;
+        self.txn.alter_table(name, AlterTable::Default { column, default: constant(&bound) })?;
         let text = default.map(|node| node.to_string());
         self.note_column(name, column, |notes| notes.default = text)
     }
@@ -339,7 +353,7 @@ impl Definer<'_> {
         if identity && nullable {
             return Err(SqlError::unsupported("DROP NOT NULL of a serial column"));
         }
-        match self.txn.set_nullable(name, column, nullable) {
+        match self.txn.alter_table(name, AlterTable::Nullable { column, nullable }) {
             Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
             Err(Error::Invalid(_)) if nullable => {
                 let message = format!("column \"{column}\" is in a primary key");

@@ -19,7 +19,7 @@ impl Definer<'_> {
         from: &NewCollation,
         if_not_exists: bool,
     ) -> Result<()> {
-        if built_in(name).is_ok() || self.txn.collation(name)?.is_some() {
+        if built_in(name).is_ok() || self.txn.catalog().collation(name)?.is_some() {
             let message = format!("collation \"{name}\" for encoding \"UTF8\" already exists");
             if !if_not_exists {
                 return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
@@ -42,11 +42,11 @@ impl Definer<'_> {
                 }
             },
         };
-        Ok(self.txn.create_collation(&collation)?)
+        Ok(self.txn.catalog().create_collation(&collation)?)
     }
 
     pub(super) fn drop_collation(&mut self, name: &str) -> Result<()> {
-        self.txn.drop_collation(name).map_err(|error| match error {
+        self.txn.catalog().drop_collation(name).map_err(|error| match error {
             Error::NotFound(_) if built_in(name).is_ok() => {
                 let message = format!(
                     "cannot drop collation {name} because it is required by the database system"

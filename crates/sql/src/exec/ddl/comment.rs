@@ -5,7 +5,10 @@
 //!
 //! Does not do: showing them (`catalog`).
 
-use rightlink::{Error, IndexInfo, LockMode, SequenceDefinition, SequencePosition, SequenceSchema};
+use rightlink::{
+    Error, IndexInfo, LockMode, SequenceChange, SequenceDefinition, SequencePosition,
+    SequenceSchema,
+};
 
 use super::{Definer, named, no_table};
 use crate::bind::ddl::Commented;
@@ -32,7 +35,7 @@ impl Definer<'_> {
                     let message = format!("database \"{name}\" does not exist");
                     return Err(SqlError::new(code::INVALID_DATABASE, message));
                 }
-                Ok(self.txn.keep("comment on database", text.as_deref())?)
+                Ok(self.txn.catalog().keep("comment on database", text.as_deref())?)
             }
             Commented::Schema(name) if CATALOGS.contains(&name.as_str()) => {
                 Err(SqlError::unsupported(format!("a comment on schema \"{name}\"")))
@@ -41,7 +44,7 @@ impl Definer<'_> {
                 schemas::lock(self.txn, name, LockMode::Access)?;
                 // What public has to begin with stays away when it is taken away.
                 let text = text.or_else(|| (name == PUBLIC).then(String::new));
-                Ok(self.txn.keep(&schema_comment_key(name), text.as_deref())?)
+                Ok(self.txn.catalog().keep(&schema_comment_key(name), text.as_deref())?)
             }
         }
     }
@@ -49,21 +52,21 @@ impl Definer<'_> {
     /// Gives the comment on a schema to another, or takes it away.
     pub(super) fn move_schema_comment(&mut self, schema: &str, to: Option<&str>) -> Result<()> {
         let key = schema_comment_key(schema);
-        let Some(text) = self.txn.kept(&key)? else { return Ok(()) };
-        self.txn.keep(&key, None)?;
+        let Some(text) = self.txn.catalog().kept(&key)? else { return Ok(()) };
+        self.txn.catalog().keep(&key, None)?;
         match to {
-            Some(to) => Ok(self.txn.keep(&schema_comment_key(to), Some(&text))?),
+            Some(to) => Ok(self.txn.catalog().keep(&schema_comment_key(to), Some(&text))?),
             None => Ok(()),
         }
     }
 
     /// Fails if `name` is an index or a sequence and no `wanted`.
     fn check_kind(&mut self, name: &str, wanted: &str) -> Result<()> {
-        let kind = if self.txn.table_of_index(name).is_ok() {
+        let kind = if self.txn.catalog().table_of_index(name).is_ok() {
             "index"
-        } else if self.txn.sequences()?.iter().any(|known| known.schema.name == name) {
+        } else if self.txn.catalog().sequences()?.iter().any(|known| known.schema.name == name) {
             "sequence"
-        } else if self.txn.definition(name).is_ok() {
+        } else if self.txn.catalog().definition(name).is_ok() {
             "table"
         } else {
             return Err(no_table(name));
@@ -78,8 +81,8 @@ impl Definer<'_> {
 
     fn comment_index(&mut self, index: &str, text: Option<String>) -> Result<()> {
         self.check_kind(index, "index")?;
-        let table = self.txn.table_of_index(index)?;
-        let info = named(&table, self.txn.describe(&table))?;
+        let table = self.txn.catalog().table_of_index(index)?;
+        let info = named(&table, self.txn.catalog().describe(&table))?;
         let found = info.indexes.iter().find(|known| known.name == index);
         let id = found.ok_or_else(|| no_table(index))?.id;
         self.note(&table, |notes| put(&mut notes.of_indexes, id, text))
@@ -109,7 +112,7 @@ impl Definer<'_> {
             notes.comment.clone_from(&text);
             Ok((SequenceSchema { note: notes.encode(), ..known.schema.clone() }, at))
         };
-        match self.txn.alter_sequence(name, &mut change) {
+        match self.txn.alter_sequence(name, SequenceChange::Redefine(&mut change)) {
             Err(Error::NotFound(_)) => {
                 self.check_kind(name, "sequence")?;
                 Err(no_table(name))

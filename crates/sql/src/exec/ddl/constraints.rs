@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use rightlink::{CheckSchema, Predicate, ScanOptions};
+use rightlink::{AlterTable, CheckSchema, Predicate, ScanOptions};
 
 use super::{Definer, named, no_column};
 use crate::bind::Binder;
@@ -53,7 +53,7 @@ impl Definer<'_> {
         });
         let own = self.free_name(&table, wanted, check.name.is_some())?;
         // The table is locked, by ALTER TABLE or as a new one: nobody adds rows after the look.
-        for row in self.txn.scan_latest(name, &ScanOptions::all())? {
+        for row in self.txn.scan(name, &ScanOptions::all().latest())? {
             self.context.check_interrupt()?;
             if condition.eval(&convert(row?, false)?, self.context)? == Datum::Bool(false) {
                 let message = format!(
@@ -64,7 +64,8 @@ impl Definer<'_> {
         }
         // What the store can say itself it sees to itself too, whoever writes.
         if let Some(predicate) = predicate(&condition, &table) {
-            self.txn.add_check(name, &own, predicate)?;
+            let simple = CheckSchema { name: own.clone(), predicate };
+            self.txn.alter_table(name, AlterTable::AddCheck(&simple))?;
         }
         let text = check.condition.to_string();
         self.note(name, |notes| notes.checks.push((own, text)))
@@ -155,8 +156,8 @@ impl Definer<'_> {
                 .map_or_else(|| unreachable!("a definition has a database"), |db| db.0.budget()),
         );
         let names = key.columns.iter().map(|(own, ..)| table.info.columns[*own].name.as_str());
-        let options = ScanOptions::all().columns(names);
-        for row in self.txn.scan_latest(&table.info.name, &options)? {
+        let options = ScanOptions::all().columns(names).latest();
+        for row in self.txn.scan(&table.info.name, &options)? {
             self.context.check_interrupt()?;
             let values = convert(row?, false)?;
             if values.iter().any(Datum::is_null) || seen.contains(&Ordered(values.clone())) {
@@ -169,8 +170,8 @@ impl Definer<'_> {
             let mut found = false;
             if let Some(theirs) = all_as_parent(key, &values)? {
                 let bound = theirs.into_iter().map(to_value).collect::<Result<Vec<_>>>()?;
-                let options = ScanOptions::index(&key.index).equal(bound).limit(1);
-                let mut parents = self.txn.scan_latest(&key.parent.info.name, &options)?;
+                let options = ScanOptions::index(&key.index).equal(bound).limit(1).latest();
+                let mut parents = self.txn.scan(&key.parent.info.name, &options)?;
                 found = parents.next().transpose()?.is_some();
             }
             if !found {
@@ -200,7 +201,7 @@ impl Definer<'_> {
         if let Some(index) = index.filter(|index| index.unique) {
             self.free_index(name, &index.name, cascade)?;
             return match index.primary {
-                true => Ok(self.txn.drop_primary_key(name)?),
+                true => Ok(self.txn.alter_table(name, AlterTable::DropPrimaryKey)?),
                 false => Ok(self.txn.drop_index(&index.name)?),
             };
         }
@@ -216,7 +217,7 @@ impl Definer<'_> {
     pub(super) fn drop_check(&mut self, table: &Table, check: &str) -> Result<()> {
         let name = &table.info.name;
         if table.info.checks.iter().any(|known| known.name == check) {
-            self.txn.drop_check(name, check)?;
+            self.txn.alter_table(name, AlterTable::DropCheck(check))?;
         }
         self.note(name, |notes| notes.checks.retain(|(known, _)| known != check))
     }
@@ -266,7 +267,7 @@ impl Definer<'_> {
     /// Drops a table. Foreign keys of tables that are not `also` dropped go with it, or keep it.
     pub(super) fn drop_table(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
         // Not the table itself: it may be one that damage keeps from being opened.
-        let info = named(name, self.txn.definition(name))?;
+        let info = named(name, self.txn.catalog().definition(name))?;
         let notes = TableNotes::decode(&info.note);
         for child in notes.children.iter().filter(|child| *child != name) {
             let other = self.table(child)?;

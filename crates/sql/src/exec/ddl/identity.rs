@@ -4,6 +4,8 @@
 //! identity column, although the store keeps its sequence in the same way.
 //! Does not do: SET GENERATED and the options of the sequence, which ALTER SEQUENCE changes.
 
+use rightlink::AlterTable;
+
 use super::Definer;
 use crate::bind::ddl::identity_from;
 use crate::error::{Result, SqlError, code};
@@ -25,7 +27,7 @@ impl Definer<'_> {
         match change {
             IdentityChange::Drop { if_exists } => {
                 if is_identity {
-                    return Ok(self.txn.drop_identity(name, column)?);
+                    return Ok(self.txn.alter_table(name, AlterTable::DropIdentity(column))?);
                 }
                 let message = of_relation(&table, column, "is not an identity column");
                 if *if_exists {
@@ -69,7 +71,10 @@ impl Definer<'_> {
     ) -> Result<()> {
         let column = &table.info.columns[at];
         let schema = identity_from(&column.name, column.kind, always, options)?;
-        Ok(self.txn.add_identity(&table.info.name, &column.name, &schema)?)
+        Ok(self.txn.alter_table(
+            &table.info.name,
+            AlterTable::AddIdentity { column: &column.name, identity: &schema },
+        )?)
     }
 
     /// Gives the new sequence of a column the name that the statement says.
@@ -80,7 +85,7 @@ impl Definer<'_> {
             let message = "sequence must be in same schema as table it is linked to";
             return Err(SqlError::new(code::NOT_IN_STATE, message));
         }
-        let columns = self.txn.describe(name)?.columns;
+        let columns = self.txn.catalog().describe(name)?.columns;
         let found = columns.iter().find(|known| known.name == column);
         let identity = found.and_then(|found| found.identity.as_ref()).expect("it was added");
         let wanted = beside(name, last);

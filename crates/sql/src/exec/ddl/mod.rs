@@ -27,7 +27,7 @@ pub(crate) mod sequence;
 mod table;
 
 use rightlink::{
-    Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, TableInfo, Transaction,
+    AlterTable, Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, TableInfo, Transaction,
 };
 
 use crate::bind::ddl::{Definition, Kind, NewIndex};
@@ -203,8 +203,8 @@ impl Definer<'_> {
     /// Fails if a unique index, which is a constraint too, is to be called as another constraint
     /// of its table.
     fn refuse_constraint_name(&mut self, index: &str, to: &str) -> Result<()> {
-        let Ok(table) = self.txn.table_of_index(index) else { return Ok(()) };
-        let info = named(&table, self.txn.describe(&table))?;
+        let Ok(table) = self.txn.catalog().table_of_index(index) else { return Ok(()) };
+        let info = named(&table, self.txn.catalog().describe(&table))?;
         match info.indexes.iter().any(|one| one.name == index && one.unique) {
             true => alter::refuse_taken(&table, to, &self.constraint_names(&table)?),
             false => Ok(()),
@@ -218,13 +218,13 @@ impl Definer<'_> {
 
     /// Changes what is noted with a table.
     fn note(&mut self, table: &str, change: impl FnOnce(&mut TableNotes)) -> Result<()> {
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         let mut notes = TableNotes::decode(&info.note);
         let before = notes.clone();
         change(&mut notes);
         if notes != before {
             forget_comments(&mut notes, &info);
-            self.txn.set_note(table, &notes.encode())?;
+            self.txn.alter_table(table, AlterTable::Note(&notes.encode()))?;
         }
         Ok(())
     }
@@ -236,14 +236,15 @@ impl Definer<'_> {
         column: &str,
         change: impl FnOnce(&mut ColumnNotes),
     ) -> Result<()> {
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         let found = info.columns.iter().find(|known| known.name == column);
         let found = found.ok_or_else(|| no_column(table, column))?;
         let mut notes = ColumnNotes::decode(&found.note);
         let before = notes.clone();
         change(&mut notes);
         if notes != before {
-            self.txn.set_column_note(table, column, &notes.encode())?;
+            self.txn
+                .alter_table(table, AlterTable::ColumnNote { column, note: &notes.encode() })?;
         }
         Ok(())
     }
@@ -277,7 +278,7 @@ impl Definer<'_> {
         index: &NewIndex,
         if_not_exists: bool,
     ) -> Result<Option<IndexSchema>> {
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         let key = index.schema.columns.iter().map(|key| &key.name);
         for name in key.chain(&index.schema.included) {
             if !info.columns.iter().any(|column| column.name == *name) {
@@ -302,13 +303,13 @@ impl Definer<'_> {
         if let Some(condition) = &index.condition {
             schema.predicate = Some(self.predicate(table, condition)?);
         }
-        if if_not_exists && index.named && self.txn.table_of_index(&schema.name).is_ok() {
+        if if_not_exists && index.named && self.txn.catalog().table_of_index(&schema.name).is_ok() {
             let name = bare(&schema.name);
             self.notices.push(format!("relation \"{name}\" already exists, skipping"));
             return Ok(None);
         }
         if !index.named {
-            schema.name = self.txn.free_name(&schema.name, &[])?;
+            schema.name = self.txn.catalog().free_name(&schema.name, &[])?;
         }
         Ok(Some(schema))
     }
@@ -367,8 +368,8 @@ impl Definer<'_> {
     }
 
     fn drop_index(&mut self, name: &str, cascade: bool) -> Result<()> {
-        let table = self.txn.table_of_index(name)?;
-        let info = self.txn.describe(&table)?;
+        let table = self.txn.catalog().table_of_index(name)?;
+        let info = self.txn.catalog().describe(&table)?;
         let primary = info.indexes.iter().any(|index| index.name == name && index.primary);
         if primary {
             let own = bare(name);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use rightlink::{AlterTable, CheckSchema};
 use sqlparser::tokenizer::{Location, Span};
 
 use super::{Definer, named, taken};
@@ -24,7 +25,7 @@ impl Definer<'_> {
     pub(super) fn rename_table(&mut self, name: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
         let checks = self.renamed_checks(&table, None, to)?;
-        match self.txn.rename_table(name, to) {
+        match self.txn.alter_table(name, AlterTable::Rename(to)) {
             Err(rightlink::Error::AlreadyExists(_)) => named(to, Err(taken()))?,
             result => named(name, result)?,
         }
@@ -52,7 +53,7 @@ impl Definer<'_> {
         let at = self.column_at(&table, column)?;
         check_column_name(to)?;
         let checks = self.renamed_checks(&table, Some(at), to)?;
-        match self.txn.rename_column(name, column, to) {
+        match self.txn.alter_table(name, AlterTable::RenameColumn { column, to }) {
             Err(rightlink::Error::Invalid(_) | rightlink::Error::AlreadyExists(_)) => {
                 let name = bare(name);
                 let message = format!("column \"{to}\" of relation \"{name}\" already exists");
@@ -136,8 +137,9 @@ impl Definer<'_> {
             };
         }
         if let Some(check) = table.info.checks.iter().find(|check| check.name == old) {
-            self.txn.drop_check(name, old)?;
-            self.txn.add_check(name, to, check.predicate.clone())?;
+            self.txn.alter_table(name, AlterTable::DropCheck(old))?;
+            let renamed = CheckSchema { name: to.to_owned(), predicate: check.predicate.clone() };
+            self.txn.alter_table(name, AlterTable::AddCheck(&renamed))?;
         }
         let mut found = table.info.checks.iter().any(|check| check.name == old);
         self.note(name, |notes| {

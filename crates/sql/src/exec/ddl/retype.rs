@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 
-use rightlink::{ColumnDefault, Error, Test, Value};
+use rightlink::{AlterTable, ColumnDefault, Error, Test, Value};
 use sqlparser::ast::{DataType, Expr as Ast};
 
 use super::alter::has_nulls;
@@ -64,13 +64,13 @@ impl Definer<'_> {
         }
         self.refuse_change(&table, at, to)?;
         let checks = self.take_checks(&table, at)?;
-        self.txn.set_default(name, column, None)?;
+        self.txn.alter_table(name, AlterTable::Default { column, default: None })?;
         self.rewrite(name, column, (to, using.as_ref()))?;
         self.note_column(name, column, |notes| {
             (notes.modifier, notes.collation) = (to.modifier, None);
         })?;
         let default = self.default_now(name, at)?;
-        self.txn.set_default(name, column, default)?;
+        self.txn.alter_table(name, AlterTable::Default { column, default })?;
         self.forget_column(&table, column)?;
         checks.iter().try_for_each(|check| self.add_check(name, check))
     }
@@ -154,14 +154,25 @@ impl Definer<'_> {
         };
         let context = self.context;
         let changed = match using {
-            None => self.txn.alter_column_type(name, column, kind, &mut convert),
+            None => self.txn.alter_table(
+                name,
+                AlterTable::ColumnType { column, to: kind, convert: &mut convert, of_row: None },
+            ),
             Some(using) => {
                 let mut of_row = |row: &[Value]| {
                     let row: Row = row.iter().cloned().map(Datum::from).collect();
                     let value = using.eval(&row, context).and_then(to_value);
                     carry(&mut failed.borrow_mut(), value)
                 };
-                self.txn.alter_column_using(name, column, kind, &mut of_row, &mut convert)
+                self.txn.alter_table(
+                    name,
+                    AlterTable::ColumnType {
+                        column,
+                        to: kind,
+                        convert: &mut convert,
+                        of_row: Some(&mut of_row),
+                    },
+                )
             }
         };
         let failed = failed.into_inner();

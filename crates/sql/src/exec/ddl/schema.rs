@@ -3,7 +3,7 @@
 //! Invariants: a schema that is dropped or renamed is locked before anybody looks what is in it, so
 //! that nothing comes into it after the look. Does not do: names of schemas in texts of clients.
 
-use rightlink::{Busy, Error, LockMode, TableSchema, Type};
+use rightlink::{AlterTable, Busy, Error, LockMode, TableSchema, Type};
 use sqlparser::ast::Expr;
 
 use super::{Definer, named};
@@ -66,9 +66,9 @@ impl Definer<'_> {
         let within = |stored: &String| {
             schemas::is_shown(stored) && there.iter().any(|name| *name == schema_of(stored))
         };
-        let mut tables = self.txn.table_names()?;
+        let mut tables = self.txn.catalog().table_names()?;
         tables.retain(within);
-        let mut sequences = self.txn.sequence_names()?;
+        let mut sequences = self.txn.catalog().sequence_names()?;
         sequences.retain(within);
         // Those that columns own go with their tables.
         let mut owned = Vec::new();
@@ -128,16 +128,16 @@ impl Definer<'_> {
             return Err(taken());
         }
         let within = |stored: &String| schemas::is_shown(stored) && schema_of(stored) == name;
-        let mut tables = self.txn.table_names()?;
+        let mut tables = self.txn.catalog().table_names()?;
         tables.retain(within);
-        match self.txn.rename_table(&mark(name), &mark(to)) {
+        match self.txn.alter_table(&mark(name), AlterTable::Rename(&mark(to))) {
             Err(Error::AlreadyExists(_)) => return Err(taken()),
             other => other?,
         }
         for table in &tables {
             self.put_into(table, to)?;
         }
-        let mut sequences = self.txn.sequence_names()?;
+        let mut sequences = self.txn.catalog().sequence_names()?;
         sequences.retain(within);
         for sequence in &sequences {
             self.rename_sequence(sequence, &stored(to, bare(sequence)))?;
@@ -147,11 +147,11 @@ impl Definer<'_> {
 
     /// ALTER TABLE SET SCHEMA
     pub(super) fn move_table(&mut self, name: &str, if_exists: bool, to: &str) -> Result<()> {
-        if if_exists && !self.txn.has_relation(name)? {
+        if if_exists && !self.txn.catalog().has_relation(name)? {
             self.notices.push(format!("relation \"{name}\" does not exist, skipping"));
             return Ok(());
         }
-        if self.txn.sequences()?.iter().any(|known| known.schema.name == name) {
+        if self.txn.catalog().sequences()?.iter().any(|known| known.schema.name == name) {
             return self.move_sequence(name, to, if_exists);
         }
         if CATALOGS.contains(&to) {
@@ -171,7 +171,7 @@ impl Definer<'_> {
 
     /// The sequences that are noted with a table's columns.
     fn owned_by(&mut self, table: &str) -> Result<Vec<String>> {
-        let info = named(table, self.txn.definition(table))?;
+        let info = named(table, self.txn.catalog().definition(table))?;
         let notes = info.columns.iter().map(|column| ColumnNotes::decode(&column.note));
         Ok(notes.flat_map(|notes| notes.owned).collect())
     }
@@ -179,7 +179,7 @@ impl Definer<'_> {
     /// Gives a table, its indexes and its columns' sequences the names that they have in another
     /// schema.
     fn put_into(&mut self, table: &str, schema: &str) -> Result<()> {
-        let info = named(table, self.txn.definition(table))?;
+        let info = named(table, self.txn.catalog().definition(table))?;
         let own = info.columns.iter().filter_map(|column| column.identity.as_ref());
         let mut sequences: Vec<String> = own.map(|identity| identity.sequence.clone()).collect();
         sequences.extend(self.owned_by(table)?);
@@ -211,7 +211,7 @@ impl Definer<'_> {
         }
         for (place, name) in named.into_iter().rev() {
             let found = schemas::find(self.txn, &path, &schemas::parts_of(&name)?)?.name;
-            if !self.txn.has_relation(&found)? {
+            if !self.txn.catalog().has_relation(&found)? {
                 return Err(super::no_table(&found));
             }
             let ends = super::rename::offset(&text, place.start)

@@ -6,7 +6,7 @@
 //! Invariants: a sequence belongs to one column at most, and goes with it.
 //! Does not do: numbers (`expr::sequences`); what options mean together (`bind::ddl::sequence`).
 
-use rightlink::{Error, LockMode, SequenceDefinition, SequencePosition};
+use rightlink::{Error, LockMode, SequenceChange, SequenceDefinition, SequencePosition};
 
 use super::constraints::depends;
 use super::rename::offset;
@@ -91,9 +91,9 @@ impl Definer<'_> {
             });
             carry(&mut failed, changed)
         };
-        let done = self.txn.alter_sequence(name, &mut change);
+        let done = self.txn.alter_sequence(name, SequenceChange::Redefine(&mut change));
         match (failed, done) {
-            (None, Err(Error::NotFound(_))) if self.txn.has_relation(name)? => {
+            (None, Err(Error::NotFound(_))) if self.txn.catalog().has_relation(name)? => {
                 return Err(not_a_sequence(name));
             }
             (None, Err(Error::NotFound(_))) if if_exists => {
@@ -107,7 +107,8 @@ impl Definer<'_> {
             (failed, done) => unless(failed, done)?,
         }
         let Some(owner) = &options.owner else { return Ok(()) };
-        let known = self.txn.sequences()?.into_iter().find(|known| known.schema.name == name);
+        let known =
+            self.txn.catalog().sequences()?.into_iter().find(|known| known.schema.name == name);
         if let Some((table, column, _)) = known.and_then(|known| known.owner) {
             return self.keep_owner(name, (&table, &column), owner.as_deref());
         }
@@ -131,7 +132,7 @@ impl Definer<'_> {
         {
             return Ok(());
         }
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         let found = info.columns.iter().find(|known| known.name == column);
         if found.is_some_and(|found| ColumnNotes::decode(&found.note).serial) {
             return Err(SqlError::unsupported("another owner for the sequence of a serial column"));
@@ -148,10 +149,10 @@ impl Definer<'_> {
     fn give(&mut self, name: &str, owner: &[String]) -> Result<()> {
         let [table, column] = owner else { unreachable!("an owner is a table and a column") };
         let is_other = |known: &SequenceDefinition| known.schema.name == *table;
-        match self.txn.describe(table) {
+        match self.txn.catalog().describe(table) {
             Err(Error::NotFound(_))
-                if self.txn.table_of_index(table).is_ok()
-                    || self.txn.sequences()?.iter().any(is_other) =>
+                if self.txn.catalog().table_of_index(table).is_ok()
+                    || self.txn.catalog().sequences()?.iter().any(is_other) =>
             {
                 let message = format!("sequence cannot be owned by relation \"{}\"", bare(table));
                 return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
@@ -167,7 +168,7 @@ impl Definer<'_> {
 
     /// Takes a sequence from the column that owns it, if any does.
     pub(super) fn disown(&mut self, name: &str) -> Result<()> {
-        for info in self.txn.tables()? {
+        for info in self.txn.catalog().tables()? {
             for column in &info.columns {
                 if ColumnNotes::decode(&column.note).owned.iter().any(|owned| owned == name) {
                     self.note_column(&info.name, &column.name, |notes| {
@@ -234,11 +235,12 @@ impl Definer<'_> {
         name: &str,
         if_exists: bool,
     ) -> Result<Option<SequenceDefinition>> {
-        let found = self.txn.sequences()?.into_iter().find(|known| known.schema.name == name);
+        let found =
+            self.txn.catalog().sequences()?.into_iter().find(|known| known.schema.name == name);
         if found.is_some() {
             return Ok(found);
         }
-        if self.txn.has_relation(name)? {
+        if self.txn.catalog().has_relation(name)? {
             return Err(not_a_sequence(name));
         }
         if if_exists {
@@ -264,7 +266,7 @@ impl Definer<'_> {
         }
         schemas::lock(self.txn, to, LockMode::Access)?;
         schemas::lock(self.txn, schema_of(name), LockMode::Access)?;
-        let noted = self.txn.tables()?.into_iter().find(|info| {
+        let noted = self.txn.catalog().tables()?.into_iter().find(|info| {
             let notes = info.columns.iter().map(|column| ColumnNotes::decode(&column.note));
             notes.flat_map(|notes| notes.owned).any(|owned| owned == name)
         });
@@ -290,11 +292,11 @@ impl Definer<'_> {
     /// Gives a sequence another name, also where it is kept: with the column that owns it and in
     /// defaults and checks that ask it.
     pub(super) fn rename_sequence(&mut self, name: &str, to: &str) -> Result<()> {
-        match self.txn.rename_sequence(name, to) {
+        match self.txn.alter_sequence(name, SequenceChange::Rename(to)) {
             Err(error @ Error::AlreadyExists(_)) => named(to, Err(error))?,
             other => named(name, other)?,
         }
-        for info in self.txn.tables()? {
+        for info in self.txn.catalog().tables()? {
             for column in &info.columns {
                 let notes = ColumnNotes::decode(&column.note);
                 let default = notes.default.map(|text| asking(&text, name, to)).transpose()?;
@@ -317,7 +319,7 @@ impl Definer<'_> {
     /// Tables and columns whose defaults ask the sequence called `name`.
     fn defaults_by(&mut self, name: &str) -> Result<Vec<(String, String)>> {
         let mut found = Vec::new();
-        for info in self.txn.tables()? {
+        for info in self.txn.catalog().tables()? {
             for (at, column) in info.columns.iter().enumerate() {
                 let text = ColumnNotes::decode(&column.note).default.unwrap_or_default();
                 if !text.to_lowercase().contains("val") {
@@ -337,10 +339,10 @@ impl Definer<'_> {
 
     /// Lets the sequences that a table's columns own begin again.
     pub(super) fn restart_owned(&mut self, table: &str) -> Result<()> {
-        let info = named(table, self.txn.describe(table))?;
+        let info = named(table, self.txn.catalog().describe(table))?;
         for column in &info.columns {
             for name in ColumnNotes::decode(&column.note).owned {
-                self.txn.redefine_sequence(&name, None)?;
+                self.txn.alter_sequence(&name, SequenceChange::Restart(None))?;
             }
         }
         Ok(())

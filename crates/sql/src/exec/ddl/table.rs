@@ -18,7 +18,7 @@ use crate::types::{Datum, SqlType};
 impl Definer<'_> {
     pub(super) fn create_table(&mut self, table: &NewTable, if_not_exists: bool) -> Result<()> {
         let name = &table.schema.name;
-        if if_not_exists && self.txn.describe(name).is_ok() {
+        if if_not_exists && self.txn.catalog().describe(name).is_ok() {
             let name = bare(name);
             self.notices.push(format!("relation \"{name}\" already exists, skipping"));
             return Ok(());
@@ -40,11 +40,13 @@ impl Definer<'_> {
             let others = schema.indexes.iter().enumerate().filter(|(other, _)| other != at);
             let mut own: Vec<String> = others.map(|(_, index)| index.name.clone()).collect();
             own.extend([name.clone()].into_iter().chain(table.primary_name.clone()));
-            schema.indexes[*at].name = self.txn.free_name(&schema.indexes[*at].name, &own)?;
+            schema.indexes[*at].name =
+                self.txn.catalog().free_name(&schema.indexes[*at].name, &own)?;
         }
         named(name, self.txn.create_table(&schema))?;
         if let Some(wanted) = &table.primary_name {
-            let made = self.txn.describe(name)?.indexes.into_iter().find(|index| index.primary);
+            let made =
+                self.txn.catalog().describe(name)?.indexes.into_iter().find(|index| index.primary);
             if let Some(made) = made.filter(|made| made.name != *wanted) {
                 named(wanted, self.txn.rename_index(&made.name, wanted))?;
             }

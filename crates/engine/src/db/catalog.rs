@@ -1,0 +1,248 @@
+//! Definitions as a transaction sees them, and what layers above keep beside them.
+//!
+//! Invariants: a [`Catalog`] sees the transaction's own uncommitted definitions. It waits only for
+//! a transaction that changes the table asked for.
+//! Does not do: changes of tables and sequences (`alter`, `numbers`).
+
+use rightlink_env::sync::{Arc, Weak};
+
+use crate::catalog::{self, Entry};
+use crate::collation::Collation;
+use crate::db::info::{PageInfo, SequenceDefinition, TableInfo};
+use crate::db::transaction::Transaction;
+use crate::db::{describe, inspect, numbers};
+use crate::error::{Error, Result};
+use crate::table::sequence::SequencePosition;
+use crate::txn::LockMode;
+
+/// The definitions that a transaction sees, its own changes included: made by
+/// [`Transaction::catalog`].
+///
+/// ```
+/// use rightlink::{IndexSchema, TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let mut txn = db.begin();
+/// let schema = TableSchema::new("flight").column("id", Type::Int8).column("tail", Type::Text);
+/// txn.create_table(&schema.index(IndexSchema::new("by_tail").on("tail")))?;
+/// let mut catalog = txn.catalog();
+/// assert_eq!(catalog.table_names()?, ["flight"]);
+/// assert_eq!(catalog.describe("flight")?.columns[1].name, "tail");
+/// assert_eq!(catalog.table_of_index("by_tail")?, "flight");
+/// assert!(db.tables()?.is_empty(), "nothing is committed yet");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Catalog<'t> {
+    txn: &'t mut Transaction,
+}
+
+/// A version of a table's definition: two are equal exactly if the table has not changed between
+/// them. A layer above keeps a plan as long as the version stays.
+///
+/// ```
+/// use rightlink::{AlterTable, TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_table(&TableSchema::new("t").column("a", Type::Int4))?;
+/// let planned = txn.catalog().version("t")?;
+/// assert!(planned == txn.catalog().version("t")?);
+/// txn.alter_table("t", AlterTable::RenameColumn { column: "a", to: "b" })?;
+/// assert!(planned != txn.catalog().version("t")?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TableVersion(Weak<Entry>);
+
+impl PartialEq for TableVersion {
+    fn eq(&self, other: &Self) -> bool {
+        // A dangling weak pointer keeps its address from being given away.
+        Weak::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Transaction {
+    /// The definitions that this transaction sees.
+    pub fn catalog(&mut self) -> Catalog<'_> {
+        Catalog { txn: self }
+    }
+}
+
+impl Catalog<'_> {
+    /// All tables, sorted by name. A table that damage keeps from being opened has its definition,
+    /// without sizes.
+    pub fn tables(&mut self) -> Result<Vec<TableInfo>> {
+        let names = self.table_names()?;
+        let mut infos = Vec::with_capacity(names.len());
+        for name in names {
+            match self.definition(&name) {
+                Err(Error::NotFound(_)) => {}
+                info => infos.push(info?),
+            }
+        }
+        Ok(infos)
+    }
+
+    /// One table. No other transaction changes it until this one ends.
+    pub fn describe(&mut self, table: &str) -> Result<TableInfo> {
+        let entry = self.txn.entry(table, LockMode::Access)?;
+        Ok(describe::table_info(&self.txn.handle.engine, &entry))
+    }
+
+    /// As [`Catalog::describe`]; of a table that damage keeps from being opened, what the catalog
+    /// has of it, without sizes, so that it can be dropped.
+    pub fn definition(&mut self, table: &str) -> Result<TableInfo> {
+        let described = self.describe(table);
+        described.or_else(|error| describe::defined(&self.txn.handle.engine, table, error))
+    }
+
+    /// The version of a table's definition. No other transaction changes it until this one ends.
+    pub fn version(&mut self, table: &str) -> Result<TableVersion> {
+        Ok(TableVersion(Arc::downgrade(&self.txn.entry(table, LockMode::Access)?)))
+    }
+
+    /// As [`Catalog::version`], of a table whose rows are to be changed next: it is locked for that
+    /// at once.
+    pub fn version_to_write(&mut self, table: &str) -> Result<TableVersion> {
+        Ok(TableVersion(Arc::downgrade(&self.txn.entry(table, LockMode::Write)?)))
+    }
+
+    /// Names of all tables, sorted. Locks nothing and waits for no transaction.
+    pub fn table_names(&mut self) -> Result<Vec<String>> {
+        self.read(|catalog, txn| catalog.table_names(&txn.latest_snapshot()))
+    }
+
+    /// Names of the sequences that belong to no column, sorted. Locks nothing and waits for no
+    /// transaction.
+    pub fn sequence_names(&mut self) -> Result<Vec<String>> {
+        self.read(|catalog, txn| catalog.sequence_names(&txn.latest_snapshot()))
+    }
+
+    /// Is there a table, index or sequence of this name? Locks nothing and waits for no
+    /// transaction.
+    pub fn has_relation(&mut self, name: &str) -> Result<bool> {
+        self.read(|catalog, txn| catalog.has_relation(&txn.latest_snapshot(), name))
+    }
+
+    /// The table that an index belongs to.
+    pub fn table_of_index(&mut self, index: &str) -> Result<String> {
+        self.read(|catalog, txn| catalog.table_of_index(txn, index))
+    }
+
+    /// A name that no table, index or sequence has, and is none of `own`: `wanted`, or that with a
+    /// number after it.
+    pub fn free_name(&mut self, wanted: &str, own: &[String]) -> Result<String> {
+        self.read(|catalog, txn| catalog.free_name(txn, own, wanted))
+    }
+
+    /// All sequences by name, those of columns included.
+    pub fn sequences(&mut self) -> Result<Vec<SequenceDefinition>> {
+        let found = self.read(|catalog, txn| catalog.sequences(txn))?;
+        Ok(found.iter().map(numbers::definition).collect())
+    }
+
+    /// The position of a sequence. It stays until this transaction ends.
+    pub fn sequence_position(&mut self, sequence: &str) -> Result<SequencePosition> {
+        self.read(|catalog, txn| catalog.sequence(txn, sequence)?.position())
+    }
+
+    /// Keeps a collation under its name, for layers above that look collations up. Columns and
+    /// indexes need none that is kept.
+    pub fn create_collation(&mut self, collation: &Collation) -> Result<()> {
+        self.txn.define(|handle, statement, _| {
+            handle.engine.catalog.create_collation(statement, collation)
+        })
+    }
+
+    /// Removes a collation that no column and no index has.
+    pub fn drop_collation(&mut self, name: &str) -> Result<()> {
+        self.txn
+            .define(|handle, statement, _| handle.engine.catalog.drop_collation(statement, name))
+    }
+
+    /// The collation that was created under this name.
+    pub fn collation(&mut self, name: &str) -> Result<Option<Collation>> {
+        self.read(|catalog, txn| catalog.collation(txn, name))
+    }
+
+    /// All collations that were created, by name.
+    pub fn collations(&mut self) -> Result<Vec<Collation>> {
+        self.read(|catalog, txn| catalog.collations(txn))
+    }
+
+    /// Keeps a text under a name with the database, in place of the present one; `None` removes
+    /// it. It is stored for layers above and never read by the engine.
+    ///
+    /// ```
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// txn.catalog().keep("purpose", Some("tickets"))?;
+    /// assert_eq!(txn.catalog().kept("purpose")?.as_deref(), Some("tickets"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Limit` for a text of more than 4,096 bytes.
+    pub fn keep(&mut self, name: &str, text: Option<&str>) -> Result<()> {
+        self.read(|catalog, txn| catalog.lock_kept(txn))?;
+        self.txn
+            .define(|handle, statement, _| handle.engine.catalog.keep_text(statement, name, text))
+    }
+
+    /// The text that [`Catalog::keep`] keeps under a name.
+    pub fn kept(&mut self, name: &str) -> Result<Option<String>> {
+        self.read(|catalog, txn| catalog.kept(txn, name))
+    }
+
+    /// Page descriptions of a table's heap or an index, as of [`Database::inspect`], also of tables
+    /// that only this transaction sees.
+    ///
+    /// [`Database::inspect`]: crate::Database::inspect
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such relation or block.
+    pub fn inspect(&mut self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
+        inspect::inspect(self.txn, relation, block)
+    }
+
+    fn read<T>(
+        &mut self,
+        read: impl FnOnce(&catalog::Catalog, &mut crate::txn::Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let handle = Arc::clone(&self.txn.handle);
+        read(&handle.engine.catalog, self.txn.running()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, IndexSchema, TableSchema, Type, Value};
+
+    #[test]
+    fn a_transaction_sees_its_own_definitions() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("a", Type::Int4)).unwrap();
+        let before = txn.catalog().version("t").unwrap();
+        assert!(before == txn.catalog().version("t").unwrap());
+        let savepoint = txn.savepoint();
+        txn.create_index("t", &IndexSchema::new("t_a").on("a")).unwrap();
+        assert!(before != txn.catalog().version("t").unwrap(), "an index makes another version");
+        assert_eq!(txn.catalog().table_of_index("t_a").unwrap(), "t");
+        txn.release(savepoint).unwrap();
+        assert!(txn.rollback_to(savepoint).is_err(), "it was let go");
+        assert_eq!(txn.catalog().describe("t").unwrap().indexes.len(), 1);
+        assert_eq!(txn.catalog().tables().unwrap().len(), 1);
+        txn.insert("t", &[Value::Int4(1)]).unwrap();
+        drop(txn);
+        assert_eq!(db.begin().catalog().tables().unwrap().len(), 0);
+    }
+}
