@@ -268,7 +268,7 @@ fn park(
 /// Name and pages of every index, and pages of the heap.
 fn pages(db: &Database) -> Result<(Vec<(String, u32)>, u32), Failure> {
     let info = db.describe(TABLE)?;
-    let indexes = info.indexes.into_iter().map(|index| (index.name, index.blocks)).collect();
+    let indexes = info.indexes.into_iter().map(|index| (index.schema.name, index.blocks)).collect();
     Ok((indexes, info.heap_blocks))
 }
 

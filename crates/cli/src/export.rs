@@ -4,7 +4,7 @@
 //! a value that would be read back as null ends the export with an error that names its column.
 //! Does not do: choosing rows (`scan`), order.
 
-use rightlink::{ColumnInfo, ScanOptions, Value};
+use rightlink::{ColumnSchema, ScanOptions, Value};
 
 use crate::args::{Common, ExportArgs, ExportFormat, Format};
 use crate::csv::to_line;
@@ -48,7 +48,7 @@ pub(crate) fn run(
 }
 
 /// A row as CSV, its nulls as `null`.
-fn line(values: &[Value], columns: &[&ColumnInfo], null: &str) -> Result<String, Failure> {
+fn line(values: &[Value], columns: &[&ColumnSchema], null: &str) -> Result<String, Failure> {
     let mut fields = Vec::with_capacity(values.len());
     for (value, column) in values.iter().zip(columns) {
         let text = match value {

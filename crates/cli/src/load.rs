@@ -7,7 +7,7 @@
 //! Does not do: several writers at once.
 
 use rightlink::{
-    ColumnInfo, ColumnSchema, Database, Error, Reservation, TableInfo, TableSchema, Transaction,
+    ColumnSchema, Database, Error, Reservation, TableInfo, TableSchema, Transaction,
     TransactionOptions, Value,
 };
 use rightlink_sql::shown_text;
@@ -31,7 +31,7 @@ const LEAST_MEMORY: usize = 64 << 10;
 pub(crate) struct Loader {
     db: Database,
     table: String,
-    columns: Vec<ColumnInfo>,
+    columns: Vec<ColumnSchema>,
     /// Columns of the waiting rows, where the store fills the others.
     named: Option<Vec<String>>,
     /// The table, until the first batch has created it.
@@ -139,11 +139,11 @@ impl Loader {
         let (columns, create) = match db.describe(&name) {
             Ok(table) => {
                 check_same(&table, args)?;
-                (table.columns, None)
+                (table.schema.columns, None)
             }
             Err(Error::NotFound(_)) => {
                 let wanted = wanted_table(args, &name, first, memory.bytes() / 2)?;
-                (wanted.columns.iter().map(info_of).collect(), Some(wanted))
+                (wanted.columns.clone(), Some(wanted))
             }
             Err(error) => return Err(error.into()),
         };
@@ -444,19 +444,6 @@ fn rows_memory(db: &Database) -> Result<Reservation, Failure> {
     budget.try_reserve(bytes).ok_or_else(none)
 }
 
-fn info_of(column: &ColumnSchema) -> ColumnInfo {
-    let (name, kind, nullable) = (column.name.clone(), column.kind, column.nullable);
-    ColumnInfo {
-        name,
-        kind,
-        nullable,
-        default: None,
-        identity: None,
-        note: String::new(),
-        collation: column.collation.clone(),
-    }
-}
-
 /// The table that the options and the first file describe.
 fn wanted_table(
     args: &LoadArgs,
@@ -516,13 +503,12 @@ fn check_same(table: &TableInfo, args: &LoadArgs) -> Result<(), Failure> {
         let text = format!("table {name} exists, and its {what} differs from the options");
         Err(Failure::usage(text).and("leave them out to append"))
     };
-    if let Some(text) = &args.schema {
-        let wanted: Vec<ColumnInfo> = schema::columns(text)?.iter().map(info_of).collect();
-        if wanted != table.columns {
-            return differs("schema");
-        }
+    if let Some(text) = &args.schema
+        && schema::columns(text)? != table.columns
+    {
+        return differs("schema");
     }
-    if !args.primary_key.is_empty() && !schema::has_primary_key(table, &args.primary_key) {
+    if !args.primary_key.is_empty() && table.primary_key != args.primary_key {
         return differs("primary key");
     }
     let types: Vec<_> = table.columns.iter().map(|own| (own.name.as_str(), own.kind)).collect();

@@ -3,7 +3,7 @@
 //!
 //! Invariants: the exit code is `NotFound`. Does not do: guessing what was meant.
 
-use rightlink::{ColumnInfo, Database, Error, IndexInfo, TableInfo};
+use rightlink::{ColumnSchema, Database, Error, IndexInfo, TableInfo};
 use rightlink_sql::{SEPARATOR, shown_name, shown_text, stored_name};
 
 use crate::failure::{Exit, Failure};
@@ -53,7 +53,7 @@ pub(crate) fn table(db: &Database, name: &str) -> Result<TableInfo, Failure> {
 }
 
 /// The column of `table` called `name`.
-pub(crate) fn column<'a>(table: &'a TableInfo, name: &str) -> Result<&'a ColumnInfo, Failure> {
+pub(crate) fn column<'a>(table: &'a TableInfo, name: &str) -> Result<&'a ColumnSchema, Failure> {
     table.columns.iter().find(|column| column.name == name).ok_or_else(|| {
         let known = table.columns.iter().map(|column| column.name.as_str());
         unknown("column", name, &format!(" in table {}", shown_text(&table.name)), known)

@@ -5,7 +5,7 @@
 //! printed as they come.
 //! Does not do: reading or choosing rows.
 
-use rightlink::{ColumnInfo, Error, Type, Value};
+use rightlink::{ColumnSchema, Error, Type, Value};
 
 use crate::args::Format;
 use crate::csv::{CsvError, CsvReader, Limits, to_line};
@@ -19,7 +19,7 @@ use crate::output::Output;
 pub(crate) struct Mapping {
     /// For each field, the table's column.
     fields: Vec<usize>,
-    columns: Vec<ColumnInfo>,
+    columns: Vec<ColumnSchema>,
     /// The field that is null.
     null: String,
 }
@@ -28,7 +28,7 @@ impl Mapping {
     /// Fields with these header names go to `columns`; `place` is that of the header.
     pub(crate) fn new(
         header: &[String],
-        columns: &[ColumnInfo],
+        columns: &[ColumnSchema],
         place: &Place,
     ) -> Result<Self, Failure> {
         let known = |name: &String| columns.iter().position(|column| column.name == *name);
@@ -48,7 +48,7 @@ impl Mapping {
     }
 
     /// The column that the header may not leave out, or must, and why.
-    fn refused(&self) -> Option<(&ColumnInfo, &'static str)> {
+    fn refused(&self) -> Option<(&ColumnSchema, &'static str)> {
         for column in self.missing().filter(|column| !is_filled(column)) {
             if rightlink_sql::has_sql_default(column) {
                 let why = "not in the header, and only SQL can work out its default: use COPY";
@@ -59,7 +59,8 @@ impl Mapping {
             }
         }
         // Whole rows keep such numbers; the store fills none that have them.
-        let always = |column: &&ColumnInfo| column.identity.as_ref().is_some_and(|own| own.always);
+        let always =
+            |column: &&ColumnSchema| column.identity.as_ref().is_some_and(|own| own.always);
         let named = self.fields.iter().map(|at| &self.columns[*at]);
         let why = "always generated, so the header may name it only with all that have defaults";
         let generated = named.filter(|_| self.named().is_some()).find(always);
@@ -67,7 +68,7 @@ impl Mapping {
     }
 
     /// Columns without a field.
-    fn missing(&self) -> impl Iterator<Item = &ColumnInfo> {
+    fn missing(&self) -> impl Iterator<Item = &ColumnSchema> {
         let all = self.columns.iter().enumerate();
         all.filter(|(at, _)| !self.fields.contains(at)).map(|(_, column)| column)
     }
@@ -105,11 +106,11 @@ impl Mapping {
 }
 
 /// Does the store give it a value where a row has none?
-fn is_filled(column: &ColumnInfo) -> bool {
+fn is_filled(column: &ColumnSchema) -> bool {
     column.default.is_some() || column.identity.is_some()
 }
 
-fn field(text: &str, column: &ColumnInfo, null: &str) -> Result<Value, String> {
+fn field(text: &str, column: &ColumnSchema, null: &str) -> Result<Value, String> {
     match text == null {
         false => Value::parse(column.kind, text).map_err(plain),
         true if column.nullable => Ok(Value::Null),
@@ -171,7 +172,7 @@ impl Printer {
     /// A printer of rows with these columns.
     pub(crate) fn start(
         format: Format,
-        columns: &[&ColumnInfo],
+        columns: &[&ColumnSchema],
         output: &mut Output,
     ) -> Result<Self, Failure> {
         let names = || columns.iter().map(|column| column.name.clone());
@@ -225,17 +226,8 @@ fn is_number(ty: Type) -> bool {
 mod tests {
     use super::*;
 
-    fn columns() -> Vec<ColumnInfo> {
-        let column = |name: &str, kind, nullable| ColumnInfo {
-            name: name.into(),
-            kind,
-            nullable,
-            default: None,
-            identity: None,
-            note: String::new(),
-            collation: None,
-        };
-        vec![column("id", Type::Int4, false), column("name", Type::Text, true)]
+    fn columns() -> Vec<ColumnSchema> {
+        vec![ColumnSchema::new("id", Type::Int4), ColumnSchema::new("name", Type::Text).nullable()]
     }
 
     fn place() -> Place {

@@ -3,7 +3,7 @@
 //! Invariants: rows are printed as they come, in bounded memory; values are read by the types of
 //! the key's columns. Does not do: filters that no index serves.
 
-use rightlink::{ColumnInfo, Database, IndexInfo, ScanOptions, TableInfo, Type, Value};
+use rightlink::{ColumnSchema, Database, IndexInfo, ScanOptions, TableInfo, Type, Value};
 use rightlink_sql::shown_text;
 
 use crate::args::{Common, GetArgs, ScanArgs};
@@ -47,7 +47,7 @@ pub(crate) fn get(common: &Common, args: &GetArgs, output: &mut Output) -> Resul
     let types = key_types(&table, primary)?;
     let keys = args.keys.iter().map(|text| whole_key(text, &types));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    let columns: Vec<&ColumnInfo> = table.columns.iter().collect();
+    let columns: Vec<&ColumnSchema> = table.columns.iter().collect();
     let mut work = db.begin();
     let mut printer = Printer::start(args.format, &columns, output)?;
     let mut missing = Vec::new();
@@ -85,9 +85,9 @@ fn whole_key(text: &str, types: &[(&str, Type)]) -> Result<Vec<Value>, Failure> 
 pub(crate) fn chosen_columns<'a>(
     table: &'a TableInfo,
     chosen: Option<&[String]>,
-) -> Result<Vec<&'a ColumnInfo>, Failure> {
+) -> Result<Vec<&'a ColumnSchema>, Failure> {
     let Some(list) = chosen else { return Ok(table.columns.iter().collect()) };
-    let mut columns: Vec<&ColumnInfo> = Vec::new();
+    let mut columns: Vec<&ColumnSchema> = Vec::new();
     for name in list {
         let column = names::column(table, name.trim())?;
         // An object of JSON with one key twice is read differently by every program.

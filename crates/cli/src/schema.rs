@@ -4,8 +4,7 @@
 //! Does not do: limits and name clashes, which the catalog checks.
 
 use rightlink::{
-    Collation, ColumnSchema, IndexInfo, IndexMethod, IndexSchema, KeyCollation, KeyColumn,
-    TableInfo, Type,
+    Collation, ColumnSchema, IndexMethod, IndexSchema, KeyCollation, KeyColumn, TableInfo, Type,
 };
 
 use crate::clauses;
@@ -140,34 +139,12 @@ fn key_column(text: &str) -> Option<KeyColumn> {
 
 /// Does the table have an index exactly as wanted?
 pub(crate) fn has_index(table: &TableInfo, wanted: &IndexSchema) -> bool {
-    let same = |index: &IndexInfo| {
-        index.name == wanted.name
-            && index.unique == wanted.unique
-            && index.nulls_not_distinct == wanted.nulls_not_distinct
-            && index.included == wanted.included
-            && index.predicate == wanted.predicate
-            && index.method == wanted.method
-            && index.columns.len() == wanted.columns.len()
-            && index.columns.iter().zip(&wanted.columns).all(|(a, b)| {
-                let of_column =
-                    || table.columns.iter().find(|own| own.name == a.name)?.collation.as_ref();
-                let wanted = match &b.collation {
-                    KeyCollation::OfColumn => of_column(),
-                    KeyCollation::Bytes => None,
-                    KeyCollation::Given(collation) => Some(collation),
-                };
-                let same = (&a.name, a.descending, a.nulls_first)
-                    == (&b.name, b.descending, b.nulls_first);
-                same && a.collation.as_ref() == wanted
-            })
-    };
-    table.indexes.iter().any(same)
-}
-
-/// Is this the table's primary key?
-pub(crate) fn has_primary_key(table: &TableInfo, wanted: &[String]) -> bool {
-    let primary = table.indexes.iter().find(|index| index.primary);
-    primary.is_some_and(|index| index.columns.iter().map(|column| &column.name).eq(wanted))
+    let mut wanted = wanted.clone();
+    for key in wanted.columns.iter_mut().filter(|key| key.collation == KeyCollation::OfColumn) {
+        let column = table.columns.iter().find(|own| own.name == key.name);
+        key.collation = column.and_then(|own| own.collation.clone()).into();
+    }
+    table.indexes.iter().any(|index| index.schema == wanted)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use rightlink::PAGE_SIZE;
-use rightlink::{AutoVacuum, ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
+use rightlink::{AutoVacuum, ColumnDefault, ColumnSchema, IndexInfo, IndexMethod, TableInfo};
 use rightlink_sql::shown_text;
 
 use crate::failure::{Exit, Failure};
@@ -140,7 +140,7 @@ fn describe_columns(table: &TableInfo, output: &mut Output) -> Result<(), Failur
 }
 
 /// What a column gets that an insert does not name.
-fn default(column: &ColumnInfo) -> String {
+fn default(column: &ColumnSchema) -> String {
     match (&column.identity, &column.default) {
         (Some(identity), _) => format!("next of {}", identity.sequence),
         (None, None) => String::new(),
@@ -167,14 +167,14 @@ fn kind(index: &IndexInfo) -> String {
 
 /// Columns as `--index` reads them.
 fn key_columns(index: &IndexInfo) -> Vec<String> {
-    let text = |column: &rightlink::KeyColumnInfo| {
+    let text = |column: &rightlink::KeyColumn| {
         let order = if column.descending { " desc" } else { "" };
         let nulls = match (column.descending, column.nulls_first) {
             (true, false) => " nulls last",
             (false, true) => " nulls first",
             _ => "",
         };
-        let collate = column.collation.as_ref().map(|known| format!(" collate {known}"));
+        let collate = column.collation.given().map(|known| format!(" collate {known}"));
         format!("{}{}{order}{nulls}", column.name, collate.unwrap_or_default())
     };
     index.columns.iter().map(text).collect()
@@ -187,7 +187,7 @@ fn whole(table: &TableInfo) -> Json {
         ("least", u64::from(least).into()),
         ("per_block", u64::from(per_block).into()),
     ]);
-    let column = |column: &ColumnInfo| {
+    let column = |column: &ColumnSchema| {
         object([
             ("name", column.name.as_str().into()),
             ("type", column.kind.name().into()),

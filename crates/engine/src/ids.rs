@@ -1,4 +1,4 @@
-//! Identifiers that every room shares: where a page is, where a row is, when a change happened.
+//! Identifiers that all modules share: where a page is, where a row is, when a change happened.
 //!
 //! Invariants: all are plain integers with a fixed width on disk; `Lsn` and `Xid` are 64-bit and
 //! never wrap; a heap slot number is at least 1, so that a `RowId` fits PostgreSQL's `tid`.
@@ -9,6 +9,9 @@ use std::fmt;
 /// Number of a relation file (heap, map or index). File 0 is no file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FileId(pub u32);
+
+/// Number of a column in its table: its position, dropped ones counted.
+pub type ColumnNo = u16;
 
 /// Number of an 8 KiB block inside a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -94,10 +94,9 @@ pub use db::define::{
     KeyCollation, KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
-    ColumnInfo, EntryInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo,
-    KeyColumnInfo, LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo,
-    Stats, TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyProgress,
-    VerifyReport,
+    EntryInfo, Finding, HeapFigures, IndexFigures, IndexInfo, LockInfo, Locked, PageInfo,
+    SequenceDefinition, SequenceInfo, SequenceOwner, SnapshotInfo, Stats, TableFigures, TableInfo,
+    VacuumPhase, VacuumProgress, VacuumReport, VerifyProgress, VerifyReport,
 };
 pub use db::many::{Changed, Insert, OnConflict};
 pub use db::numbers::{Numbers, RedefineSequence, SequenceChange};

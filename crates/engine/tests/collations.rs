@@ -334,7 +334,7 @@ fn definitions_are_kept() {
     assert_eq!(info.columns[0].collation.as_ref().unwrap().name(), "nocase");
     assert_eq!(info.columns[1].collation, None);
     let keyed = info.indexes.iter().find(|index| index.name == "keyed").unwrap();
-    assert_eq!(keyed.columns[0].collation.as_ref(), Some(&nocase));
+    assert_eq!(keyed.columns[0].collation.given(), Some(&nocase));
     drop(txn);
     assert!(matches!(
         run(&db, |txn| txn.catalog().drop_collation("nocase")),

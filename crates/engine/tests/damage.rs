@@ -169,7 +169,8 @@ fn a_missing_file_is_damage_of_its_table_alone() {
         let figures = db.table_figures().unwrap();
         let of_c = figures.iter().find(|of| of.name == "c").unwrap();
         assert_eq!(of_c.garbage, 0, "what comes after the damaged table was vacuumed, too");
-        let names: Vec<_> = db.tables().unwrap().into_iter().map(|table| table.name).collect();
+        let names: Vec<_> =
+            db.tables().unwrap().into_iter().map(|table| table.schema.name).collect();
         assert_eq!(names, ["a", "b", "c"]);
         let online = db.verify().unwrap();
         for report in [&offline, &online] {

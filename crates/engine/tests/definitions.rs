@@ -415,8 +415,8 @@ fn a_sequence_is_altered_where_it_is() {
     txn.rollback();
     assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 2);
     let mut larger = |known: &SequenceDefinition, at| {
-        let (table, column, kind) = known.owner.clone().unwrap();
-        assert_eq!((table.as_str(), column.as_str(), kind), ("t", "id", Type::Int2));
+        let owner = known.owner.as_ref().unwrap();
+        assert_eq!((&*owner.table, &*owner.column, owner.kind), ("t", "id", Type::Int2));
         Ok((known.schema.clone().max(1 << 20), at))
     };
     let refused =
@@ -546,8 +546,8 @@ fn notes_are_kept_with_definitions() {
     let db = Database::open(dir.path()).unwrap();
     let notes = |db: &Database| {
         let info = db.begin().catalog().describe("sales").unwrap();
-        let columns: Vec<String> = info.columns.into_iter().map(|column| column.note).collect();
-        (info.note, columns)
+        let columns: Vec<String> = info.columns.iter().map(|column| column.note.clone()).collect();
+        (info.schema.note, columns)
     };
     let kept = ["", "of state", "", "", "of amount"].map(String::from).to_vec();
     assert_eq!(notes(&db), ("of the table".into(), kept.clone()));
@@ -558,6 +558,37 @@ fn notes_are_kept_with_definitions() {
         Err(Error::Limit(_))
     ));
     assert_eq!(notes(&db), ("another".into(), kept));
+    clean(&db);
+}
+
+/// The schema that is read back creates an equal table elsewhere.
+#[test]
+fn a_schema_that_is_read_back_creates_the_same_table() {
+    let sequence = "numbers".to_owned();
+    let identity =
+        IdentitySchema { sequence, always: true, min: Some(-5), ..IdentitySchema::default() };
+    let number = ColumnSchema::new("number", Type::Int4);
+    let index = IndexSchema::new("by_state").on("state").on_desc("number").include(["at"]);
+    let open = Predicate::new().equal("state", Value::Text("open".into()));
+    let schema = TableSchema::new("orders")
+        .with_column(ColumnSchema { identity: Some(identity), ..number })
+        .nullable("state", Type::Text)
+        .with_column(ColumnSchema::new("at", Type::Timestamp).default(ColumnDefault::Now))
+        .column("gone", Type::Int8)
+        .primary_key(["number"])
+        .index(index.only(open.clone()))
+        .index(IndexSchema::new("once").on("at").unique_nulls())
+        .check("open", open)
+        .fillfactor(70)
+        .unlogged();
+    let (_first, db) = empty();
+    run(&db, |txn| txn.create_table(&schema)).unwrap();
+    run(&db, |txn| txn.alter_table("orders", AlterTable::DropColumn("gone"))).unwrap();
+    let described = db.describe("orders").unwrap();
+    assert_eq!(described.columns[0].identity.as_ref().unwrap().sequence, "numbers");
+    let (_second, db) = empty();
+    run(&db, |txn| txn.create_table(&described.schema)).unwrap();
+    assert_eq!(db.describe("orders").unwrap().schema, described.schema);
     clean(&db);
 }
 

@@ -365,7 +365,8 @@ fn any_extra(rng: &mut Rng) -> IndexSchema {
 
 /// Which of them there is.
 fn extra_there(txn: &mut Transaction) -> Result<Option<String>> {
-    let mut names = txn.catalog().describe("pairs")?.indexes.into_iter().map(|index| index.name);
+    let info = txn.catalog().describe("pairs")?;
+    let mut names = info.indexes.into_iter().map(|index| index.schema.name);
     Ok(names.find(|name| name.starts_with("extra")))
 }
 

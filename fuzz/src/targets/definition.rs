@@ -2,16 +2,16 @@
 
 use rightlink::internal::catalog::codec;
 use rightlink::internal::ids::{FileId, ObjectId, Xid};
-use rightlink::internal::table::schema::{Column, IndexColumn, IndexDef};
-use rightlink::{AutoVacuum, Type, Value};
+use rightlink::internal::table::schema::{Column, IndexColumn, IndexDef, TableDef};
+use rightlink::{Type, Value};
 
 /// The first byte chooses the kind.
 pub fn target(data: &[u8]) {
     let (kind, bytes) = data.split_first().map_or((0, data), |(first, rest)| (first % 3, rest));
     match kind {
         0 => {
-            if let Ok(table) = codec::decode_table(bytes) {
-                assert_eq!(codec::encode_table(&table), bytes);
+            if let Ok((table, primary)) = codec::decode_table(ObjectId(9), "t", bytes) {
+                assert_eq!(codec::encode_table(&table, primary), bytes);
             }
         }
         1 => {
@@ -31,16 +31,8 @@ pub fn target(data: &[u8]) {
 
 /// A table, columns with and without a missing value, an index.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let table = codec::TableBytes {
-        heap: FileId(64),
-        overflow: FileId(67),
-        logged: true,
-        fillfactor: 90,
-        primary: None,
-        checks: Vec::new(),
-        note: "a note".into(),
-        auto_vacuum: AutoVacuum::default(),
-    };
+    let mut table = TableDef::new(ObjectId(9), "t", FileId(64), Vec::new());
+    (table.overflow, table.fillfactor, table.note) = (FileId(67), 90, "a note".into());
     let mut column = Column::new("c", Type::Timestamp, true);
     let plain = codec::encode_column(&column);
     column.missing = Value::Timestamp(1_234_567);
@@ -50,7 +42,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     index.usable_from = Xid(1 << 40);
     let tagged = |tag: u8, bytes: Vec<u8>| [&[tag][..], &bytes].concat();
     vec![
-        tagged(0, codec::encode_table(&table)),
+        tagged(0, codec::encode_table(&table, None)),
         tagged(1, plain),
         tagged(1, codec::encode_column(&column)),
         tagged(2, codec::encode_index(&index)),

@@ -262,8 +262,8 @@ impl Shell {
     fn names(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         for table in self.session.tables().unwrap_or_default() {
-            names.extend(table.columns.into_iter().map(|column| column.name));
-            names.extend(table.indexes.into_iter().map(|index| shown_text(&index.name)));
+            names.extend(table.columns.iter().map(|column| column.name.clone()));
+            names.extend(table.indexes.iter().map(|index| shown_text(&index.name)));
             names.push(shown_text(&table.name));
         }
         names
@@ -483,7 +483,7 @@ fn definition(index: &IndexInfo) -> String {
         (false, true) => "unique, ",
         (false, false) => "",
     };
-    let column = |column: &rightlink::KeyColumnInfo| {
+    let column = |column: &rightlink::KeyColumn| {
         let order = if column.descending { " desc" } else { "" };
         let nulls = match (column.descending, column.nulls_first) {
             (false, true) => " nulls first",

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use rightlink::{ColumnInfo, Database, ScanOptions, Value};
+use rightlink::{ColumnSchema, Database, ScanOptions, Value};
 
 use super::questions::of_carrier;
 use super::{AGAIN, Tour, index_args};
@@ -145,7 +145,7 @@ fn read_reports(reports: &mut BufReader<ChildStdout>, batches: u64) -> Result<u6
 
 /// Rows of the second table, which must be the first rows of the file, value by value.
 fn compare(db: &Database, data: &std::path::Path) -> Result<u64, Failure> {
-    let columns: Vec<ColumnInfo> = db.describe(AGAIN)?.columns;
+    let columns: Vec<ColumnSchema> = db.describe(AGAIN)?.schema.columns;
     let mut file = CsvFile::open(data, Limits::LEAST)?;
     let mapping = Mapping::new(&file.header, &columns, &file.header_place())?;
     let mut found = 0;

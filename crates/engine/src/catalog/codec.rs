@@ -1,29 +1,20 @@
-//! The `definition` column of catalog rows: what a table, column or index is, as bytes.
+//! The `definition` column of catalog rows as bytes, all numbers little-endian.
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | table | version, heap, overflow u32, logged, fill u8, primary u32, checks, note, vacuum|
+//! | table | version, heap, overflow u32, logged, fill u8, primary u32, checks, note, vacuum |
 //! | column | version, type u8, nullable u8, dropped u8, missing value, default, identity, note |
 //! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included, rows |
 //! | collation | version (not inside of columns and indexes), name, locale, deterministic u8 |
 //! | kept | version, text |
 //! | sequence | version, file u32, start, increment, smallest, largest i64, (2:) cycle u8, note |
 //!
-//! Keys: count u16, then column u16 and order u8 (1 descending, 2 nulls first) each; included
-//! columns: count u16, then column u16 each. Unique: 0 no, 1 yes, 2 yes and nulls are equal. Text:
-//! length u32, bytes. A value: 0 for none, or 1 and its text form. Default: 0 none, 1 and a value's
-//! text form (3 for null), 2 the time, 4 a random uuid. Identity: 0 none, 1 by default or 2 always,
-//! then the sequence's id u32. Checks: count u16, then name and predicate each. Predicate: count
-//! u16 of terms, each column u16 and test u8 (a comparison, then type tag u8 and text form; 16
-//! null, 17 not null); without terms an index holds all rows. Note: text that is not read
-//! here. Vacuum: unasked for u8, garbage at least u32, garbage for each block u32.
+//! The version is 1, or 2 if what only version 2 has is not empty: for a sequence what follows
+//! (2:), for a column its collation, for an index the collation of each key column and the data
+//! version. `docs/format.md` describes the parts.
 //!
-//! The version is 1, or 2 where there is a collation: a column's follows its note; what follows the
-//! rows of an index is for each key column 0, or 1 and its collation, then the data version (text).
-//! That of a sequence is 2 if it begins again at its end, or has a note.
-//!
-//! All numbers little-endian. Invariants: decoding never trusts a length or a tag; what is encoded
-//! decodes to an equal definition.
+//! Invariants: decoding never trusts a length or a tag. What is encoded decodes to an equal
+//! definition.
 //! Does not do: names, ids and parents, which are columns of their own.
 
 use crate::collation::Collation;
@@ -32,7 +23,7 @@ use crate::ids::{FileId, ObjectId, Xid};
 use crate::table::predicate::{Comparison, Predicate, Term, Test};
 use crate::table::schema::{
     AutoVacuum, Check, Column, ColumnDefault, ColumnNo, Identity, IndexColumn, IndexDef,
-    IndexMethod, SequenceDef,
+    IndexMethod, SequenceDef, SequenceSchema, TableDef,
 };
 
 const VERSION: u8 = 1;
@@ -53,34 +44,13 @@ const TEST_NOT_NULL: u8 = 17;
 const UNIQUE: u8 = 1;
 const UNIQUE_NULLS: u8 = 2;
 
-/// What a table's own row holds.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TableBytes {
-    /// The heap's file.
-    pub heap: FileId,
-    /// The file of long values; file 0: none.
-    pub overflow: FileId,
-    /// Are changes logged?
-    pub logged: bool,
-    /// Percent of a page that inserts fill.
-    pub fillfactor: u8,
-    /// The primary key's index, if there is one.
-    pub primary: Option<ObjectId>,
-    /// What every row must meet.
-    pub checks: Vec<Check>,
-    /// What a layer above keeps with it.
-    pub note: String,
-    /// When it is vacuumed without anybody asking.
-    pub auto_vacuum: AutoVacuum,
-}
-
-/// Encodes a table.
-pub fn encode_table(table: &TableBytes) -> Vec<u8> {
+/// Encodes a table, whose columns and indexes have rows of their own.
+pub fn encode_table(table: &TableDef, primary: Option<ObjectId>) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend(table.heap.0.to_le_bytes());
     out.extend(table.overflow.0.to_le_bytes());
     out.extend([u8::from(table.logged), table.fillfactor]);
-    out.extend(table.primary.map_or(0, |id| id.0).to_le_bytes());
+    out.extend(primary.map_or(0, |id| id.0).to_le_bytes());
     out.extend((table.checks.len() as u16).to_le_bytes());
     for check in &table.checks {
         put_text(&mut out, &check.name);
@@ -93,23 +63,28 @@ pub fn encode_table(table: &TableBytes) -> Vec<u8> {
     out
 }
 
-/// Decodes a table.
-pub fn decode_table(bytes: &[u8]) -> Result<TableBytes, &'static str> {
+/// Decodes the table `id` called `name`, still without columns and indexes, and names the index of
+/// its primary key.
+pub fn decode_table(
+    id: ObjectId,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(TableDef, Option<ObjectId>), &'static str> {
     let mut cursor = Cursor::open(bytes)?;
-    let (heap, overflow) = (FileId(cursor.u32()?), FileId(cursor.u32()?));
-    let logged = cursor.flag()?;
-    let fillfactor = cursor.u8()?;
+    let mut table = TableDef::new(id, name, FileId(cursor.u32()?), Vec::new());
+    table.overflow = FileId(cursor.u32()?);
+    table.logged = cursor.flag()?;
+    table.fillfactor = cursor.u8()?;
     let primary = Some(ObjectId(cursor.u32()?)).filter(|id| id.0 != 0);
-    let mut checks = Vec::new();
     for _ in 0..cursor.u16()? {
         let name = cursor.text()?.to_owned();
-        checks.push(Check { name, predicate: cursor.predicate()? });
+        table.checks.push(Check { name, predicate: cursor.predicate()? });
     }
-    let note = cursor.text()?.to_owned();
-    let auto_vacuum =
+    cursor.text()?.clone_into(&mut table.note);
+    table.auto_vacuum =
         AutoVacuum { enabled: cursor.flag()?, least: cursor.u32()?, per_block: cursor.u32()? };
     cursor.end()?;
-    Ok(TableBytes { heap, overflow, logged, fillfactor, primary, checks, note, auto_vacuum })
+    Ok((table, primary))
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -156,7 +131,7 @@ pub fn encode_column(column: &Column) -> Vec<u8> {
         None => out.push(0),
         Some(identity) => {
             out.push(if identity.always { ALWAYS } else { BY_DEFAULT });
-            out.extend(identity.sequence.0.to_le_bytes());
+            out.extend(identity.sequence.id.0.to_le_bytes());
         }
     }
     put_text(&mut out, &column.note);
@@ -204,9 +179,9 @@ pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
     let identity = match cursor.u8()? {
         0 => None,
         kind @ (BY_DEFAULT | ALWAYS) => {
-            let (always, sequence) = (kind == ALWAYS, ObjectId(cursor.u32()?));
-            let def = SequenceDef::new("", 1);
-            Some(Identity { always, sequence, file: FileId(0), def })
+            let (id, file) = (ObjectId(cursor.u32()?), FileId(0));
+            let sequence = SequenceDef { id, file, schema: SequenceSchema::new("") };
+            Some(Identity { always: kind == ALWAYS, sequence })
         }
         _ => return Err("unknown kind of identity"),
     };
@@ -218,31 +193,36 @@ pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
 }
 
 /// Encodes a sequence.
-pub fn encode_sequence(file: FileId, def: &SequenceDef) -> Vec<u8> {
-    let longer = def.cycle || !def.note.is_empty();
+pub fn encode_sequence(sequence: &SequenceDef) -> Vec<u8> {
+    let schema = &sequence.schema;
+    let longer = schema.cycle || !schema.note.is_empty();
     let mut out = vec![if longer { LONGER } else { VERSION }];
-    out.extend(file.0.to_le_bytes());
-    for number in [def.start, def.increment, def.min, def.max] {
+    out.extend(sequence.file.0.to_le_bytes());
+    for number in [schema.start, schema.increment, schema.min, schema.max] {
         out.extend(number.to_le_bytes());
     }
     if longer {
-        out.push(u8::from(def.cycle));
-        put_text(&mut out, &def.note);
+        out.push(u8::from(schema.cycle));
+        put_text(&mut out, &schema.note);
     }
     out
 }
 
-/// Decodes the sequence called `name` and names its file.
-pub fn decode_sequence(name: &str, bytes: &[u8]) -> Result<(FileId, SequenceDef), &'static str> {
+/// Decodes the sequence `id` called `name`.
+pub fn decode_sequence(
+    id: ObjectId,
+    name: &str,
+    bytes: &[u8],
+) -> Result<SequenceDef, &'static str> {
     let (mut cursor, longer) = Cursor::open_longer(bytes)?;
     let file = FileId(cursor.u32()?);
     let [start, increment, min, max] = [cursor.i64()?, cursor.i64()?, cursor.i64()?, cursor.i64()?];
     let cycle = if longer { cursor.flag()? } else { false };
     let note = if longer { cursor.text()?.to_owned() } else { String::new() };
     cursor.end()?;
-    let def = SequenceDef { name: name.to_owned(), start, increment, min, max, cycle, note };
-    def.validate().map_err(|_| "bounds of a sequence that has no numbers")?;
-    Ok((file, def))
+    let schema = SequenceSchema { name: name.to_owned(), start, increment, min, max, cycle, note };
+    schema.validate().map_err(|_| "bounds of a sequence that has no numbers")?;
+    Ok(SequenceDef { id, file, schema })
 }
 
 /// Encodes a text of a layer above.
@@ -266,7 +246,7 @@ pub fn encode_index(index: &IndexDef) -> Vec<u8> {
         !index.data_version.is_empty() || index.columns.iter().any(|part| part.collation.is_some());
     let mut out = vec![if collated { COLLATED } else { VERSION }];
     out.extend(index.file.0.to_le_bytes());
-    let unique = match (index.unique, index.nulls_equal) {
+    let unique = match (index.unique, index.nulls_not_distinct) {
         (false, _) => 0,
         (true, false) => UNIQUE,
         (true, true) => UNIQUE_NULLS,
@@ -301,7 +281,7 @@ pub fn encode_index(index: &IndexDef) -> Vec<u8> {
 pub fn decode_index(id: ObjectId, name: &str, bytes: &[u8]) -> Result<IndexDef, &'static str> {
     let (mut cursor, collated) = Cursor::open_collated(bytes)?;
     let file = FileId(cursor.u32()?);
-    let (unique, nulls_equal) = match cursor.u8()? {
+    let (unique, nulls_not_distinct) = match cursor.u8()? {
         0 => (false, false),
         UNIQUE => (true, false),
         UNIQUE_NULLS => (true, true),
@@ -329,7 +309,15 @@ pub fn decode_index(id: ObjectId, name: &str, bytes: &[u8]) -> Result<IndexDef, 
     }
     cursor.end()?;
     let base = IndexDef::new(id, name, file, columns, unique);
-    Ok(IndexDef { included, method, usable_from, nulls_equal, predicate, data_version, ..base })
+    Ok(IndexDef {
+        included,
+        method,
+        usable_from,
+        nulls_not_distinct,
+        predicate,
+        data_version,
+        ..base
+    })
 }
 
 struct Cursor<'a>(&'a [u8]);
@@ -449,38 +437,39 @@ mod tests {
             column.default = Some(default);
             assert_eq!(decode_column("c", &encode_column(&column)), Ok(column.clone()));
         }
-        let def =
-            SequenceDef { start: 7, increment: -2, min: -9, max: 7, ..SequenceDef::new("s", 1) };
-        let bytes = encode_sequence(FileId(80), &def);
-        assert_eq!(decode_sequence("s", &bytes), Ok((FileId(80), def)));
-        assert_eq!(bytes[0], VERSION);
-        assert!(decode_sequence("s", &bytes[..bytes.len() - 1]).is_err());
-        for (cycle, note) in [(true, ""), (false, "as smallint"), (true, "kept")] {
-            let def = SequenceDef { cycle, note: note.into(), ..SequenceDef::new("s", 9) };
-            let bytes = encode_sequence(FileId(80), &def);
-            assert_eq!(decode_sequence("s", &bytes), Ok((FileId(80), def)));
-            assert!(decode_sequence("s", &bytes[..bytes.len() - 1]).is_err());
+        let plain = SequenceSchema::new("s");
+        let id = ObjectId(90);
+        let down = SequenceSchema { start: 7, increment: -2, min: -9, max: 7, ..plain.clone() };
+        let longer = [(true, ""), (false, "as smallint"), (true, "kept")];
+        let longer = longer.map(|(cycle, note)| {
+            (LONGER, SequenceSchema { cycle, note: note.to_owned(), ..plain.clone() })
+        });
+        for (version, schema) in longer.into_iter().chain([(VERSION, down)]) {
+            let sequence = SequenceDef { id, file: FileId(80), schema };
+            let bytes = encode_sequence(&sequence);
+            assert_eq!(decode_sequence(id, "s", &bytes), Ok(sequence));
+            assert_eq!(bytes[0], version);
+            assert!(decode_sequence(id, "s", &bytes[..bytes.len() - 1]).is_err());
         }
         column.default = None;
-        let def = SequenceDef::new("", 1);
-        let (sequence, file) = (ObjectId(90), FileId(0));
-        column.identity = Some(Identity { always: true, sequence, file, def });
+        let sequence = SequenceDef { id, file: FileId(0), schema: SequenceSchema::new("") };
+        column.identity = Some(Identity { always: true, sequence });
         assert_eq!(decode_column("c", &encode_column(&column)), Ok(column));
     }
 
     #[test]
     fn definitions_round_trip() {
-        let table = TableBytes {
-            heap: FileId(64),
+        let (id, primary) = (ObjectId(6), Some(ObjectId(7)));
+        let table = TableDef {
             overflow: FileId(67),
             logged: false,
             fillfactor: 90,
-            primary: Some(ObjectId(7)),
             checks: vec![some_check()],
             note: "kept".into(),
             auto_vacuum: AutoVacuum { enabled: false, least: 7, per_block: 1 << 30 },
+            ..TableDef::new(id, "t", FileId(64), Vec::new())
         };
-        assert_eq!(decode_table(&encode_table(&table)), Ok(table));
+        assert_eq!(decode_table(id, "t", &encode_table(&table, primary)), Ok((table, primary)));
         let mut column = Column::new("when", Type::Timestamp, true);
         assert_eq!(decode_column("when", &encode_column(&column)), Ok(column.clone()));
         column.note = "type timestamp(3)".into();
@@ -492,7 +481,7 @@ mod tests {
         index.usable_from = Xid(1 << 40);
         assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index.clone()));
         index.method = IndexMethod::Hash;
-        index.nulls_equal = true;
+        index.nulls_not_distinct = true;
         index.predicate = Some(some_check().predicate);
         assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index));
     }
@@ -511,6 +500,9 @@ mod tests {
         assert!(decode_index(ObjectId(9), "by", &long).is_err());
         assert!(decode_index(ObjectId(9), "by", &[2]).is_err());
         assert!(decode_column("x", &[1, 99, 0, 0, 0]).is_err());
-        assert!(decode_table(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 7, 100, 0, 0, 0, 0]).is_err());
+        assert!(
+            decode_table(ObjectId(6), "t", &[1, 0, 0, 0, 0, 0, 0, 0, 0, 7, 100, 0, 0, 0, 0])
+                .is_err()
+        );
     }
 }

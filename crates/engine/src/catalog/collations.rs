@@ -7,67 +7,54 @@
 use crate::catalog::Catalog;
 use crate::catalog::bootstrap::{COLLATIONS, Kind};
 use crate::catalog::codec;
-use crate::catalog::rows::{Object, damage};
+use crate::catalog::ddl::DdlStatement;
+use crate::catalog::rows::{Object, StoredObject, damage};
 use crate::collation::Collation;
 use crate::error::{Error, Result};
-use crate::ids::{ObjectId, RowId};
-use crate::table::Statement;
 use crate::table::schema::check_name;
 use crate::txn::Transaction;
 
-impl Catalog {
+impl DdlStatement<'_> {
     /// Keeps a collation under its name.
-    pub fn create_collation(
-        &self,
-        statement: &mut Statement<'_>,
-        collation: &Collation,
-    ) -> Result<()> {
+    pub fn create_collation(&mut self, collation: &Collation) -> Result<()> {
         check_name("collation", collation.name())?;
         collation.check(&format!("collation {}", collation.name()))?;
-        let object = Object {
-            id: self.new_object(),
-            kind: Kind::Collation,
-            parent: ObjectId(0),
-            namespace: COLLATIONS,
-            position: 0,
-            name: collation.name().to_owned(),
-            definition: codec::encode_collation(collation),
-        };
-        self.store.insert(statement, &[object])
+        let definition = codec::encode_collation(collation);
+        let (id, name) = (self.catalog.new_object(), collation.name());
+        self.insert(&[Object::named(id, Kind::Collation, name, definition)])
     }
 
     /// Forgets a collation.
-    pub fn drop_collation(&self, statement: &mut Statement<'_>, name: &str) -> Result<()> {
-        let found = self.find_collation(statement.txn(), name)?;
+    pub fn drop_collation(&mut self, name: &str) -> Result<()> {
+        let found = self.catalog.find_collation(self.statement.txn(), name)?;
         let missing = || Error::NotFound(format!("collation {name}"));
-        let (row, object) = found.ok_or_else(missing)?;
-        let snapshot = statement.txn().latest_snapshot();
-        for other in self.store.all(&snapshot)? {
-            let uses = match other.kind {
+        let stored = found.ok_or_else(missing)?;
+        for other in self.catalog.store.all(&self.snapshot())? {
+            let user = match other.kind {
                 Kind::Column => codec::decode_column(&other.name, &other.definition)
-                    .is_ok_and(|column| !column.dropped && is_called(&column.collation, name)),
+                    .is_ok_and(|column| !column.dropped && is_called(&column.collation, name))
+                    .then_some("column"),
                 Kind::Index => codec::decode_index(other.id, &other.name, &other.definition)
                     .is_ok_and(|index| {
                         index.columns.iter().any(|part| is_called(&part.collation, name))
-                    }),
-                _ => false,
+                    })
+                    .then_some("index"),
+                _ => None,
             };
-            if uses {
-                let what = match other.kind {
-                    Kind::Column => "column",
-                    _ => "index",
-                };
-                let what = format!("collation {name}: {what} {} has it", other.name);
+            if let Some(user) = user {
+                let what = format!("collation {name}: {user} {} has it", other.name);
                 return Err(Error::Invalid(what));
             }
         }
-        self.store.delete(statement, &(row, object))
+        self.catalog.store.delete(&mut self.statement, &stored)
     }
+}
 
+impl Catalog {
     /// The collation called `name`, as the transaction sees it.
     pub fn collation(&self, txn: &Transaction, name: &str) -> Result<Option<Collation>> {
         let found = self.find_collation(txn, name)?;
-        found.map(|(_, object)| to_collation(&object)).transpose()
+        found.map(|found| to_collation(&found.object)).transpose()
     }
 
     /// All collations that have names, as the transaction sees them.
@@ -79,7 +66,7 @@ impl Catalog {
         Ok(found)
     }
 
-    fn find_collation(&self, txn: &Transaction, name: &str) -> Result<Option<(RowId, Object)>> {
+    fn find_collation(&self, txn: &Transaction, name: &str) -> Result<Option<StoredObject>> {
         self.store.named(&txn.latest_snapshot(), COLLATIONS, name)
     }
 }

@@ -1,26 +1,22 @@
 //! Definitions of tables and indexes, themselves rows in a table, and the open tables they stand
 //! for.
 //!
-//! | file | hides |
+//! | file | holds |
 //! |---|---|
 //! | `bootstrap` | the definition of the catalog's own table |
-//! | `rows`, `codec` | catalog rows and definitions as bytes |
-//! | `names` | the open tables by name, and which of them are being changed |
-//! | `change`, `alter` | creating, dropping and altering inside a transaction |
-//! | `rewrite` | changes that write every row anew |
-//! | `sequences` | sequences by name and by column |
-//! | `kept` | texts of a layer above |
+//! | `store`, `rows`, `codec` | catalog rows, and definitions as bytes |
+//! | `names`, `resolve`, `changes` | open tables by name, finding them, changes under way |
+//! | `ddl` | statements that change definitions |
 //! | `online` | building an index, or building it anew, while writers go on |
-//! | `store` | reading and writing catalog rows |
+//! | `sequences`, `collations`, `kept` | sequences, collations, texts of a layer above |
 //!
 //! Invariants:
-//! - A table that is open exists once: its heap's clock (R3) and its trees' registrations (R6) have
-//!   one place. Only `names` opens tables.
-//! - A definition is changed under the table's exclusive lock, and the name is marked as changing
-//!   before the first catalog row is written; whoever meets the mark waits for the lock and looks
-//!   again. So nobody ever writes to a table with a definition that is not the current one. The
-//!   stages of an index build beside writers are the exception, and wait for those who do
-//!   (`online`).
+//! - An open table exists once: its heap's clock (R3) and its trees' registrations (R6) have one
+//!   place. Only `names` opens tables.
+//! - A definition changes under the table's exclusive lock, and the name is marked as changing
+//!   before the first catalog row is written. A transaction that meets the mark waits for the lock
+//!   and looks again, so none writes under an old definition. The stages of an index build beside
+//!   writers are the exception, and wait for those that do (`online`).
 //! - Definitions are read with a snapshot of now, not of the transaction: rows of older snapshots
 //!   read correctly under newer definitions.
 //!
@@ -30,13 +26,13 @@ pub mod bootstrap;
 pub mod codec;
 pub mod rows;
 
-mod alter;
-mod change;
+mod changes;
 mod collations;
+mod ddl;
 mod kept;
 mod names;
 mod online;
-mod rewrite;
+mod resolve;
 mod sequences;
 mod store;
 
@@ -44,13 +40,13 @@ use std::collections::HashMap;
 
 use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
 
-pub use alter::ColumnChange;
 pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
-pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
+pub use changes::{Changes, ChangesMark, Ending};
+pub use ddl::{ColumnChange, DdlStatement, RedefineSequence};
+pub(crate) use ddl::{Convert, OfRow, Retype};
 pub use names::{Entry, Known};
 pub use online::{Online, OnlineIndex};
-pub(crate) use rewrite::{Convert, OfRow};
-pub use sequences::{FoundSequence, StoredSequence};
+pub use sequences::{SequenceDefinition, SequenceOwner};
 
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
@@ -61,7 +57,7 @@ use crate::table::sequence::Sequence;
 use crate::txn::{Isolation, Snapshot, TxnManager};
 use bootstrap::Kind;
 use names::Names;
-use rows::{Assembled, Object};
+use rows::Object;
 use store::Store;
 
 /// The catalog of an open database.
@@ -139,7 +135,7 @@ impl Catalog {
         let mut defs = Vec::new();
         for object in self.store.all(&snapshot)? {
             if object.kind == Kind::Table {
-                defs.push(self.store.assemble(&snapshot, &object)?.def);
+                defs.push(self.store.assemble(&snapshot, &object)?);
             }
         }
         defs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -162,19 +158,21 @@ impl Catalog {
 
     /// Names of the tables that `snapshot` sees, sorted.
     pub fn table_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
-        let objects = self.store.all(snapshot)?.into_iter();
-        let tables = objects.filter(|object| object.kind == Kind::Table);
-        let mut names: Vec<String> = tables.map(|object| object.name).collect();
-        names.sort();
-        Ok(names)
+        self.names_of(snapshot, |object| object.kind == Kind::Table)
     }
 
     /// Names of the sequences of no column that `snapshot` sees, sorted.
     pub fn sequence_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
-        let objects = self.store.all(snapshot)?.into_iter();
-        let free =
-            objects.filter(|object| object.kind == Kind::Sequence && object.parent == ObjectId(0));
-        let mut names: Vec<String> = free.map(|object| object.name).collect();
+        self.names_of(snapshot, Object::is_free_sequence)
+    }
+
+    fn names_of(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        is_wanted: impl Fn(&Object) -> bool,
+    ) -> Result<Vec<String>> {
+        let wanted = self.store.all(snapshot)?.into_iter().filter(is_wanted);
+        let mut names: Vec<String> = wanted.map(|object| object.name).collect();
         names.sort();
         Ok(names)
     }
@@ -196,7 +194,7 @@ impl Catalog {
             files.extend(row_files(&def).into_iter().map(|file| (file, def.logged)));
             files.extend(sequence_files(&def).map(|file| (file, true)));
         }
-        files.extend(self.free_sequences()?.into_iter().map(|found| (found.file, true)));
+        files.extend(self.free_sequences()?.into_iter().map(|def| (def.file, true)));
         Ok(files)
     }
 
@@ -206,25 +204,23 @@ impl Catalog {
             return error;
         };
         let error = defs.iter().fold(error, |error, def| def.named(error));
-        let owned = defs.iter().flat_map(|def| &def.columns).filter_map(|c| c.identity.as_ref());
-        let owned = owned.map(|identity| (identity.file, &identity.def));
-        let mut all = owned.chain(free.iter().map(|found| (found.file, &found.def)));
+        let mut all = defs.iter().flat_map(TableDef::sequences).chain(&free);
         error.blamed(|file| {
-            let found = all.find(|(known, _)| known.path() == file);
-            found.map(|(_, def)| format!("sequence {}", def.name))
+            let found = all.find(|known| known.file.path() == file);
+            found.map(|def| format!("sequence {}", def.schema.name))
         })
     }
 
-    /// The definition of the committed table called `name`, for those who cannot open it.
-    pub fn definition(&self, name: &str) -> Result<(TableDef, Option<ObjectId>)> {
+    /// The definition of the committed table called `name`, for callers that cannot open it.
+    pub fn definition(&self, name: &str) -> Result<TableDef> {
         let txn = self.txns.begin(Isolation::ReadCommitted);
         let snapshot = txn.latest_snapshot();
-        let found = self.store.relation(&snapshot, name)?;
-        let Some((_, object)) = found.filter(|(_, object)| object.kind == Kind::Table) else {
-            return Err(change::no_table(name));
-        };
-        let Assembled { def, primary } = self.store.assemble(&snapshot, &object)?;
-        Ok((def, primary))
+        match self.store.relation(&snapshot, name)? {
+            Some(found) if found.object.kind == Kind::Table => {
+                self.store.assemble(&snapshot, &found.object)
+            }
+            _ => Err(no_table(name)),
+        }
     }
 
     /// Empties the unlogged tables, which a crash has made unreliable: their files are made anew.
@@ -265,8 +261,7 @@ pub fn files_of(def: &TableDef) -> Vec<FileId> {
 }
 
 fn sequence_files(def: &TableDef) -> impl Iterator<Item = FileId> {
-    let identities = def.columns.iter().filter_map(|column| column.identity.as_ref());
-    identities.map(|identity| identity.file)
+    def.sequences().map(|sequence| sequence.file)
 }
 
 /// The files of a table and its indexes.
@@ -274,4 +269,8 @@ pub fn row_files(def: &TableDef) -> Vec<FileId> {
     let mut files = def.heap_files();
     files.extend(def.indexes.iter().map(|index| index.file));
     files
+}
+
+fn no_table(name: &str) -> Error {
+    Error::NotFound(format!("table {name}"))
 }

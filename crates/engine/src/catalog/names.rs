@@ -1,13 +1,13 @@
 //! The open tables by name.
 //!
 //! A name is in one of three states: unknown (to be looked up in the catalog), open, or changing. A
-//! change marks the name first, under the table's exclusive lock, and settles it after the
+//! change marks the name first, under the table's exclusive lock, and unmarks it after the
 //! transaction has ended. The stages of an index build beside writers follow each other without a
 //! mark (`online`).
 //!
-//! Invariants: a table is opened once and stays open; only the transaction that holds a mark
-//! settles it. Whoever changes what a name stands for begins another edition before it lets go of
-//! the names: who holds the table's lock and meets the same edition again meets the same table.
+//! Invariants: a table is opened once and stays open. Only the transaction that set a mark removes
+//! it. A change of what a name stands for begins another edition before it unlocks the names: a
+//! transaction that holds the table's lock and reads the same edition again has the same table.
 //! Does not do: reading definitions.
 
 use std::collections::HashMap;
@@ -17,13 +17,11 @@ use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, Weak};
 use crate::ids::ObjectId;
 use crate::table::Table;
 
-/// An open table and which of its indexes is the primary key.
+/// An open table under a name. Each definition that a name gets has an entry of its own.
 #[derive(Clone)]
 pub struct Entry {
     /// The table.
     pub table: Arc<Table>,
-    /// The primary key's index.
-    pub primary: Option<ObjectId>,
 }
 
 /// What a transaction found under a name when it asked last.
@@ -37,7 +35,7 @@ pub struct Known {
 /// State of a name.
 #[derive(Clone)]
 pub(super) enum Slot {
-    /// Open for everybody who holds the table's lock.
+    /// Open for every transaction that holds the table's lock.
     Open(Arc<Entry>),
     /// A transaction that holds the exclusive lock of this object changes it, and keeps what it
     /// was.
@@ -96,7 +94,7 @@ impl Names {
         known.collect()
     }
 
-    /// Whoever holds this is the only one who opens tables.
+    /// The lock under which tables are opened, one at a time.
     pub(super) fn loading(&self) -> MutexGuard<'_, ()> {
         self.loading.lock()
     }
@@ -124,7 +122,8 @@ impl Names {
     }
 
     /// Puts `new` into the place of `old`, whose table it is, without a mark: the caller holds the
-    /// table's access lock, so that nobody can set one. False if `old` is not there any more.
+    /// table's access lock, so that no transaction can set one. False if `old` is not there any
+    /// more.
     pub(super) fn swap(&self, name: &str, old: &Arc<Entry>, new: &Arc<Entry>) -> bool {
         let mut slots = self.change();
         match slots.get_mut(name) {
@@ -154,8 +153,8 @@ impl Names {
         }
     }
 
-    /// Settles a name that the caller has marked.
-    pub(super) fn settle(&self, name: &str, entry: Option<Arc<Entry>>) {
+    /// Removes the mark of the caller and lets the name stand for `entry`.
+    pub(super) fn unmark(&self, name: &str, entry: Option<Arc<Entry>>) {
         let mut slots = self.change();
         let before = match entry {
             Some(entry) => slots.insert(name.to_owned(), Slot::Open(entry)),

@@ -1,16 +1,17 @@
-//! Building an index, or building it anew, while writers go on: who sees which stage when.
+//! Building an index, or building it anew, while writers go on.
 //!
-//! The stages are `table`'s. Each is put in the place of the one before under the table's name;
-//! statements that begin from then on see it. After the first two, those transactions are waited
-//! for that held the table's write lock, or one that covers it, at that moment: no other can have
-//! written under an earlier stage. The build holds the access lock, so that no definition changes
-//! under it; nothing is in the catalog before it is finished, so that a crash leaves a file that
-//! belongs to nobody.
+//! 1. Each stage (`table`) replaces the one before under the table's name. Statements that begin
+//!    from then on see it.
+//! 2. After each of the first two stages, the build waits for the transactions that held the
+//!    table's write lock, or a stronger one. No other can have written under an earlier stage.
+//! 3. The finished index is written into the catalog. A crash before leaves a file of no table.
 //!
-//! Invariants: nobody waits for a build but changes of the table's definition, and as writers would
-//! queue up behind those, it gives way to them: it ends with an error. After an error the table is
-//! as it was. A file that somebody may still read or write is removed when its last handle has gone
-//! ([`Catalog::drop_retired`]), or by the next opening.
+//! Invariants:
+//! - The build holds the access lock, so no definition changes under it. Only changes of the
+//!   table's definition wait for a build, and it gives way to them: it ends with an error.
+//! - After an error the table is as it was. A file that may still be read or written is removed
+//!   when its last handle has gone ([`Catalog::drop_retired`]), or by the next opening.
+//!
 //! Does not do: two builds on one table at a time; unfinished builds after a crash.
 
 use std::time::Duration;
@@ -20,22 +21,22 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Clock, Nanos};
 
 use crate::catalog::Catalog;
-use crate::catalog::change::{Changes, IndexDraft};
+use crate::catalog::changes::Changes;
 use crate::catalog::names::Entry;
 use crate::catalog::rows::Object;
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::{Lsn, ObjectId};
-use crate::table::schema::{IndexDef, TableDef};
+use crate::ids::ObjectId;
+use crate::table::schema::IndexDef;
 use crate::table::{BuildOptions, GoOn, Statement, Table, TableIndex, forgets_to_wait};
 use crate::txn::{Isolation, LockMode, Snapshot, Transaction, WaitsFor};
 
-/// Pause between two looks at those who are waited for.
+/// Pause between two looks at the transactions that are waited for.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// What to build.
 pub enum OnlineIndex<'a> {
-    /// A new index.
-    New(IndexDraft),
+    /// A new index, to be numbered.
+    New(IndexDef),
     /// The index of this name anew.
     Again(&'a str),
 }
@@ -44,7 +45,7 @@ pub enum OnlineIndex<'a> {
 pub struct Online<'a> {
     /// What the build may use.
     pub options: BuildOptions<'a>,
-    /// For pauses and patience.
+    /// For pauses and the wait limit.
     pub clock: &'a Clock,
     /// Longest wait for others; `None`: without end.
     pub patience: Option<Duration>,
@@ -54,7 +55,7 @@ pub struct Online<'a> {
     pub begun: &'a dyn Fn(&Transaction),
 }
 
-/// Indexes without a name whose files somebody may still use.
+/// Indexes without a name whose files may still be in use.
 #[derive(Default)]
 pub(super) struct Retired(Mutex<Vec<Arc<TableIndex>>>);
 
@@ -63,11 +64,9 @@ struct Build<'a> {
     catalog: &'a Catalog,
     /// Holds the access lock.
     txn: Transaction,
-    name: String,
-    table: ObjectId,
     /// The table as it was.
     before: Arc<Entry>,
-    /// The table as everybody sees it.
+    /// The table as statements see it.
     now: Arc<Entry>,
     index: IndexDef,
     /// Is the index in the catalog already?
@@ -112,7 +111,7 @@ impl Catalog {
         }
         let result = build.before.table.naming(result);
         drop(build);
-        // What somebody still uses goes later.
+        // Files that are still in use go later.
         self.drop_retired();
         result
     }
@@ -133,13 +132,13 @@ impl Catalog {
         let snapshot = txn.latest_snapshot();
         let def = before.table.def();
         let (index, again) = match what {
-            OnlineIndex::New(draft) => {
-                if self.store.relation(&snapshot, &draft.name)?.is_some() {
-                    let what = format!("a table or index called {}", draft.name);
+            OnlineIndex::New(index) => {
+                if self.has_relation(&snapshot, &index.name)? {
+                    let what = format!("a table or index called {}", index.name);
                     return Err(Error::AlreadyExists(what));
                 }
-                let index = draft.define(self.new_object(), self.new_files(1));
-                with_index(def, &index).validate()?;
+                let index = IndexDef { id: self.new_object(), file: self.new_files(1), ..index };
+                def.with_index(&index).validate()?;
                 (index, false)
             }
             OnlineIndex::Again(index) => {
@@ -147,13 +146,10 @@ impl Catalog {
                 (IndexDef { file: self.new_files(1), ..index }, true)
             }
         };
-        let (name, table) = (name.to_owned(), def.id);
         let now = Arc::clone(&before);
         Ok(Build {
             catalog: self,
             txn,
-            name,
-            table,
             before,
             now,
             index,
@@ -164,7 +160,7 @@ impl Catalog {
         })
     }
 
-    /// Removes the files of indexes that nobody can name and nobody uses any more. What cannot be
+    /// Removes the files of indexes that have no name and are not in use any more. What cannot be
     /// removed belongs to no table, and the next opening removes it.
     pub fn drop_retired(&self) {
         let mut forgotten = Vec::new();
@@ -180,6 +176,16 @@ impl Catalog {
 }
 
 impl Build<'_> {
+    /// The number of the table.
+    fn table(&self) -> ObjectId {
+        self.before.table.def().id
+    }
+
+    /// Lets `next` stand for the table's name. False if another entry than `self.now` does.
+    fn swap(&self, next: &Arc<Entry>) -> bool {
+        self.catalog.names.swap(&self.before.table.def().name, &self.now, next)
+    }
+
     fn run(&mut self, online: &mut Online<'_>) -> Result<()> {
         let since = self.catalog.pool.wal().end();
         let counting = self.before.table.counting(&self.index);
@@ -191,7 +197,7 @@ impl Build<'_> {
         let before = self.txn.latest_snapshot();
         let table = Arc::clone(&self.now);
         let go_on = &mut *online.go_on;
-        let mut ask = || give_way(self.catalog, self.table).and_then(|()| go_on());
+        let mut ask = || give_way(self.catalog, self.table()).and_then(|()| go_on());
         let built = table.table.build_beside(&self.index, &before, &online.options, &mut ask)?;
         self.built = Some(Arc::clone(&built));
         hit("online.built");
@@ -201,7 +207,10 @@ impl Build<'_> {
             self.wait_for_writers(online)?;
         }
         let now = self.txn.latest_snapshot();
-        self.catch_up(&built, (since, &before, &now), online)?;
+        let table = Arc::clone(&self.now);
+        let (catalog, id, go_on) = (self.catalog, self.table(), &mut *online.go_on);
+        let mut ask = || give_way(catalog, id).and_then(|()| go_on());
+        table.table.catch_up(&mut self.txn, &built, (since, &before, &now), &mut ask)?;
         drop(before);
         hit("online.caught-up");
         if self.again {
@@ -210,33 +219,21 @@ impl Build<'_> {
         self.finish(&built, &now)
     }
 
-    fn catch_up(
-        &mut self,
-        built: &TableIndex,
-        snapshots: (Lsn, &Snapshot, &Snapshot),
-        online: &mut Online<'_>,
-    ) -> Result<u64> {
-        let (catalog, id, table) = (self.catalog, self.table, Arc::clone(&self.now));
-        let go_on = &mut *online.go_on;
-        let mut ask = || give_way(catalog, id).and_then(|()| go_on());
-        table.table.catch_up(&mut self.txn, built, snapshots, &mut ask)
-    }
-
     /// Makes `table` what statements see from now on.
     fn stage(&mut self, table: Arc<Table>) -> Result<()> {
-        let next = Arc::new(Entry { table, primary: self.before.primary });
-        if !self.catalog.names.swap(&self.name, &self.now, &next) {
-            // Another build was faster; nobody else may change a table whose lock is held.
-            return Err(busy(&self.name));
+        let next = Arc::new(Entry { table });
+        if !self.swap(&next) {
+            // Another build was faster; only builds change a table whose lock is held.
+            return Err(busy(&self.before.table.def().name));
         }
         self.now = next;
         Ok(())
     }
 
-    /// Waits for those who may have begun to write under an earlier stage.
+    /// Waits for transactions that may have begun to write under an earlier stage.
     fn wait_for_writers(&self, online: &mut Online<'_>) -> Result<()> {
         let txns = &self.catalog.txns;
-        let mut writers = txns.holders(self.table, LockMode::Write);
+        let mut writers = txns.holders(self.table(), LockMode::Write);
         let until = until(online);
         loop {
             txns.still_running(&mut writers);
@@ -247,7 +244,7 @@ impl Build<'_> {
         }
     }
 
-    /// Waits until nobody has a snapshot that is older than `now`.
+    /// Waits until no snapshot is older than `now`.
     fn wait_for_snapshots(&self, now: &Snapshot, online: &mut Online<'_>) -> Result<()> {
         let until = until(online);
         loop {
@@ -260,7 +257,7 @@ impl Build<'_> {
     }
 
     fn pause(&self, online: &mut Online<'_>, until: Option<Nanos>, whom: &str) -> Result<()> {
-        give_way(self.catalog, self.table)?;
+        give_way(self.catalog, self.table())?;
         (online.go_on)()?;
         if until.is_some_and(|until| online.clock.now() >= until) {
             let waited = online.patience.unwrap_or_default();
@@ -273,7 +270,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Writes the index down and lets everybody read by it.
+    /// Writes the index into the catalog and lets statements read by it.
     fn finish(&mut self, built: &Arc<TableIndex>, now: &Snapshot) -> Result<()> {
         let since = self.catalog.txns.next_xid();
         let (index, finished) = built.finished(&self.now.table, now, since);
@@ -308,33 +305,30 @@ impl Build<'_> {
     /// Puts the finished index in place.
     fn publish(&mut self) {
         let Some(Finished { table, old }) = self.finished.take() else { return };
-        // Whoever still reads by it knows, before a vacuum leaves it out.
+        // Statements that still read by it see this before a vacuum leaves it out.
         if let Some(old) = &old {
             old.replace();
         }
-        self.stage(table).expect("nobody changes a table whose lock is held");
+        self.stage(table).expect("the table's lock is held");
         self.catalog.retired.0.lock().extend(old);
     }
 
     /// Writes the index into the catalog, in the place of its row if it has one.
     fn write_row(&self, statement: &mut Statement<'_>, object: Object) -> Result<()> {
-        let store = &self.catalog.store;
-        if !self.again {
-            return store.insert(statement, &[object]);
+        match self.again {
+            true => self.catalog.store.replace(statement, object),
+            false => self.catalog.store.insert(statement, &[object]),
         }
-        let snapshot = statement.txn().latest_snapshot();
-        let (row, known) = store.object(&snapshot, object.id)?;
-        store.update(statement, row, &Object { position: known.position, ..object })
     }
 
     /// Puts the table back as it was.
     fn undo(&mut self) {
         let staged = !Arc::ptr_eq(&self.now, &self.before);
         if staged {
-            // Whoever keeps it still, or looks at it, knows before the first writer leaves it out.
+            // Writers that still keep it, and readers, see this before a writer leaves it out.
             self.built.iter().for_each(|built| built.replace());
-            let back = self.catalog.names.swap(&self.name, &self.now, &self.before);
-            assert!(back, "nobody changes a table whose lock is held");
+            let back = self.swap(&self.before);
+            assert!(back, "the table's lock is held");
             self.now = Arc::clone(&self.before);
         }
         if self.outcome == Outcome::InDoubt {
@@ -343,7 +337,7 @@ impl Build<'_> {
         if let Some(built) = self.built.take() {
             self.catalog.retired.0.lock().push(built);
         } else if staged {
-            // A build that failed half way: nobody but it ever knew the file.
+            // A build that failed half way: only it knew the file.
             let _ = self.catalog.pool.drop_file(self.index.file);
         }
     }
@@ -358,7 +352,7 @@ impl Drop for Build<'_> {
     }
 }
 
-/// Fails if somebody waits to change the table's definition: writers would queue up behind.
+/// Fails if a transaction waits to change the table's definition: writers would queue up behind.
 fn give_way(catalog: &Catalog, table: ObjectId) -> Result<()> {
     let changes =
         |mode| matches!(mode, LockMode::Exclusive | LockMode::Share | LockMode::ShareWrite);
@@ -375,12 +369,6 @@ fn give_way(catalog: &Catalog, table: ObjectId) -> Result<()> {
 
 fn until(online: &Online<'_>) -> Option<Nanos> {
     online.patience.map(|patience| online.clock.now() + patience)
-}
-
-fn with_index(def: &TableDef, index: &IndexDef) -> TableDef {
-    let mut def = def.clone();
-    def.indexes.push(index.clone());
-    def
 }
 
 fn busy(table: &str) -> Error {

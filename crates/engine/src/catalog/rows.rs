@@ -4,11 +4,11 @@
 //! rows given to [`assemble`] does not matter.
 //! Does not do: reading or writing tables.
 
-use crate::catalog::bootstrap::Kind;
+use crate::catalog::bootstrap::{COLLATIONS, KEPT, Kind};
 use crate::catalog::codec;
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::ids::{FileId, ObjectId, RowId};
+use crate::ids::{ObjectId, RowId};
 use crate::table::schema::{Column, IndexDef, SequenceDef, TableDef};
 
 /// One object of the catalog.
@@ -30,30 +30,21 @@ pub struct Object {
     pub definition: Vec<u8>,
 }
 
-/// A table and which of its indexes is the primary key.
+/// An object and the catalog row that it is in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Assembled {
-    /// The definition.
-    pub def: TableDef,
-    /// The primary key's index.
-    pub primary: Option<ObjectId>,
+pub struct StoredObject {
+    /// The row.
+    pub row: RowId,
+    /// The object.
+    pub object: Object,
 }
 
 impl Object {
     /// The object of a table.
-    pub fn table(def: &TableDef, primary: Option<ObjectId>) -> Self {
-        let bytes = codec::TableBytes {
-            heap: def.heap,
-            overflow: def.overflow,
-            logged: def.logged,
-            fillfactor: def.fillfactor,
-            primary,
-            checks: def.checks.clone(),
-            note: def.note.clone(),
-            auto_vacuum: def.auto_vacuum,
-        };
+    pub fn table(def: &TableDef) -> Self {
+        let primary = def.primary_key().map(|index| index.id);
         let (id, parent, namespace) = (def.id, ObjectId(0), ObjectId(0));
-        let (kind, definition) = (Kind::Table, codec::encode_table(&bytes));
+        let (kind, definition) = (Kind::Table, codec::encode_table(def, primary));
         Self { id, kind, parent, namespace, position: 0, name: def.name.clone(), definition }
     }
 
@@ -74,22 +65,35 @@ impl Object {
         Self { id: index.id, kind, parent: table, namespace, position, name, definition }
     }
 
-    /// The object of a sequence: of column `position` of `table`, or by itself (table 0).
-    pub fn sequence(
-        id: ObjectId,
-        (table, position): (ObjectId, u16),
-        file: FileId,
-        def: &SequenceDef,
-    ) -> Self {
-        let (kind, definition) = (Kind::Sequence, codec::encode_sequence(file, def));
-        let (namespace, position) = (ObjectId(0), position as i16);
-        Self { id, kind, parent: table, namespace, position, name: def.name.clone(), definition }
+    /// The object of a sequence of no column.
+    pub fn sequence(sequence: &SequenceDef) -> Self {
+        Self::sequence_of(ObjectId(0), 0, sequence)
     }
 
-    /// File and definition of a sequence.
-    pub fn to_sequence(&self) -> Result<(FileId, SequenceDef)> {
+    /// The object of the sequence of column `position` of `table`.
+    pub fn sequence_of(table: ObjectId, position: u16, sequence: &SequenceDef) -> Self {
+        let (kind, definition) = (Kind::Sequence, codec::encode_sequence(sequence));
+        let (namespace, position) = (ObjectId(0), position as i16);
+        let (id, name) = (sequence.id, sequence.schema.name.clone());
+        Self { id, kind, parent: table, namespace, position, name, definition }
+    }
+
+    /// The object of a collation or a kept text, whose names are unique among their kind.
+    pub fn named(id: ObjectId, kind: Kind, name: &str, definition: Vec<u8>) -> Self {
+        let namespace = if kind == Kind::Collation { COLLATIONS } else { KEPT };
+        let (parent, name) = (ObjectId(0), name.to_owned());
+        Self { id, kind, parent, namespace, position: 0, name, definition }
+    }
+
+    /// Is it a sequence that belongs to no column?
+    pub fn is_free_sequence(&self) -> bool {
+        self.kind == Kind::Sequence && self.parent == ObjectId(0)
+    }
+
+    /// The sequence.
+    pub fn to_sequence(&self) -> Result<SequenceDef> {
         assert_eq!(self.kind, Kind::Sequence);
-        let decoded = codec::decode_sequence(&self.name, &self.definition);
+        let decoded = codec::decode_sequence(self.id, &self.name, &self.definition);
         decoded.map_err(|what| damage(&self.name, what))
     }
 
@@ -130,13 +134,11 @@ impl Object {
 }
 
 /// Puts a table's definition together from its own object and those of its columns and indexes.
-pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled> {
-    let bytes = codec::decode_table(&table.definition).map_err(|what| damage(&table.name, what))?;
-    let mut parts: Vec<Object> = parts.into_iter().map(|(_, part)| part).collect();
+pub fn assemble(table: &Object, parts: Vec<StoredObject>) -> Result<TableDef> {
+    let decoded = codec::decode_table(table.id, &table.name, &table.definition);
+    let (mut def, primary) = decoded.map_err(|what| damage(&table.name, what))?;
+    let mut parts: Vec<Object> = parts.into_iter().map(|stored| stored.object).collect();
     parts.sort_by_key(|part| (part.kind as i16, part.position));
-    let mut def = TableDef::new(table.id, table.name.clone(), bytes.heap, Vec::new());
-    (def.logged, def.fillfactor, def.checks) = (bytes.logged, bytes.fillfactor, bytes.checks);
-    (def.overflow, def.note, def.auto_vacuum) = (bytes.overflow, bytes.note, bytes.auto_vacuum);
     for part in &parts {
         let name = part.name.split('\u{1}').next().unwrap_or_default();
         match part.kind {
@@ -146,30 +148,32 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
             }
             Kind::Index => {
                 let index = codec::decode_index(part.id, name, &part.definition);
-                def.indexes.push(index.map_err(|what| damage(&part.name, what))?);
+                let index = index.map_err(|what| damage(&part.name, what))?;
+                def.indexes.push(IndexDef { primary: primary == Some(index.id), ..index });
             }
             Kind::Sequence => {
                 let sequence = part.to_sequence()?;
                 let column = usize::try_from(part.position).ok();
                 let column = column.and_then(|at| def.columns.get_mut(at));
                 let identity = column.and_then(|column| column.identity.as_mut());
-                let identity = identity.filter(|identity| identity.sequence == part.id);
+                let identity = identity.filter(|identity| identity.sequence.id == part.id);
                 let identity =
                     identity.ok_or_else(|| damage(&part.name, "a sequence of no column"))?;
-                (identity.file, identity.def) = sequence;
+                identity.sequence = sequence;
             }
             Kind::Table => return Err(damage(&part.name, "a table inside a table")),
             Kind::Collation => return Err(damage(&part.name, "a collation inside a table")),
             Kind::Kept => return Err(damage(&part.name, "a text inside a table")),
         }
     }
-    let lost = |column: &&Column| column.identity.as_ref().is_some_and(|own| own.file.0 == 0);
+    let lost =
+        |column: &&Column| column.identity.as_ref().is_some_and(|own| own.sequence.file.0 == 0);
     if let Some(column) = def.columns.iter().find(lost) {
         return Err(damage(&table.name, &format!("the sequence of {} is missing", column.name)));
     }
-    def.indexes.sort_by_key(|index| (Some(index.id) != bytes.primary, !index.unique, index.id));
+    def.sort_indexes();
     def.validate().map_err(|error| damage(&table.name, &error.to_string()))?;
-    Ok(Assembled { def, primary: bytes.primary })
+    Ok(def)
 }
 
 pub(super) fn damage(name: &str, what: &str) -> Error {
@@ -181,20 +185,21 @@ mod tests {
     use super::*;
     use crate::catalog::bootstrap::catalog_def;
     use crate::datum::Type;
-    use crate::table::schema::Identity;
+    use crate::ids::FileId;
+    use crate::table::schema::{Identity, SequenceSchema};
 
     #[test]
     fn a_table_survives_being_taken_apart_in_any_order() {
         let mut def = catalog_def();
         def.columns.push(Column { dropped: true, ..Column::new("old", Type::Text, true) });
         let mut generated = Column::new("number", Type::Int8, false);
-        let (sequence, file) = (ObjectId(90), FileId(70));
-        let own = SequenceDef::new("catalog_number_seq", 99);
-        generated.identity = Some(Identity { always: true, sequence, file, def: own.clone() });
+        let schema = SequenceSchema::new("catalog_number_seq").max(99);
+        let sequence = SequenceDef { id: ObjectId(90), file: FileId(70), schema };
+        generated.identity = Some(Identity { always: true, sequence: sequence.clone() });
         def.columns.push(generated);
-        let primary = Some(def.indexes[0].id);
-        let table = Object::table(&def, primary);
-        let mut parts = vec![Object::sequence(sequence, (def.id, 8), file, &own)];
+        def.indexes[0].primary = true;
+        let table = Object::table(&def);
+        let mut parts = vec![Object::sequence_of(def.id, 8, &sequence)];
         for (no, column) in def.columns.iter().enumerate() {
             let id = ObjectId(100 + no as u32);
             parts.push(Object::column(id, def.id, no as u16, column));
@@ -204,14 +209,14 @@ mod tests {
         }
         parts.reverse();
         let read = |object: &Object| Object::from_row(&object.to_row()).unwrap();
-        let parts = parts.iter().map(|part| (RowId::new(1, 1), read(part))).collect();
-        let assembled = assemble(&read(&table), parts).unwrap();
-        assert_eq!(assembled, Assembled { def, primary });
+        let stored = |part| StoredObject { row: RowId::new(1, 1), object: read(part) };
+        let parts = parts.iter().map(stored).collect();
+        assert_eq!(assemble(&read(&table), parts).unwrap(), def);
     }
 
     #[test]
     fn rows_of_other_shapes_are_damage() {
-        let mut row = Object::table(&catalog_def(), None).to_row();
+        let mut row = Object::table(&catalog_def()).to_row();
         row[1] = Value::Int2(77);
         assert!(matches!(Object::from_row(&row), Err(Error::Corruption { .. })));
         row.pop();

@@ -7,11 +7,12 @@
 use rightlink_env::sync::Arc;
 
 use crate::catalog::bootstrap::{BY_ID, BY_NAME, BY_PARENT, Kind};
-use crate::catalog::rows::{Assembled, Object, assemble};
+use crate::catalog::rows::{Object, StoredObject, assemble};
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::ids::{ObjectId, RowId};
-use crate::table::{IndexBounds, IndexScanOptions, Projection, Statement, Table, Written};
+use crate::table::schema::TableDef;
+use crate::table::{IndexBounds, IndexScanOptions, Projection, Row, Statement, Table, Written};
 use crate::txn::Snapshot;
 
 /// The catalog's table.
@@ -42,7 +43,7 @@ impl Store {
         &self,
         snapshot: &Arc<Snapshot>,
         name: &str,
-    ) -> Result<Option<(RowId, Object)>> {
+    ) -> Result<Option<StoredObject>> {
         self.named(snapshot, ObjectId(0), name)
     }
 
@@ -52,13 +53,13 @@ impl Store {
         snapshot: &Arc<Snapshot>,
         namespace: ObjectId,
         name: &str,
-    ) -> Result<Option<(RowId, Object)>> {
+    ) -> Result<Option<StoredObject>> {
         let key = vec![Value::Int4(namespace.0 as i32), Value::Text(name.to_owned())];
         Ok(self.find(snapshot, BY_NAME, key)?.pop())
     }
 
     /// The object of a number.
-    pub(super) fn object(&self, snapshot: &Arc<Snapshot>, id: ObjectId) -> Result<(RowId, Object)> {
+    pub(super) fn object(&self, snapshot: &Arc<Snapshot>, id: ObjectId) -> Result<StoredObject> {
         let found = self.find(snapshot, BY_ID, vec![Value::Int4(id.0 as i32)])?.pop();
         let missing = || Error::corrupt_file("catalog", format!("object {} is missing", id.0));
         found.ok_or_else(missing)
@@ -69,12 +70,12 @@ impl Store {
         &self,
         snapshot: &Arc<Snapshot>,
         table: ObjectId,
-    ) -> Result<Vec<(RowId, Object)>> {
+    ) -> Result<Vec<StoredObject>> {
         self.find(snapshot, BY_PARENT, vec![Value::Int4(table.0 as i32)])
     }
 
     /// The definition whose table object is `object`.
-    pub(super) fn assemble(&self, snapshot: &Arc<Snapshot>, object: &Object) -> Result<Assembled> {
+    pub(super) fn assemble(&self, snapshot: &Arc<Snapshot>, object: &Object) -> Result<TableDef> {
         assert_eq!(object.kind, Kind::Table);
         assemble(object, self.parts(snapshot, object.id)?)
     }
@@ -84,14 +85,15 @@ impl Store {
         snapshot: &Arc<Snapshot>,
         index: &str,
         key: Vec<Value>,
-    ) -> Result<Vec<(RowId, Object)>> {
+    ) -> Result<Vec<StoredObject>> {
         let index = self.table.index(index)?;
         let options = IndexScanOptions::new(IndexBounds::equal(key));
         let all = Projection::all(self.table.def());
         let rows = self.table.scan_index(snapshot, index, all, &options);
         let rows = self.table.naming(rows)?;
-        rows.map(|row| row.and_then(|row| Ok((row.row_id, Object::from_row(&row.values)?))))
-            .collect()
+        let stored =
+            |row: Row| Ok(StoredObject { row: row.row_id, object: Object::from_row(&row.values)? });
+        rows.map(|row| row.and_then(stored)).collect()
     }
 
     /// Adds objects.
@@ -113,14 +115,21 @@ impl Store {
         expect_done(written.map_err(name_taken)?, &object.name)
     }
 
-    /// Removes the object at `row`.
+    /// Replaces the stored object of the same number, and keeps its position.
+    pub(super) fn replace(&self, statement: &mut Statement<'_>, object: Object) -> Result<()> {
+        let stored = self.object(&statement.txn().latest_snapshot(), object.id)?;
+        let object = Object { position: stored.object.position, ..object };
+        self.update(statement, stored.row, &object)
+    }
+
+    /// Removes an object.
     pub(super) fn delete(
         &self,
         statement: &mut Statement<'_>,
-        (row, object): &(RowId, Object),
+        stored: &StoredObject,
     ) -> Result<()> {
-        let written = self.table.remove(statement, *row)?;
-        expect_done(written, &object.name)
+        let written = self.table.remove(statement, stored.row)?;
+        expect_done(written, &stored.object.name)
     }
 }
 
@@ -135,7 +144,7 @@ fn name_taken(error: Error) -> Error {
     })
 }
 
-/// Under the table's exclusive lock nobody else can have changed its rows.
+/// Under the table's exclusive lock no other transaction can have changed its rows.
 fn expect_done(written: Written, name: &str) -> Result<()> {
     match written {
         Written::Done(_) => Ok(()),

@@ -17,6 +17,17 @@ const DAYS_TO_EPOCH: i64 = 730_425;
 /// Days of 400 years, after which the calendar repeats.
 const ERA_DAYS: i64 = 146_097;
 
+/// A day of the calendar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CivilDate {
+    /// Astronomical year: 0 is 1 BC.
+    pub year: i64,
+    /// Month, from 1.
+    pub month: u32,
+    /// Day of the month, from 1.
+    pub day: u32,
+}
+
 /// Is `year` a leap year?
 pub(super) fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
@@ -46,8 +57,8 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     era * ERA_DAYS + day_of_era - DAYS_TO_EPOCH
 }
 
-/// Year (astronomical), month and day of a day number counted from 2000-01-01.
-pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
+/// The date of a day number counted from 2000-01-01.
+pub fn civil_from_days(days: i64) -> CivilDate {
     let shifted = days + DAYS_TO_EPOCH;
     let era = shifted.div_euclid(ERA_DAYS);
     let day_of_era = shifted.rem_euclid(ERA_DAYS);
@@ -60,7 +71,7 @@ pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let month = ((month_from_march + 2) % 12 + 1) as u32;
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     debug_assert!((1..=12).contains(&month) && (1..=31).contains(&day));
-    (year, month, day)
+    CivilDate { year, month, day }
 }
 
 #[cfg(test)]
@@ -73,7 +84,7 @@ mod tests {
         assert_eq!(days_from_civil(1970, 1, 1), -10_957);
         assert_eq!(days_from_civil(2000, 3, 1), 60);
         assert_eq!(days_from_civil(-4713, 11, 24), -2_451_545);
-        assert_eq!(civil_from_days(i64::from(i32::MAX)).0, 5_881_610);
+        assert_eq!(civil_from_days(i64::from(i32::MAX)).year, 5_881_610);
         assert_eq!(days_from_civil(-4713, 11, 24), DATES.start);
         assert_eq!(days_from_civil(5_874_898, 1, 1), DATES.end);
         assert_eq!(DATES.start * 86_400_000_000, TIMESTAMPS.start);
@@ -82,16 +93,17 @@ mod tests {
 
     #[test]
     fn every_day_follows_the_one_before_for_over_two_eras() {
-        let mut expected = (1599, 12, 31);
+        let mut expected = CivilDate { year: 1599, month: 12, day: 31 };
         for days in days_from_civil(1600, 1, 1)..days_from_civil(2500, 1, 1) {
-            let (year, month, day) = expected;
+            let CivilDate { year, month, day } = expected;
             expected = match (month, day == days_in_month(year, month)) {
-                (12, true) => (year + 1, 1, 1),
-                (_, true) => (year, month + 1, 1),
-                _ => (year, month, day + 1),
+                (12, true) => CivilDate { year: year + 1, month: 1, day: 1 },
+                (_, true) => CivilDate { month: month + 1, day: 1, ..expected },
+                _ => CivilDate { day: day + 1, ..expected },
             };
             assert_eq!(civil_from_days(days), expected);
-            assert_eq!(days_from_civil(expected.0, expected.1, expected.2), days);
+            let CivilDate { year, month, day } = expected;
+            assert_eq!(days_from_civil(year, month, day), days);
         }
     }
 }

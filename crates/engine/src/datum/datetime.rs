@@ -10,27 +10,14 @@
 
 use std::fmt;
 
-use super::calendar::{DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month};
+use super::calendar::{
+    CivilDate, DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month,
+};
+use super::clock::{Clock, DateTimeError, MICROS_PER_HOUR, is_space, trimmed};
 use super::interval::{MICROS_PER_DAY, MICROS_PER_SECOND};
-use super::interval_input::{Clock, is_space};
-use super::text::trimmed;
-
-/// Why text is no date, timestamp or interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DateTimeError {
-    /// It does not have the form of one.
-    Syntax,
-    /// A field is beyond its range, like the month 13.
-    FieldRange,
-    /// The fields are possible, their sum is beyond the type's range.
-    OutOfRange,
-    /// The offset of the zone is beyond its range.
-    ZoneRange,
-}
 
 type Result<T> = std::result::Result<T, DateTimeError>;
 
-const MICROS_PER_HOUR: i64 = 3_600 * MICROS_PER_SECOND;
 /// 1970-01-01 in days since 2000-01-01.
 const UNIX_EPOCH: i64 = -10_957;
 
@@ -164,13 +151,13 @@ fn take_number(text: &mut &str) -> Result<i64> {
 }
 
 /// Year as it is written, month, day.
-struct Civil {
+struct WrittenDate {
     year: i64,
     month: i64,
     day: i64,
 }
 
-impl Civil {
+impl WrittenDate {
     fn days(&self, before_christ: bool) -> Result<i64> {
         // Year 0 does not exist in this notation; 1 BC is the astronomical year 0.
         let year = if before_christ { 1 - self.year } else { self.year };
@@ -185,7 +172,7 @@ impl Civil {
 }
 
 /// Takes YYYY-MM-DD from the front.
-fn take_date(text: &mut &str) -> Result<Civil> {
+fn take_date(text: &mut &str) -> Result<WrittenDate> {
     let whole = *text;
     let year = take_number(text)?;
     // Two digits are a month or a day elsewhere.
@@ -198,7 +185,7 @@ fn take_date(text: &mut &str) -> Result<Civil> {
         let number = take_number(text)?;
         if before - text.len() > 2 { Err(DateTimeError::Syntax) } else { Ok(number) }
     };
-    Ok(Civil { year, month: part()?, day: part()? })
+    Ok(WrittenDate { year, month: part()?, day: part()? })
 }
 
 /// Takes a time of day from the front; 24:00 is the midnight at its end.
@@ -245,7 +232,7 @@ fn take_offset(text: &mut &str) -> Result<i64> {
 
 /// Prints year, month and day, and says whether they lie before year 1.
 fn print_civil(f: &mut fmt::Formatter<'_>, days: i64) -> std::result::Result<bool, fmt::Error> {
-    let (year, month, day) = civil_from_days(days);
+    let CivilDate { year, month, day } = civil_from_days(days);
     let before_christ = year <= 0;
     let shown = if before_christ { 1 - year } else { year };
     write!(f, "{shown:04}-{month:02}-{day:02}")?;

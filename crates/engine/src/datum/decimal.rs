@@ -238,7 +238,7 @@ impl Decimal {
         (-2 * last - half).max(0)
     }
 
-    fn kind(&self) -> u8 {
+    pub(crate) fn kind(&self) -> u8 {
         self.0[0]
     }
 
@@ -284,12 +284,8 @@ impl Decimal {
         Decimal(bytes.into())
     }
 
-    /// What the order rests on: kind, exponent and pairs; the kind alone unless there are pairs.
-    pub(crate) fn key_parts(&self) -> (u8, i32, &[u8]) {
-        (self.kind(), self.exponent(), self.pairs())
-    }
-
-    /// The inverse of [`Decimal::key_parts`], shown with as many digits as it needs.
+    /// The decimal of a kind, an exponent and pairs, shown with as many digits as it needs. `None`
+    /// if there is none.
     pub(crate) fn from_key_parts(kind: u8, exponent: i32, pairs: &[u8]) -> Option<Decimal> {
         let mut bytes = vec![kind];
         if matches!(kind, NEGATIVE | ZERO | POSITIVE) {
@@ -385,9 +381,10 @@ impl fmt::Debug for Decimal {
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (self.key_parts(), other.key_parts());
-        let larger = || (a.1, a.2).cmp(&(b.1, b.2));
-        a.0.cmp(&b.0).then_with(|| if a.0 == NEGATIVE { larger().reverse() } else { larger() })
+        let larger = || (self.exponent(), self.pairs()).cmp(&(other.exponent(), other.pairs()));
+        let negative = self.kind() == NEGATIVE;
+        let by_kind = self.kind().cmp(&other.kind());
+        by_kind.then_with(|| if negative { larger().reverse() } else { larger() })
     }
 }
 
@@ -399,7 +396,7 @@ impl PartialOrd for Decimal {
 
 impl PartialEq for Decimal {
     fn eq(&self, other: &Self) -> bool {
-        self.key_parts() == other.key_parts()
+        self.cmp(other).is_eq()
     }
 }
 
@@ -407,7 +404,7 @@ impl Eq for Decimal {}
 
 impl Hash for Decimal {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key_parts().hash(state);
+        (self.kind(), self.exponent(), self.pairs()).hash(state);
     }
 }
 

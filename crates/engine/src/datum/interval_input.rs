@@ -8,15 +8,17 @@
 //! [`MAX_WORDS`] words.
 //! Does not do: other styles than `postgres`; hexadecimal numbers in ISO 8601.
 
+use super::clock::{
+    Clock, DateTimeError, MICROS_PER_HOUR, MICROS_PER_MINUTE, fraction, is_space, leading_number,
+    leading_small, overflow,
+};
 use super::interval::{Interval, IntervalFields, MICROS_PER_DAY, MICROS_PER_SECOND};
-use super::{DateTimeError, Unit};
+use super::unit::Unit;
 
 /// Most words of a text.
 const MAX_WORDS: usize = 25;
 /// Most bytes of all words, an end for each included.
 const MAX_BYTES: usize = 256;
-const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
-const MICROS_PER_HOUR: i64 = 60 * MICROS_PER_MINUTE;
 /// Largest number in ISO 8601.
 const MAX_ISO: f64 = 1e15;
 
@@ -48,10 +50,6 @@ struct Parts {
 struct Amount {
     whole: i64,
     fraction: f64,
-}
-
-fn overflow() -> DateTimeError {
-    DateTimeError::FieldRange
 }
 
 /// `part` and `count` times `scale` more.
@@ -159,10 +157,6 @@ const KEYWORDS: &str = " ad allballs am apr april at aug august bc d dec decembe
      june m mar march may mm mon monday nov november now oct october on pm s sat saturday sep sept \
      september sun sunday t thu thur thurs thursday today tomorrow tue tues tuesday wed wednesday \
      weds y yesterday ";
-
-pub(super) fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
-}
 
 /// The bytes of a text, taken one by one.
 struct Reader<'a> {
@@ -283,84 +277,6 @@ fn split(text: &str) -> Result<Vec<Word>> {
         reader.used += 1;
     }
     Ok(words)
-}
-
-/// The whole number in front of `text`, 0 if there is none, and what follows it.
-pub(super) fn leading_number(text: &str) -> Result<(i64, &str)> {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let digits = unsigned.bytes().take_while(u8::is_ascii_digit).count();
-    if digits == 0 {
-        return Ok((0, text));
-    }
-    let (number, rest) = text.split_at(text.len() - unsigned.len() + digits);
-    Ok((number.parse().map_err(|_| overflow())?, rest))
-}
-
-/// As [`leading_number`], of 32 bits.
-fn leading_small(text: &str) -> Result<(i64, &str)> {
-    let (number, rest) = leading_number(text)?;
-    i32::try_from(number).map_err(|_| overflow())?;
-    Ok((number, rest))
-}
-
-/// The number that `text`, which begins with a point, says.
-pub(super) fn fraction(text: &str) -> Result<f64> {
-    let digits = text.strip_prefix('.').ok_or(DateTimeError::Syntax)?;
-    if digits.is_empty() {
-        return Ok(0.0);
-    }
-    if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(DateTimeError::Syntax);
-    }
-    text.parse().map_err(|_| DateTimeError::Syntax)
-}
-
-/// Hours, minutes, seconds as written.
-pub(super) struct Clock {
-    pub(super) hours: i64,
-    minutes: i64,
-    seconds: i64,
-    micros: i64,
-}
-
-impl Clock {
-    /// Reads `hours:minutes[:seconds[.fraction]]` or `minutes:seconds.fraction`; without seconds
-    /// also `minutes:seconds`, where `ends_in_seconds`.
-    pub(super) fn read(text: &str, ends_in_seconds: bool) -> Result<Clock> {
-        let (first, rest) = leading_number(text)?;
-        let rest = rest.strip_prefix(':').ok_or(DateTimeError::Syntax)?;
-        let (second, rest) = leading_small(rest)?;
-        let micros = |text: &str| Ok((fraction(text)? * 1e6).round_ties_even() as i64);
-        let shifted = |micros: i64| Clock { hours: 0, minutes: first, seconds: second, micros };
-        let clock = match rest.as_bytes().first() {
-            None if ends_in_seconds => shifted(0),
-            None => Clock { hours: first, minutes: second, seconds: 0, micros: 0 },
-            Some(b'.') => shifted(micros(rest)?),
-            Some(b':') => {
-                let (third, rest) = leading_small(&rest[1..])?;
-                let micros = if rest.is_empty() { 0 } else { micros(rest)? };
-                Clock { hours: first, minutes: second, seconds: third, micros }
-            }
-            Some(_) => return Err(DateTimeError::Syntax),
-        };
-        let minutes = (0..60).contains(&clock.minutes);
-        // A leap second counts as the first of the next minute.
-        let seconds = (0..=60).contains(&clock.seconds);
-        let micros = (0..=MICROS_PER_SECOND).contains(&clock.micros);
-        (clock.hours >= 0 && minutes && seconds && micros).then_some(clock).ok_or_else(overflow)
-    }
-
-    /// All but the hours.
-    pub(super) fn below_hours(&self) -> i64 {
-        self.minutes * MICROS_PER_MINUTE + self.seconds * MICROS_PER_SECOND + self.micros
-    }
-
-    /// In microseconds, below zero if `negative`.
-    fn total(&self, negative: bool) -> Result<i64> {
-        let hours = i128::from(self.hours) * i128::from(MICROS_PER_HOUR);
-        let total = hours + i128::from(self.below_hours());
-        i64::try_from(if negative { -total } else { total }).map_err(|_| overflow())
-    }
 }
 
 fn bit(unit: Unit) -> u32 {

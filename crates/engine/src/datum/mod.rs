@@ -1,14 +1,19 @@
 //! Values and their types: what a column may hold, how values are ordered and written as text.
 //!
-//! Invariants: a [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tag 17
-//! is kept for collated text. Dates count days and timestamps
-//! count microseconds since 2000-01-01 00:00 (UTC for `TimestampTz`), as PostgreSQL does on its
-//! wire; the smallest and the largest integer mean `-infinity` and `infinity`. Equality and order
-//! of [`Value`] are those of keys, not of SQL: null equals null, NaN equals NaN and is the largest
-//! float, -0.0 equals 0.0. Values of different types are ordered by tag, nulls come last.
+//! Invariants:
+//! - A [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tag 17 is kept for
+//!   collated text.
+//! - Dates count days and timestamps count microseconds since 2000-01-01 00:00 (UTC for
+//!   `TimestampTz`), as PostgreSQL does on its wire. The smallest and the largest integer mean
+//!   `-infinity` and `infinity`.
+//! - Equality and order of [`Value`] are those of keys, not of SQL: null equals null, NaN equals
+//!   NaN and is the largest float, -0.0 equals 0.0. Values of different types are ordered by tag,
+//!   nulls come last.
+//!
 //! Does not do: casts between types, time zones other than fixed offsets.
 
 mod calendar;
+mod clock;
 mod datetime;
 mod decimal;
 mod interval;
@@ -21,12 +26,12 @@ mod unit;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-pub use calendar::{DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month};
-pub use datetime::{DateTimeError, read_date, read_timestamp};
+pub use calendar::{CivilDate, DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month};
+pub use clock::{DateTimeError, trimmed};
+pub use datetime::{read_date, read_timestamp};
 pub use decimal::{Decimal, DecimalError};
 pub use interval::{Interval, IntervalFields};
 pub use interval_input::read_interval;
-pub use text::trimmed;
 pub use unit::Unit;
 
 /// Microseconds of a day, and the latest [`Value::Time`]: the midnight at the day's end.

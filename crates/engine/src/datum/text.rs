@@ -7,10 +7,10 @@
 
 use std::fmt;
 
+use super::clock::trimmed;
 use super::datetime::{
     print_date, print_time, print_timestamp, read_date_alone, read_time, read_timestamp_alone,
 };
-use super::interval_input::is_space;
 use super::number::{parse_float4, parse_float8, print_float4, print_float8};
 use super::{IntervalFields, Type, Value, read_interval, read_timestamp};
 use crate::error::{Error, Result};
@@ -43,11 +43,6 @@ impl Value {
         };
         value.ok_or_else(|| refused(ty, text))
     }
-}
-
-/// `text` without the spaces around it, as C and PostgreSQL know spaces.
-pub fn trimmed(text: &str) -> &str {
-    text.trim_matches(|c: char| u8::try_from(c).is_ok_and(is_space))
 }
 
 /// The error for text that is no value of its type, with what was expected.

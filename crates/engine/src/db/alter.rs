@@ -3,19 +3,19 @@
 //! Invariants: definitions are transactional like rows; a refused change leaves nothing behind.
 //! Does not do: the changes themselves (`catalog`); sequences (`numbers`).
 
-use crate::catalog::{ColumnChange, Convert, OfRow};
+use rightlink_env::sync::Arc;
+
+use crate::catalog::{ColumnChange, Convert, OfRow, Retype};
 use crate::datum::{Type, Value};
 use crate::db::define::{
     AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, IdentitySchema, IndexSchema, TableSchema,
 };
 use crate::db::transaction::Transaction;
-use crate::db::{draft, fill};
+use crate::db::{definition, fill};
 use crate::error::{Error, Result};
-use crate::table::BuildOptions;
 use crate::table::schema::{Column, Identity};
 use crate::table::sequence::Sequence;
 use crate::txn::{self, LockMode};
-use crate::upkeep::Engine;
 
 /// One change of a table's definition: see [`Transaction::alter_table`].
 ///
@@ -153,10 +153,8 @@ impl Transaction {
     /// thread that does so in two transactions waits for itself, until the lock timeout if there is
     /// one.
     pub fn create_table(&mut self, schema: &TableSchema) -> Result<()> {
-        let draft = draft::table(schema)?;
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.create_table(statement, changes, draft)
-        })
+        let def = definition::table(schema)?;
+        self.define(|ddl| ddl.create_table(def))
     }
 
     /// Changes the definition of a table: see [`AlterTable`] for the changes and their errors.
@@ -175,18 +173,14 @@ impl Transaction {
     /// ```
     pub fn alter_table(&mut self, table: &str, change: AlterTable<'_>) -> Result<()> {
         match change {
-            AlterTable::Rename(to) => self.define(|handle, statement, changes| {
-                handle.engine.catalog.rename_table(statement, changes, (table, to))
-            }),
+            AlterTable::Rename(to) => self.define(|ddl| ddl.rename_table(table, to)),
             AlterTable::AddColumn(column) => self.add_column(table, column),
-            AlterTable::DropColumn(column) => self.define(|handle, statement, changes| {
-                handle.engine.catalog.drop_column(statement, changes, (table, column))
-            }),
+            AlterTable::DropColumn(column) => self.define(|ddl| ddl.drop_column(table, column)),
             AlterTable::RenameColumn { column, to } => {
                 self.alter_column(table, column, ColumnChange::Rename(to.to_owned()))
             }
             AlterTable::ColumnType { column, to, convert, of_row } => {
-                self.retype((table, column), (to, convert, of_row))
+                self.retype(table, Retype { column, to, convert, of_row })
             }
             AlterTable::Nullable { column, nullable } => {
                 self.alter_column(table, column, ColumnChange::Nullable(nullable))
@@ -201,31 +195,21 @@ impl Transaction {
             AlterTable::AddPrimaryKey { index, columns } => {
                 self.add_primary_key(table, index, columns)
             }
-            AlterTable::DropPrimaryKey => self.define(|handle, statement, changes| {
-                handle.engine.catalog.drop_primary_key(statement, changes, table)
-            }),
+            AlterTable::DropPrimaryKey => self.define(|ddl| ddl.drop_primary_key(table)),
             AlterTable::AddCheck(check) => self.add_check(table, check),
-            AlterTable::DropCheck(name) => self.define(|handle, statement, changes| {
-                handle.engine.catalog.drop_check(statement, changes, (table, name))
-            }),
-            AlterTable::Note(note) => self.define(|handle, statement, changes| {
-                handle.engine.catalog.set_note(statement, changes, (table, note))
-            }),
+            AlterTable::DropCheck(name) => self.define(|ddl| ddl.drop_check(table, name)),
+            AlterTable::Note(note) => self.define(|ddl| ddl.set_note(table, note)),
             AlterTable::ColumnNote { column, note } => {
                 self.alter_column(table, column, ColumnChange::Note(note.to_owned()))
             }
-            AlterTable::AutoVacuum(when) => self.define(|handle, statement, changes| {
-                handle.engine.catalog.set_auto_vacuum(statement, changes, (table, when))
-            }),
+            AlterTable::AutoVacuum(when) => self.define(|ddl| ddl.set_auto_vacuum(table, when)),
         }
     }
 
     /// Drops a table and its indexes. Their files go with the commit, on a full disk, too; those of
     /// a table that damage keeps from being opened when the database is opened again.
     pub fn drop_table(&mut self, table: &str) -> Result<()> {
-        self.define_freeing(|handle, statement, changes| {
-            handle.engine.catalog.drop_table(statement, changes, table)
-        })
+        self.define_freeing(|ddl| ddl.drop_table(table))
     }
 
     /// Removes all rows of a table together with the files that hold them. Its name and definition
@@ -248,10 +232,7 @@ impl Transaction {
     /// # }
     /// ```
     pub fn truncate(&mut self, table: &str, restart: bool) -> Result<()> {
-        self.define_freeing(|handle, statement, changes| {
-            let options = build_options(&handle.engine);
-            handle.engine.catalog.truncate_table(statement, changes, (table, restart), &options)
-        })
+        self.define_freeing(|ddl| ddl.truncate_table(table, restart))
     }
 
     /// Creates an index over the rows that are there. Readers go on meanwhile; writers of the table
@@ -261,26 +242,19 @@ impl Transaction {
     /// [`Database::create_index_online`]: crate::Database::create_index_online
     pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
         let entry = self.entry(table, LockMode::ShareWrite)?;
-        let draft = draft::index(index, entry.table.def())?;
-        let made = self.define(|handle, statement, changes| {
-            let options = build_options(&handle.engine);
-            handle.engine.catalog.create_index(statement, changes, (table, draft), &options)
-        });
+        let index = definition::index(index, entry.table.def())?;
+        let made = self.define(|ddl| ddl.create_index(table, index));
         entry.table.naming(made)
     }
 
     /// Gives an index another name.
     pub fn rename_index(&mut self, index: &str, to: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.rename_index(statement, changes, (index, to))
-        })
+        self.define(|ddl| ddl.rename_index(index, to))
     }
 
     /// Drops an index. [`AlterTable::DropPrimaryKey`] drops that of the primary key.
     pub fn drop_index(&mut self, index: &str) -> Result<()> {
-        self.define_freeing(|handle, statement, changes| {
-            handle.engine.catalog.drop_index(statement, changes, index)
-        })
+        self.define_freeing(|ddl| ddl.drop_index(index))
     }
 
     fn add_primary_key(
@@ -290,19 +264,14 @@ impl Transaction {
         columns: &[&str],
     ) -> Result<()> {
         let index = index.map_or_else(|| format!("{table}_pkey"), str::to_owned);
-        let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
         let entry = self.entry(table, LockMode::Access)?;
-        let made = self.define(|handle, statement, changes| {
-            let options = build_options(&handle.engine);
-            let key = (table, index.as_str(), columns.as_slice());
-            handle.engine.catalog.add_primary_key(statement, changes, key, &options)
-        });
+        let made = self.define(|ddl| ddl.add_primary_key(table, &index, columns));
         entry.table.naming(made)
     }
 
     fn add_column(&mut self, table: &str, column: &ColumnSchema) -> Result<()> {
-        let mut drafted = draft::column(column, table)?;
-        drafted.missing = match &column.default {
+        let mut new = definition::column(column, table)?;
+        new.missing = match &column.default {
             None => Value::Null,
             Some(ColumnDefault::Value(value)) => value.clone(),
             Some(ColumnDefault::Now) => {
@@ -317,19 +286,17 @@ impl Transaction {
             Some(ColumnDefault::RandomUuid) => Value::Null,
         };
         if column.identity.is_some() || column.default == Some(ColumnDefault::RandomUuid) {
-            return self.add_filled_column(table, drafted);
+            return self.add_filled_column(table, new);
         }
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.add_column(statement, changes, (table, drafted))
-        })
+        self.define(|ddl| ddl.add_column(table, new))
     }
 
     /// Adds a column with numbers of its sequence, or random uuids, in all rows.
     fn add_filled_column(&mut self, table: &str, column: Column) -> Result<()> {
         let ty = column.ty;
         let entry = self.entry(table, LockMode::Access)?;
-        let made = self.define(|handle, statement, changes| {
-            let options = build_options(&handle.engine);
+        let handle = Arc::clone(&self.handle);
+        let made = self.define(|ddl| {
             let mut fill = |txn: &mut txn::Transaction, own: Option<&Sequence>, rows: usize| {
                 let Some(sequence) = own else {
                     return Ok((0..rows).map(|_| fill::random_uuid(&handle.engine)).collect());
@@ -337,23 +304,14 @@ impl Transaction {
                 let numbers = sequence.take(txn, rows)?.into_iter();
                 Ok(numbers.map(|number| fill::number(ty, number)).collect())
             };
-            let (catalog, added) = (&handle.engine.catalog, (table, column));
-            catalog.add_filled_column(statement, changes, added, &mut fill, &options)
+            ddl.add_filled_column(table, column, &mut fill)
         });
         entry.table.naming(made)
     }
 
-    fn retype(
-        &mut self,
-        (table, column): (&str, &str),
-        to: (Type, Convert<'_>, Option<OfRow<'_>>),
-    ) -> Result<()> {
+    fn retype(&mut self, table: &str, to: Retype<'_>) -> Result<()> {
         let entry = self.entry(table, LockMode::Access)?;
-        let made = self.define(|handle, statement, changes| {
-            let options = build_options(&handle.engine);
-            let (catalog, place) = (&handle.engine.catalog, (table, column));
-            catalog.alter_column_type(statement, changes, place, to, &options)
-        });
+        let made = self.define(|ddl| ddl.alter_column_type(table, to));
         entry.table.naming(made)
     }
 
@@ -361,7 +319,7 @@ impl Transaction {
         let entry = self.entry(table, LockMode::Access)?;
         let def = entry.table.def();
         let kind = def.columns[usize::from(def.column_no(column)?)].ty;
-        self.set_identity(table, column, Some(draft::identity(identity, kind, table, column)))
+        self.set_identity(table, column, Some(definition::identity(identity, kind, table, column)))
     }
 
     fn set_identity(
@@ -370,27 +328,16 @@ impl Transaction {
         column: &str,
         identity: Option<Identity>,
     ) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.set_identity(statement, changes, table, column, identity)
-        })
+        self.define(|ddl| ddl.set_identity(table, column, identity))
     }
 
     fn alter_column(&mut self, table: &str, column: &str, change: ColumnChange) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.alter_column(statement, changes, (table, column), change)
-        })
+        self.define(|ddl| ddl.alter_column(table, column, change))
     }
 
     fn add_check(&mut self, table: &str, schema: &CheckSchema) -> Result<()> {
         let entry = self.entry(table, LockMode::Access)?;
-        let check = draft::check(schema, entry.table.def())?;
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.add_check(statement, changes, (table, check))
-        })
+        let check = definition::check(schema, entry.table.def())?;
+        self.define(|ddl| ddl.add_check(table, check))
     }
-}
-
-fn build_options(engine: &Engine) -> BuildOptions<'_> {
-    let memory = engine.env.budget.limit() / 8;
-    BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory }
 }

@@ -10,7 +10,7 @@ use crate::catalog::{self, Entry};
 use crate::collation::Collation;
 use crate::db::info::{PageInfo, SequenceDefinition, TableInfo};
 use crate::db::transaction::Transaction;
-use crate::db::{describe, inspect, numbers};
+use crate::db::{describe, inspect};
 use crate::error::{Error, Result};
 use crate::table::sequence::SequencePosition;
 use crate::txn::LockMode;
@@ -141,8 +141,7 @@ impl Catalog<'_> {
 
     /// All sequences by name, those of columns included.
     pub fn sequences(&mut self) -> Result<Vec<SequenceDefinition>> {
-        let found = self.read(|catalog, txn| catalog.sequences(txn))?;
-        Ok(found.iter().map(numbers::definition).collect())
+        self.read(|catalog, txn| catalog.sequences(txn))
     }
 
     /// The position of a sequence. It stays until this transaction ends.
@@ -153,15 +152,12 @@ impl Catalog<'_> {
     /// Keeps a collation under its name, for layers above that look collations up. Columns and
     /// indexes need none that is kept.
     pub fn create_collation(&mut self, collation: &Collation) -> Result<()> {
-        self.txn.define(|handle, statement, _| {
-            handle.engine.catalog.create_collation(statement, collation)
-        })
+        self.txn.define(|ddl| ddl.create_collation(collation))
     }
 
     /// Removes a collation that no column and no index has.
     pub fn drop_collation(&mut self, name: &str) -> Result<()> {
-        self.txn
-            .define(|handle, statement, _| handle.engine.catalog.drop_collation(statement, name))
+        self.txn.define(|ddl| ddl.drop_collation(name))
     }
 
     /// The collation that was created under this name.
@@ -192,8 +188,7 @@ impl Catalog<'_> {
     /// `Limit` for a text of more than 4,096 bytes.
     pub fn keep(&mut self, name: &str, text: Option<&str>) -> Result<()> {
         self.read(|catalog, txn| catalog.lock_kept(txn))?;
-        self.txn
-            .define(|handle, statement, _| handle.engine.catalog.keep_text(statement, name, text))
+        self.txn.define(|ddl| ddl.keep_text(name, text))
     }
 
     /// The text that [`Catalog::keep`] keeps under a name.

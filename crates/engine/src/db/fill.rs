@@ -68,7 +68,7 @@ impl Filler<'_> {
 
     fn source(&self, txn: &mut Transaction, column: &Column, rows: usize) -> Result<Source> {
         if let Some(identity) = &column.identity {
-            let sequence = self.engine.catalog.open_sequence(identity.file, &identity.def)?;
+            let sequence = self.engine.catalog.open_sequence(&identity.sequence)?;
             return Ok(Source::Numbers(column.ty, sequence.take(txn, rows)?.into_iter()));
         }
         Ok(match &column.default {

@@ -3,76 +3,76 @@
 //! Invariants: every figure has its unit in its name or its comment; nothing here holds a lock.
 //! Does not do: collecting.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use crate::collation::Collation;
-use crate::datum::Type;
-use crate::db::define::{AutoVacuum, CheckSchema, ColumnDefault, Predicate, SequenceSchema};
+pub use crate::catalog::{SequenceDefinition, SequenceOwner};
+use crate::db::define::{IndexSchema, SequenceSchema, TableSchema};
 pub use crate::heap::HeapFigures;
 use crate::ids::RowId;
-use crate::index::IndexMethod;
 use crate::txn::LockMode;
 pub use crate::upkeep::{VacuumProgress, VacuumReport};
 pub use crate::vacuum::Phase as VacuumPhase;
 pub use crate::verify::Finding;
 
-/// A table, as `describe` shows it.
+/// A table, as `describe` shows it: its schema, whose fields can be read through it, and numbers.
+///
+/// ```
+/// use rightlink::{Database, TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Database::open(dir.path())?;
+/// let mut txn = db.begin();
+/// let schema = TableSchema::new("flight").column("id", Type::Int8).primary_key(["id"]);
+/// txn.create_table(&schema)?;
+/// let flight = txn.catalog().describe("flight")?;
+/// assert_eq!(flight.columns[0].name, "id");
+/// assert_eq!(flight.schema, schema);
+/// assert_eq!(flight.indexes[0].name, "flight_pkey");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableInfo {
     /// Number, which no other table, index or sequence ever has.
     pub id: u32,
-    /// Name.
-    pub name: String,
-    /// Columns in order.
-    pub columns: Vec<ColumnInfo>,
-    /// Indexes; the primary key first.
+    /// What would create it: names and collations that were left open are filled in.
+    pub schema: TableSchema,
+    /// All indexes; the primary key first.
     pub indexes: Vec<IndexInfo>,
-    /// Are changes logged?
-    pub logged: bool,
-    /// Percent of a heap page that inserts fill.
-    pub fillfactor: u8,
     /// Blocks of the heap (8 KiB each), maps not counted.
     pub heap_blocks: u32,
     /// Blocks for values that do not fit their rows, free ones and the map included.
     pub overflow_blocks: u32,
-    /// What every row meets.
-    pub checks: Vec<CheckSchema>,
-    /// What a layer above keeps with it.
-    pub note: String,
-    /// When it is vacuumed without anybody asking.
-    pub auto_vacuum: AutoVacuum,
 }
 
-/// A column of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ColumnInfo {
-    /// Name.
-    pub name: String,
-    /// Type.
-    pub kind: Type,
-    /// May it be null?
-    pub nullable: bool,
-    /// What inserts give it that do not name it.
-    pub default: Option<ColumnDefault>,
-    /// Its sequence, if its values are generated.
-    pub identity: Option<IdentityInfo>,
-    /// What a layer above keeps with it.
-    pub note: String,
-    /// How its text compares; `None`: by its bytes.
-    pub collation: Option<Collation>,
+impl Deref for TableInfo {
+    type Target = TableSchema;
+
+    fn deref(&self) -> &TableSchema {
+        &self.schema
+    }
 }
 
-/// Where the values of a generated column come from.
+/// An index of a table: its schema, whose fields can be read through it, and numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct IdentityInfo {
-    /// Name of the sequence.
-    pub sequence: String,
-    /// May inserts not name the column?
-    pub always: bool,
-    /// The first number.
-    pub start: i64,
-    /// From a number to the next.
-    pub increment: i64,
+pub struct IndexInfo {
+    /// Number, which no other table, index or sequence ever has.
+    pub id: u32,
+    /// What would create it; no collation is left to the column.
+    pub schema: IndexSchema,
+    /// Is it the primary key?
+    pub primary: bool,
+    /// Blocks (8 KiB each).
+    pub blocks: u32,
+}
+
+impl Deref for IndexInfo {
+    type Target = IndexSchema;
+
+    fn deref(&self) -> &IndexSchema {
+        &self.schema
+    }
 }
 
 /// A sequence.
@@ -80,92 +80,11 @@ pub struct IdentityInfo {
 pub struct SequenceInfo {
     /// Its definition.
     pub schema: SequenceSchema,
-    /// The table and column that it belongs to.
-    pub owner: Option<(String, String)>,
+    /// The column that it belongs to.
+    pub owner: Option<SequenceOwner>,
     /// The first number that is not reserved on disk, `None` if there is none left. Numbers below
     /// it may not have been handed out.
     pub reserved_to: Option<i64>,
-}
-
-/// A sequence as a transaction sees it: see [`Transaction::sequences`].
-///
-/// [`Transaction::sequences`]: crate::Transaction::sequences
-#[derive(Clone, Debug, PartialEq)]
-pub struct SequenceDefinition {
-    /// Number, which no other table, index or sequence ever has.
-    pub id: u32,
-    /// Its definition.
-    pub schema: SequenceSchema,
-    /// The table and column that it belongs to, and the column's type.
-    pub owner: Option<(String, String, Type)>,
-}
-
-/// An index of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IndexInfo {
-    /// Number, which no other table, index or sequence ever has.
-    pub id: u32,
-    /// Name.
-    pub name: String,
-    /// Key columns in order.
-    pub columns: Vec<KeyColumnInfo>,
-    /// Does it refuse a second row with the same key?
-    pub unique: bool,
-    /// Does it take two nulls for the same, then?
-    pub nulls_not_distinct: bool,
-    /// Columns stored beside the key.
-    pub included: Vec<String>,
-    /// Which rows it holds; `None`: all.
-    pub predicate: Option<Predicate>,
-    /// Is it the primary key?
-    pub primary: bool,
-    /// How it finds entries.
-    pub method: IndexMethod,
-    /// Blocks (8 KiB each).
-    pub blocks: u32,
-}
-
-impl IndexInfo {
-    /// What its definition says beyond key and method, empty where that is nothing:
-    /// `include (a, b) nulls not distinct where c > 0`.
-    pub fn clauses(&self) -> String {
-        let mut clauses = Vec::new();
-        if !self.included.is_empty() {
-            clauses.push(format!("include ({})", self.included.join(", ")));
-        }
-        if self.nulls_not_distinct {
-            clauses.push("nulls not distinct".to_owned());
-        }
-        clauses.extend(self.predicate.as_ref().map(|predicate| format!("where {predicate}")));
-        clauses.join(" ")
-    }
-
-    /// Does it hold every row? Else what it does not find may be there all the same, and it makes
-    /// nothing unique in the whole table.
-    pub fn is_whole(&self) -> bool {
-        self.predicate.is_none()
-    }
-
-    /// Does it use `column`, in the key or otherwise?
-    pub fn uses(&self, column: &str) -> bool {
-        let mut asked = self.predicate.iter().flat_map(|predicate| &predicate.terms);
-        self.columns.iter().any(|key| key.name == column)
-            || self.included.iter().any(|name| name == column)
-            || asked.any(|term| term.column == column)
-    }
-}
-
-/// A key column of an index.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeyColumnInfo {
-    /// Column name.
-    pub name: String,
-    /// Descending?
-    pub descending: bool,
-    /// Nulls before other values?
-    pub nulls_first: bool,
-    /// How its text compares, whatever the column says; `None`: by its bytes.
-    pub collation: Option<Collation>,
 }
 
 /// Snapshots taken between the same two commits, and what they keep from being removed: rows that

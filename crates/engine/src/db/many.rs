@@ -14,7 +14,7 @@ use crate::datum::Value;
 use crate::db::fill::Filler;
 use crate::db::transaction::Transaction;
 use crate::db::writer::Writer;
-use crate::db::{Row, draft};
+use crate::db::{Row, definition};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
@@ -284,10 +284,10 @@ impl Transaction {
         mut changed: Option<&mut Vec<Changed>>,
     ) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
-        let assignments = draft::assignments(set, entry.table.def())?;
+        let assignments = definition::assignments(set, entry.table.def())?;
         let (returns, last) = (changed.is_some(), RefCell::new(None));
         let mut change = |old: &[Value]| {
-            let new = draft::assigned(old, &assignments);
+            let new = definition::assigned(old, &assignments);
             if returns {
                 last.replace(Some((old.to_vec(), new.clone())));
             }

@@ -40,8 +40,8 @@ pub(crate) mod transaction;
 pub(crate) mod value;
 pub(crate) mod writer;
 
+mod definition;
 mod describe;
-mod draft;
 #[cfg(feature = "experiments")]
 mod experiments;
 mod fill;

@@ -7,20 +7,13 @@
 
 use rightlink_env::sync::Arc;
 
-use crate::catalog::{FoundSequence, StoredSequence};
+pub use crate::catalog::RedefineSequence;
 use crate::db::define::SequenceSchema;
-use crate::db::info::{SequenceDefinition, SequenceInfo};
+use crate::db::info::{SequenceDefinition, SequenceInfo, SequenceOwner};
 use crate::db::transaction::Transaction;
 use crate::db::{Database, Handle};
 use crate::error::Result;
-use crate::table::schema::SequenceDef;
 use crate::table::sequence::{Sequence, SequencePosition};
-
-/// Makes the new definition and position of a sequence from the present ones.
-pub type RedefineSequence<'c> = &'c mut dyn FnMut(
-    &SequenceDefinition,
-    SequencePosition,
-) -> Result<(SequenceSchema, SequencePosition)>;
 
 /// One change of a sequence: see [`Transaction::alter_sequence`].
 ///
@@ -83,10 +76,7 @@ pub struct Numbers {
 impl Transaction {
     /// Creates a sequence that belongs to no column.
     pub fn create_sequence(&mut self, schema: &SequenceSchema) -> Result<()> {
-        let def = SequenceDef::from(schema.clone());
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.create_sequence(statement, changes, &def)
-        })
+        self.define(|ddl| ddl.create_sequence(schema))
     }
 
     /// Changes a sequence, also one of a generated column. Like other definitions, the change is
@@ -98,32 +88,28 @@ impl Transaction {
         // Before the statement begins: it would not see what others change while it waits.
         let handle = Arc::clone(&self.handle);
         handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
-        let mut altered = |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {
-            let def = &found.stored.def;
+        let mut altered = |known: &SequenceDefinition, at| {
+            let schema = known.schema.clone();
             Ok(match &mut change {
                 SequenceChange::Rename(to) => {
-                    (SequenceDef { name: (*to).to_owned(), ..def.clone() }, at)
+                    (SequenceSchema { name: (*to).to_owned(), ..schema }, at)
                 }
                 SequenceChange::Restart(next) => {
-                    let value = next.unwrap_or(def.start);
-                    (def.clone(), SequencePosition { value, drawn: false })
+                    let value = next.unwrap_or(schema.start);
+                    (schema, SequencePosition { value, drawn: false })
                 }
                 SequenceChange::Redefine(redefine) => {
-                    let (schema, at) = redefine(&definition(found), at)?;
-                    (SequenceDef { name: def.name.clone(), ..schema.into() }, at)
+                    let (new, at) = redefine(known, at)?;
+                    (SequenceSchema { name: schema.name, ..new }, at)
                 }
             })
         };
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.alter_sequence(statement, changes, (sequence, &mut altered))
-        })
+        self.define(|ddl| ddl.alter_sequence(sequence, &mut altered))
     }
 
     /// Drops a sequence that belongs to no column.
     pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
-        self.define_freeing(|handle, statement, changes| {
-            handle.engine.catalog.drop_sequence(statement, changes, name)
-        })
+        self.define_freeing(|ddl| ddl.drop_sequence(name))
     }
 
     /// The next number of a sequence, also of a generated column's. It is not handed out again,
@@ -191,7 +177,7 @@ impl Numbers {
 
     /// Its definition.
     pub fn schema(&self) -> SequenceSchema {
-        self.sequence.def().clone().into()
+        self.sequence.schema().clone()
     }
 }
 
@@ -200,29 +186,22 @@ impl Database {
     pub fn sequences(&self) -> Result<Vec<SequenceInfo>> {
         let engine = self.engine();
         engine.check_open()?;
-        let mut found = Vec::new();
-        for free in engine.catalog.free_sequences()? {
-            found.push((free.file, free.def, None));
-        }
+        let free = engine.catalog.free_sequences()?;
+        let mut found: Vec<_> = free.into_iter().map(|def| (def, None)).collect();
         for def in engine.catalog.definitions()? {
             for column in &def.columns {
                 let Some(identity) = &column.identity else { continue };
-                let owner = Some((def.name.clone(), column.name.clone()));
-                found.push((identity.file, identity.def.clone(), owner));
+                let (table, column, kind) = (def.name.clone(), column.name.clone(), column.ty);
+                let owner = Some(SequenceOwner { table, column, kind });
+                found.push((identity.sequence.clone(), owner));
             }
         }
         let mut infos = Vec::with_capacity(found.len());
-        for (file, def, owner) in found {
-            let stored = engine.catalog.open_sequence(file, &def)?.stored()?;
-            infos.push(SequenceInfo { schema: def.into(), owner, reserved_to: stored.next });
+        for (def, owner) in found {
+            let reserved_to = engine.catalog.open_sequence(&def)?.stored()?.next;
+            infos.push(SequenceInfo { schema: def.schema, owner, reserved_to });
         }
         infos.sort_by(|a, b| a.schema.name.cmp(&b.schema.name));
         Ok(infos)
     }
-}
-
-pub(super) fn definition(found: &FoundSequence) -> SequenceDefinition {
-    let StoredSequence { id, def, .. } = &found.stored;
-    let owner = found.owner.clone();
-    SequenceDefinition { id: id.0, schema: def.clone().into(), owner }
 }

@@ -6,9 +6,8 @@
 use crate::catalog::{Online, OnlineIndex};
 use crate::db::Database;
 use crate::db::define::IndexSchema;
-use crate::db::draft;
+use crate::db::definition;
 use crate::error::Result;
-use crate::table::BuildOptions;
 use crate::txn::{self, LockMode};
 use crate::upkeep::Watch;
 
@@ -58,11 +57,11 @@ impl Database {
     ) -> Result<()> {
         let engine = self.engine();
         engine.check_open()?;
-        let draft = {
+        let index = {
             let (_txn, entry) = engine.use_table(table, LockMode::Access, watch)?;
-            draft::index(index, entry.table.def())?
+            definition::index(index, entry.table.def())?
         };
-        self.build_online(table, OnlineIndex::New(draft), watch)
+        self.build_online(table, OnlineIndex::New(index), watch)
     }
 
     /// Builds an index of `table` anew while others go on, or all of its indexes one after the
@@ -107,8 +106,7 @@ impl Database {
     fn build_online(&self, table: &str, what: OnlineIndex<'_>, watch: Watch<'_>) -> Result<()> {
         let engine = self.engine();
         engine.admit()?;
-        let memory = engine.env.budget.limit() / 8;
-        let options = BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory };
+        let options = engine.build_options();
         let mut go_on =
             || engine.check_open().and_then(|()| engine.admit()).and_then(|()| (watch.go_on)());
         let begun = |txn: &txn::Transaction| (watch.begun)(txn.cancel_handle());

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Arc, RwLock};
 
-use crate::catalog::{Changes, ChangesMark, Ending, Entry, Known};
+use crate::catalog::{Changes, ChangesMark, DdlStatement, Ending, Entry, Known};
 use crate::datum::Value;
-use crate::db::draft;
+use crate::db::definition;
 use crate::db::rows::{Alive, Rows, Scans};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
@@ -65,24 +65,6 @@ struct Mark {
     savepoint: Savepoint,
     changes: ChangesMark,
     scans: Scans,
-}
-
-/// A statement that changes definitions. Dropped before it has reached its end, by an error or a
-/// panic, it is undone.
-struct Definition<'t> {
-    statement: Statement<'t>,
-    changes: &'t mut Changes,
-    mark: ChangesMark,
-    ended: bool,
-}
-
-impl Drop for Definition<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.statement.fail_unended();
-            self.changes.rollback_to(&self.mark);
-        }
-    }
 }
 
 /// [`Transaction::freeing`] is under way.
@@ -171,7 +153,8 @@ impl Transaction {
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>> {
         let (entry, snapshot) = self.reading(table)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
-        let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
+        let primary = entry.table.def().primary_key();
+        let index = primary.and_then(|def| entry.table.index_by_id(def.id)).ok_or_else(without)?;
         self.first(&entry.table, index, key, &snapshot)
     }
 
@@ -301,8 +284,8 @@ impl Transaction {
     /// have become another row's.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let assignments = draft::assignments(set, entry.table.def())?;
-        let mut change = |old: &[Value]| Ok(Some(draft::assigned(old, &assignments)));
+        let assignments = definition::assignments(set, entry.table.def())?;
+        let mut change = |old: &[Value]| Ok(Some(definition::assigned(old, &assignments)));
         let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
         let mut statement = self.statement()?;
         statement.read_no_more();
@@ -422,27 +405,25 @@ impl Transaction {
     /// Rolls back.
     pub fn rollback(self) {}
 
-    pub(super) fn define<T>(
+    /// Runs a statement that changes definitions.
+    pub(super) fn define(
         &mut self,
-        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
-    ) -> Result<T> {
+        work: impl FnOnce(&mut DdlStatement<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.handle.engine.check_open()?;
         self.admit()?;
+        let engine = &self.handle.engine;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
-        let (statement, mark) = (Statement::begin(txn)?, self.changes.mark());
-        let changes = &mut self.changes;
-        let mut definition = Definition { statement, changes, mark, ended: false };
-        let done = work(&self.handle, &mut definition.statement, definition.changes)?;
-        definition.statement.check()?;
-        definition.ended = true;
-        Ok(done)
+        let mut ddl = engine.catalog.ddl(txn, &mut self.changes, engine.build_options())?;
+        work(&mut ddl)?;
+        ddl.finish()
     }
 
     /// As [`Transaction::define`], of a change that gives space back.
-    pub(super) fn define_freeing<T>(
+    pub(super) fn define_freeing(
         &mut self,
-        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
-    ) -> Result<T> {
+        work: impl FnOnce(&mut DdlStatement<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.freeing(|txn| txn.define(work))
     }
 
@@ -479,7 +460,7 @@ impl Transaction {
         self.handle.engine.check_open()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let catalog = &self.handle.engine.catalog;
-        let entry = catalog.resolve_again(txn, &self.changes, (table, mode), &mut self.known)?;
+        let entry = catalog.resolve_again(txn, &self.changes, table, mode, &mut self.known)?;
         if let Some(by) = entry.table.heap().written_by()
             && !txn.will_see(by)?
         {
@@ -519,7 +500,7 @@ impl Transaction {
             return;
         }
         let engine = &self.handle.engine;
-        if let Err(error) = engine.catalog.settle(changes, ending) {
+        if let Err(error) = engine.catalog.end_changes(changes, ending) {
             engine.env.logger.warn(&format!("files that no table owns stay for now: {error}"));
         }
     }

@@ -99,13 +99,13 @@ fn push_collated(out: &mut Vec<u8>, collation: &Collation, text: &str) {
 
 /// Kind, exponent, pairs of digits, terminator; all but the kind complemented below zero.
 fn push_decimal(out: &mut Vec<u8>, value: &Decimal) {
-    let (kind, exponent, pairs) = value.key_parts();
-    out.push(kind);
+    let pairs = value.pairs();
+    out.push(value.kind());
     if pairs.is_empty() {
         return;
     }
     let start = out.len();
-    let exponent = (exponent + DECIMAL_BIAS).cast_unsigned().to_be_bytes();
+    let exponent = (value.exponent() + DECIMAL_BIAS).cast_unsigned().to_be_bytes();
     assert_eq!(exponent[0], 0, "exponents of decimals are small");
     out.extend_from_slice(&exponent[1..]);
     out.extend(pairs.iter().map(|pair| pair + 1));

@@ -124,7 +124,7 @@ enum Detour {
     /// Beyond all keys with this many bytes of the key.
     Past(usize),
     /// After this many bytes of the key, in this range of this column.
-    Into(usize, usize, usize),
+    Into { len: usize, column: usize, range: usize },
 }
 
 impl KeySet {
@@ -169,8 +169,8 @@ impl KeySet {
                 return KeyRange { low: first.low.clone(), high: last.high.clone() };
             }
             Kind::Columns(columns) => {
-                push_lows(columns, (0, 0), &mut low);
-                push_highs(columns, (0, None), &mut high);
+                push_lows(columns, 0, &mut low);
+                push_highs(columns, None, &mut high);
             }
         }
         KeyRange { low, high: (!high.is_empty()).then_some(high) }
@@ -203,7 +203,7 @@ impl KeySet {
                 continue;
             };
             let place = place_among(ranges, &key[start..start + len], direction);
-            let into = place.ahead.map(|at| Detour::Into(start, i, at));
+            let into = place.ahead.map(|at| Detour::Into { len: start, column: i, range: at });
             if !place.is_inside {
                 return Ok(take_detour(columns, key, into.or(detour), direction, bound));
             }
@@ -295,11 +295,11 @@ fn take_detour(
             *bound = next;
         }
         Some(Detour::Past(len)) => bound.extend_from_slice(&key[..len]),
-        Some(Detour::Into(len, column, range)) => {
+        Some(Detour::Into { len, column, range }) => {
             bound.extend_from_slice(&key[..len]);
             match direction {
-                Direction::Forward => push_lows(columns, (column, range), bound),
-                Direction::Backward => push_highs(columns, (column, Some(range)), bound),
+                Direction::Forward => push_lows(&columns[column..], range, bound),
+                Direction::Backward => push_highs(&columns[column..], Some(range), bound),
             }
         }
     }
@@ -307,10 +307,9 @@ fn take_detour(
     Standing::Beyond
 }
 
-/// Appends the first bytes that are wanted from this column on, in this range of it.
-fn push_lows(columns: &[Column], (column, range): (usize, usize), out: &mut Vec<u8>) {
-    let mut range = range;
-    for column in &columns[column..] {
+/// Appends the first bytes that are wanted in these columns, in this range of the first of them.
+fn push_lows(columns: &[Column], mut range: usize, out: &mut Vec<u8>) {
+    for column in columns {
         let Some(ranges) = &column.ranges else { return };
         out.extend_from_slice(&ranges[range].low);
         if !column.points {
@@ -320,11 +319,10 @@ fn push_lows(columns: &[Column], (column, range): (usize, usize), out: &mut Vec<
     }
 }
 
-/// Appends a bound above all that is wanted from this column on, in this range of it (`None`: the
-/// last one).
-fn push_highs(columns: &[Column], (column, range): (usize, Option<usize>), out: &mut Vec<u8>) {
-    let mut range = range;
-    for (i, column) in columns.iter().enumerate().skip(column) {
+/// Appends a bound above all that is wanted in these columns, in this range of the first of them
+/// (`None`: the last one).
+fn push_highs(columns: &[Column], mut range: Option<usize>, out: &mut Vec<u8>) {
+    for (i, column) in columns.iter().enumerate() {
         let Some(ranges) = &column.ranges else { return };
         let one = &ranges[range.unwrap_or(ranges.len() - 1)];
         let goes_on = columns.get(i + 1).is_some_and(|next| next.ranges.is_some());

@@ -1,5 +1,4 @@
-//! Order-preserving key bytes: comparing two encoded keys as bytes compares the values (decision
-//! 1).
+//! Order-preserving key bytes: comparing two encoded keys as bytes compares the values.
 //!
 //! | part of a column | bytes |
 //! |---|---|
@@ -15,12 +14,14 @@
 //! | collated text | sort key, a terminator 00; if deterministic then the text as above |
 //! | descending column | the value's bytes complemented, the null byte not |
 //!
-//! Invariants: a key is prefix-free (no key of a layout is a proper prefix of another), so whatever
-//! is appended (the row id) never changes the order of different keys; the same values give the
-//! same bytes. Decoding gives values equal to the encoded ones; the *same* ones only for types that
-//! [`is_reversible`] names: floats are not, since -0.0 and the kinds of NaN were normalised away,
-//! nor are decimals (their scale), intervals (their parts) and collated text. A sort key has no
-//! byte 0; where it might (strength `identic`), it is written as bytes are.
+//! Invariants: no key of a layout is a proper prefix of another, so a row id that is appended never
+//! changes the order of different keys. The same values give the same bytes.
+//!
+//! Decoding gives values equal to the encoded ones, and the *same* ones only for types that
+//! [`is_reversible`] names. A key does not keep -0.0, kinds of NaN, the scale of decimals, the
+//! parts of intervals, and collated text. A sort key has no byte 0; where it might (strength
+//! `identic`), it is written as bytes are.
+//!
 //! Does not do: row ids (the access method appends them), bytes of included columns.
 
 mod decode;

@@ -73,7 +73,7 @@ impl KeyMaker {
             columns: index.key_columns(def),
             places: index.columns.iter().map(|part| place(part.column)).collect(),
             included: index.included.iter().map(|column| place(*column)).collect(),
-            nulls_exempt: !index.nulls_equal,
+            nulls_exempt: !index.nulls_not_distinct,
             collations: match predicate {
                 Some(_) => def.live().map(|(_, column)| column.collation.clone()).collect(),
                 None => Vec::new(),

@@ -249,7 +249,7 @@ impl TableIndex {
     /// Is `key` one that no two rows have at a time?
     pub fn is_whole_unique(&self, key: &[Value]) -> bool {
         let whole = key.len() == self.def.columns.len();
-        self.def.unique && whole && (self.def.nulls_equal || !key.contains(&Value::Null))
+        self.def.unique && whole && (self.def.nulls_not_distinct || !key.contains(&Value::Null))
     }
 
     fn create(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {

@@ -13,7 +13,7 @@ use std::fmt;
 use crate::collation::Collation;
 use crate::datum::{Type, Value};
 
-use super::schema::ColumnNo;
+use crate::ids::ColumnNo;
 
 /// Terms that must all hold. `C` is a column's name where callers say it, its number inside.
 ///

@@ -21,10 +21,8 @@ use crate::keycode::KeyColumn;
 use super::predicate::{Predicate, Term, Test};
 
 pub use super::settings::AutoVacuum;
+pub use crate::ids::ColumnNo;
 pub use crate::index::IndexMethod;
-
-/// Number of a column in its table: its position, dropped ones counted.
-pub type ColumnNo = u16;
 
 /// What a column gets where an insert does not name it.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,17 +40,30 @@ pub enum ColumnDefault {
 pub struct Identity {
     /// May inserts not name the column?
     pub always: bool,
-    /// The sequence's number in the catalog.
-    pub sequence: ObjectId,
-    /// The sequence's file.
-    pub file: FileId,
-    /// The sequence itself.
-    pub def: SequenceDef,
+    /// The sequence.
+    pub sequence: SequenceDef,
 }
 
-/// Which numbers a sequence hands out.
+/// A sequence as stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SequenceDef {
+    /// Its number in the catalog.
+    pub id: ObjectId,
+    /// Its file.
+    pub file: FileId,
+    /// What it hands out.
+    pub schema: SequenceSchema,
+}
+
+/// Description of a sequence that belongs to no column.
+///
+/// ```
+/// use rightlink::SequenceSchema;
+/// let odd = SequenceSchema::new("odd").increment(2).max(99);
+/// assert_eq!((odd.start, odd.min, odd.max), (1, 1, 99));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequenceSchema {
     /// Name, unique among tables, indexes and sequences.
     pub name: String,
     /// The first number.
@@ -63,20 +74,23 @@ pub struct SequenceDef {
     pub min: i64,
     /// Largest number.
     pub max: i64,
-    /// Does it begin again behind the last one?
+    /// Does it begin again behind the last one, with the smallest, or the largest if it goes down?
     pub cycle: bool,
-    /// What a layer above keeps with it.
+    /// What a layer above keeps with it: text that is stored and never read here.
     pub note: String,
 }
 
-/// A condition that every row of a table meets, or does not answer because of a null.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Check {
+/// Description of a check. Schemas name its columns, stored definitions number them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckSchema<C = String> {
     /// Name, unique in the table.
     pub name: String,
-    /// The condition.
-    pub predicate: Predicate<ColumnNo>,
+    /// What every row must meet; a null in a comparison is not refused.
+    pub predicate: Predicate<C>,
 }
+
+/// A check as stored.
+pub type Check = CheckSchema<ColumnNo>;
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -97,7 +111,7 @@ pub struct Column {
     pub identity: Option<Identity>,
     /// What a layer above keeps with it.
     pub note: String,
-    /// How its text compares where nobody says otherwise; `None`: by its bytes.
+    /// How its text compares where a key column or query says nothing else; `None`: by its bytes.
     pub collation: Option<Collation>,
 }
 
@@ -114,7 +128,7 @@ pub struct IndexColumn {
     pub collation: Option<Collation>,
 }
 
-/// An index of a table.
+/// An index of a table as stored.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexDef {
     /// Its number in the catalog.
@@ -127,10 +141,12 @@ pub struct IndexDef {
     pub columns: Vec<IndexColumn>,
     /// Columns stored beside the key for index-only scans.
     pub included: Vec<ColumnNo>,
-    /// May a key occur only once? One with a null only if nulls are equal here.
+    /// Is it the primary key?
+    pub primary: bool,
+    /// May a key occur only once?
     pub unique: bool,
-    /// Are two nulls equal in the eyes of `unique`?
-    pub nulls_equal: bool,
+    /// Does `unique` take two nulls for the same?
+    pub nulls_not_distinct: bool,
     /// What is true of the rows that it holds; `None`: it holds all.
     pub predicate: Option<Predicate<ColumnNo>>,
     /// How it finds entries.
@@ -141,7 +157,7 @@ pub struct IndexDef {
     pub data_version: String,
 }
 
-/// A table, everything resolved.
+/// A table as stored.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableDef {
     /// Its number in the catalog; also names its lock.
@@ -150,7 +166,7 @@ pub struct TableDef {
     pub name: String,
     /// All columns that ever were, dropped ones included.
     pub columns: Vec<Column>,
-    /// Indexes, unique ones first so that violations show before other indexes grow.
+    /// Indexes, in the order of [`TableDef::sort_indexes`].
     pub indexes: Vec<IndexDef>,
     /// The heap's file; the free-space map is the next one, the visibility map the one after.
     pub heap: FileId,
@@ -221,24 +237,56 @@ impl Column {
             let what = format!("generated column {name} is nullable or has a default");
             return Err(Error::Invalid(what));
         }
-        if identity.def.min < min || identity.def.max > max {
+        let sequence = &identity.sequence.schema;
+        if sequence.min < min || sequence.max > max {
             let what =
                 format!("column {name} of type {ty} cannot hold all numbers of its sequence");
             return Err(Error::Invalid(what));
         }
-        identity.def.validate()
+        sequence.validate()
     }
 }
 
-impl SequenceDef {
-    /// 1, 2, 3 and so on up to `max`.
-    pub fn new(name: impl Into<String>, max: i64) -> Self {
-        let (cycle, note) = (false, String::new());
+impl SequenceSchema {
+    /// 1, 2, 3 and so on.
+    pub fn new(name: impl Into<String>) -> Self {
+        let (max, cycle, note) = (i64::MAX, false, String::new());
         Self { name: name.into(), start: 1, increment: 1, min: 1, max, cycle, note }
     }
 
+    /// The first number; what is smaller comes never.
+    #[must_use]
+    pub fn start(mut self, start: i64) -> Self {
+        (self.start, self.min) = (start, self.min.min(start));
+        self
+    }
+
+    /// From a number to the next. Negative: downwards.
+    #[must_use]
+    pub fn increment(mut self, increment: i64) -> Self {
+        self.increment = increment;
+        if increment < 0 {
+            self.min = i64::MIN;
+        }
+        self
+    }
+
+    /// Largest number.
+    #[must_use]
+    pub fn max(mut self, max: i64) -> Self {
+        self.max = max;
+        self
+    }
+
+    /// Behind the last number it begins again.
+    #[must_use]
+    pub fn cycle(mut self) -> Self {
+        self.cycle = true;
+        self
+    }
+
     /// Checks name and bounds.
-    pub fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         check_name("sequence", &self.name)?;
         check_note(&self.name, &self.note)?;
         let Self { name, start, increment, min, max, .. } = self;
@@ -285,7 +333,8 @@ impl IndexDef {
             columns,
             included: Vec::new(),
             unique,
-            nulls_equal: false,
+            primary: false,
+            nulls_not_distinct: false,
             predicate: None,
             method: IndexMethod::default(),
             usable_from: Xid::NONE,
@@ -402,7 +451,7 @@ impl IndexDef {
                 return Err(Error::Invalid(format!("index {name} names column {known} twice")));
             }
         }
-        if self.nulls_equal && !self.unique {
+        if self.nulls_not_distinct && !self.unique {
             let what = format!("index {name} is not unique: equal nulls mean nothing to it");
             return Err(Error::Invalid(what));
         }
@@ -455,10 +504,55 @@ impl TableDef {
         self.indexes.iter().try_for_each(|index| index.validate(self))
     }
 
+    /// Sorts the indexes: the primary key first, then unique ones, so that violations show before
+    /// other indexes grow.
+    pub(crate) fn sort_indexes(&mut self) {
+        self.indexes.sort_by_key(|index| (!index.primary, !index.unique, index.id));
+    }
+
+    /// Sets the data version of each index to what this build would make its entries with.
+    pub(crate) fn set_data_versions(&mut self) {
+        for at in 0..self.indexes.len() {
+            self.indexes[at].data_version = self.indexes[at].current_data(self);
+        }
+    }
+
+    /// The index of the primary key.
+    pub fn primary_key(&self) -> Option<&IndexDef> {
+        self.indexes.iter().find(|index| index.primary)
+    }
+
+    /// The sequences of generated columns.
+    pub fn sequences(&self) -> impl Iterator<Item = &SequenceDef> {
+        let identities = self.columns.iter().filter_map(|column| column.identity.as_ref());
+        identities.map(|identity| &identity.sequence)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn sequences_mut(&mut self) -> impl Iterator<Item = &mut SequenceDef> {
+        let identities = self.columns.iter_mut().filter_map(|column| column.identity.as_mut());
+        identities.map(|identity| &mut identity.sequence)
+    }
+
     /// The live columns with their numbers, in order: what a row given by a caller consists of.
     pub fn live(&self) -> impl Iterator<Item = (ColumnNo, &Column)> {
         let numbered = |(no, column)| (no as ColumnNo, column);
         self.columns.iter().enumerate().map(numbered).filter(|(_, column)| !column.dropped)
+    }
+
+    /// The table with one more index.
+    pub(crate) fn with_index(&self, index: &IndexDef) -> Self {
+        let mut def = self.clone();
+        def.indexes.push(index.clone());
+        def
+    }
+
+    /// Fails if there is a live column called `name`.
+    pub(crate) fn check_new_column(&self, name: &str) -> Result<()> {
+        if self.column_no(name).is_ok() {
+            return Err(Error::AlreadyExists(format!("column {name} of table {}", self.name)));
+        }
+        Ok(())
     }
 
     /// Number of the live column called `name`.
@@ -486,9 +580,14 @@ impl TableDef {
         predicate.check(|no| self.live_column(no).map(|column| (column.name.as_str(), column.ty)))
     }
 
+    /// Name of a column.
+    pub(crate) fn name_of(&self, no: ColumnNo) -> &str {
+        &self.columns[usize::from(no)].name
+    }
+
     /// `predicate` with the names of its columns.
     pub fn named_predicate(&self, predicate: &Predicate<ColumnNo>) -> Predicate {
-        let name = |no: &ColumnNo| Ok::<_, Error>(self.columns[usize::from(*no)].name.clone());
+        let name = |no: &ColumnNo| Ok::<_, Error>(self.name_of(*no).to_owned());
         predicate.try_map(name).expect("a name is always found")
     }
 
@@ -678,7 +777,7 @@ mod tests {
                 let terms = vec![Term { column: 1, test: Test::Null }];
                 def.indexes[0].predicate = Some(Predicate { terms });
             },
-            |def| (def.indexes[0].unique, def.indexes[0].nulls_equal) = (false, true),
+            |def| (def.indexes[0].unique, def.indexes[0].nulls_not_distinct) = (false, true),
             |def| def.indexes.push(def.indexes[0].clone()),
         ];
         for (case, breaks) in broken.into_iter().enumerate() {

@@ -31,7 +31,7 @@ use crate::page::header::{self, HEADER_SIZE, PageKind};
 use crate::txn::Transaction;
 use crate::wal::RecordKind;
 
-use super::schema::SequenceDef;
+use super::schema::{SequenceDef, SequenceSchema};
 
 /// Offset of the next number.
 const NEXT: usize = HEADER_SIZE;
@@ -66,7 +66,7 @@ pub struct SequencePosition {
 pub struct Sequence {
     pool: Arc<BufferPool>,
     file: FileId,
-    def: SequenceDef,
+    schema: SequenceSchema,
     state: Mutex<Option<State>>,
 }
 
@@ -81,29 +81,29 @@ struct State {
 
 impl Sequence {
     /// Creates the file of a new sequence.
-    pub fn create(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Result<Arc<Self>> {
-        def.validate()?;
-        pool.create_file(file, true)?;
-        let block = pool.extend(file, 1)?;
+    pub fn create(pool: &Arc<BufferPool>, def: &SequenceDef) -> Result<Arc<Self>> {
+        def.schema.validate()?;
+        pool.create_file(def.file, true)?;
+        let block = pool.extend(def.file, 1)?;
         assert!(block.0 == 0, "the file is new");
         let mut image = header::format(PageKind::Sequence, 0);
-        image[NEXT..NEXT + 8].copy_from_slice(&def.start.to_le_bytes());
+        image[NEXT..NEXT + 8].copy_from_slice(&def.schema.start.to_le_bytes());
         let mut mtr = Mtr::new(pool);
-        let held = mtr.latch(pool.pin_new(PageId::new(file, 0))?);
+        let held = mtr.latch(pool.pin_new(PageId::new(def.file, 0))?);
         mtr.page(held).replace(&image);
         mtr.commit(RecordKind::Sequence, Xid::NONE)?;
-        Ok(Self::new(pool, file, def))
+        Ok(Self::new(pool, def))
     }
 
     /// Opens a sequence that exists.
-    pub fn open(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Result<Arc<Self>> {
-        pool.open_file(file, true).map_err(|error| named(def, error))?;
-        Ok(Self::new(pool, file, def))
+    pub fn open(pool: &Arc<BufferPool>, def: &SequenceDef) -> Result<Arc<Self>> {
+        pool.open_file(def.file, true).map_err(|error| named(&def.schema, error))?;
+        Ok(Self::new(pool, def))
     }
 
-    fn new(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Arc<Self> {
-        let (pool, def) = (Arc::clone(pool), def.clone());
-        Arc::new(Self { pool, file, def, state: Mutex::new(None) })
+    fn new(pool: &Arc<BufferPool>, def: &SequenceDef) -> Arc<Self> {
+        let (pool, schema) = (Arc::clone(pool), def.schema.clone());
+        Arc::new(Self { pool, file: def.file, schema, state: Mutex::new(None) })
     }
 
     /// Its file.
@@ -112,21 +112,21 @@ impl Sequence {
     }
 
     /// Its definition.
-    pub fn def(&self) -> &SequenceDef {
-        &self.def
+    pub fn schema(&self) -> &SequenceSchema {
+        &self.schema
     }
 
     /// What its page says (for verification).
     pub fn stored(&self) -> Result<Reserved> {
-        self.read().map_err(|error| named(&self.def, error))
+        self.read().map_err(|error| named(&self.schema, error))
     }
 
     fn read(&self) -> Result<Reserved> {
         let id = PageId::new(self.file, 0);
         let pin = self.pool.pin(id)?;
         let latch = pin.shared();
-        let reserved = decode(id, latch.bytes(), &self.def)?;
-        let has = |number: i64| (self.def.min..=self.def.max).contains(&number);
+        let reserved = decode(id, latch.bytes(), &self.schema)?;
+        let has = |number: i64| (self.schema.min..=self.schema.max).contains(&number);
         if !has(reserved.at.value) || reserved.next.is_some_and(|next| !has(next)) {
             return Err(Error::corrupt(id, "the next number is outside the sequence's bounds"));
         }
@@ -193,12 +193,12 @@ impl Sequence {
     ) -> Result<u64> {
         let next = self.next_of(at);
         let there = match next {
-            Some(_) if self.def.cycle => u64::MAX,
+            Some(_) if self.schema.cycle => u64::MAX,
             Some(next) => self.count_from(next),
             None => 0,
         };
         if there < wanted {
-            let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
+            let (name, min, max) = (&self.schema.name, self.schema.min, self.schema.max);
             let what = format!("sequence {name} has no more numbers between {min} and {max}");
             return Err(Error::Limit(what));
         }
@@ -215,15 +215,15 @@ impl Sequence {
 
     /// Numbers that the sequence has from `next` on, until it begins again if it does.
     fn count_from(&self, next: i64) -> u64 {
-        let (next, step) = (i128::from(next), i128::from(self.def.increment));
-        let end = if step > 0 { self.def.max } else { self.def.min };
+        let (next, step) = (i128::from(next), i128::from(self.schema.increment));
+        let end = if step > 0 { self.schema.max } else { self.schema.min };
         let steps = (i128::from(end) - next) / step;
         u64::try_from(steps + 1).unwrap_or(u64::MAX)
     }
 
     /// The number `steps` after `number`, if the sequence has it.
     fn after(&self, number: i64, steps: u64) -> Option<i64> {
-        let SequenceDef { increment, min, max, cycle, .. } = self.def;
+        let SequenceSchema { increment, min, max, cycle, .. } = self.schema;
         let at = |from: i64, steps: u64| {
             let at = i128::from(from) + i128::from(increment) * i128::from(steps);
             i64::try_from(at).ok().filter(|at| (min..=max).contains(at))
@@ -251,8 +251,8 @@ impl Sequence {
 
     /// As [`Sequence::set`], for a transaction that has an xid.
     pub fn set_with_xid(&self, at: SequencePosition) -> Result<()> {
-        if !(self.def.min..=self.def.max).contains(&at.value) {
-            let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
+        if !(self.schema.min..=self.schema.max).contains(&at.value) {
+            let (name, min, max) = (&self.schema.name, self.schema.min, self.schema.max);
             let value = at.value;
             let what = format!("{value} for sequence {name}, whose numbers are {min} to {max}");
             return Err(Error::Invalid(what));
@@ -276,7 +276,7 @@ impl Sequence {
     fn store(&self, at: SequencePosition) -> Result<()> {
         let next = self.next_of(at);
         let pin = self.pool.pin(PageId::new(self.file, 0));
-        let pin = pin.map_err(|error| named(&self.def, error))?;
+        let pin = pin.map_err(|error| named(&self.schema, error))?;
         let mut mtr = Mtr::new(&self.pool);
         let held = mtr.latch(pin);
         mtr.page(held).put_u64(NEXT, next.unwrap_or(0) as u64);
@@ -287,19 +287,19 @@ impl Sequence {
 }
 
 /// Says which sequence damage is in.
-fn named(def: &SequenceDef, error: Error) -> Error {
-    error.blamed(|_| Some(format!("sequence {}", def.name)))
+fn named(schema: &SequenceSchema, error: Error) -> Error {
+    error.blamed(|_| Some(format!("sequence {}", schema.name)))
 }
 
 /// Reads a sequence's page.
-fn decode(id: PageId, page: &[u8; PAGE_SIZE], def: &SequenceDef) -> Result<Reserved> {
+fn decode(id: PageId, page: &[u8; PAGE_SIZE], schema: &SequenceSchema) -> Result<Reserved> {
     let is_one = header::kind(page) == Some(PageKind::Sequence);
     if !is_one || page[EXHAUSTED] > 1 || page[DRAWN] > 1 {
         return Err(Error::corrupt(id, "not the page of a sequence"));
     }
     let next = header::u64_at(page, NEXT) as i64;
     let next = (page[EXHAUSTED] == 0).then_some(next);
-    let end = if def.increment > 0 { def.max } else { def.min };
+    let end = if schema.increment > 0 { schema.max } else { schema.min };
     let at = match next {
         _ if page[DRAWN] == 1 => {
             SequencePosition { value: header::u64_at(page, LAST) as i64, drawn: true }

@@ -15,6 +15,7 @@ use crate::ids::Xid;
 use crate::recovery::checkpoint::Checkpoint;
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
+use crate::table::BuildOptions;
 use crate::txn::{Isolation, LockMode, Transaction, TxnManager};
 use crate::upkeep::counters::UpkeepCounters;
 use crate::upkeep::idle::IdleWait;
@@ -96,6 +97,12 @@ impl Engine {
             true => Err(Error::Invalid("the database was closed".into())),
             false => Ok(()),
         }
+    }
+
+    /// What an index build may use.
+    pub(crate) fn build_options(&self) -> BuildOptions<'_> {
+        let memory = self.env.budget.limit() / 8;
+        BuildOptions { budget: &self.env.budget, temp: &self.temp, memory }
     }
 
     /// Opens a table for a piece of maintenance. The lock lasts as long as the transaction, which

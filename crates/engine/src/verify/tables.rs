@@ -86,8 +86,8 @@ fn named(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool>
             def
         }
     };
-    for identity in now.columns.iter().filter_map(|column| column.identity.as_ref()) {
-        sequence(parts, (identity.file, &identity.def), report)?;
+    for own in now.sequences() {
+        sequence(parts, own, report)?;
     }
     Ok(true)
 }
@@ -100,7 +100,7 @@ fn free_sequences(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
         txn.lock_table(free.id, LockMode::Access)?;
         // Whoever changed or dropped it held the lock.
         if parts.catalog.files()?.contains(&free.file) {
-            sequence(parts, (free.file, &free.def), report)?;
+            sequence(parts, &free, report)?;
         }
     }
     Ok(())
@@ -133,12 +133,9 @@ fn whole(
 }
 
 /// Checks the page of a sequence (X8), which the caller has locked, or the table that it is of.
-fn sequence(
-    parts: &Parts<'_>,
-    (file, def): (FileId, &SequenceDef),
-    report: &mut Report,
-) -> Result<()> {
-    let place = Place { relation: &def.name, file };
+fn sequence(parts: &Parts<'_>, def: &SequenceDef, report: &mut Report) -> Result<()> {
+    let file = def.file;
+    let place = Place { relation: &def.schema.name, file };
     let there = |parts: &Parts<'_>| Ok::<_, Error>(parts.catalog.files()?.contains(&file));
     if !parts.pool.files_on_disk()?.contains(&file) {
         if there(parts)? {
@@ -148,7 +145,7 @@ fn sequence(
     }
     parts.pool.open_file(file, true)?;
     pages::file(parts, place, Role::Sequence, &|| 1, report)?;
-    match parts.catalog.open_sequence(file, def)?.stored() {
+    match parts.catalog.open_sequence(def)?.stored() {
         Err(Error::Corruption { .. }) if !there(parts)? => Ok(()),
         stored => caught(place, "X8", stored.map(drop), report),
     }

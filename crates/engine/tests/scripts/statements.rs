@@ -206,7 +206,8 @@ fn write(
     table: &str,
     words: &[String],
 ) -> Result<Vec<String>> {
-    let columns = txn.catalog().describe(table)?.columns;
+    let info = txn.catalog().describe(table)?;
+    let columns = &info.columns;
     let mut lines = Vec::new();
     for number in numbers(&words[0]) {
         let key = key(txn, table, &words[0], number)?;

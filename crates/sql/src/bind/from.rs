@@ -321,7 +321,7 @@ fn one_column(name: String, ty: SqlType, alias: Option<&TableAlias>) -> Result<S
 
 /// The columns of a table, as expressions name them.
 pub(crate) fn table_columns(table: &Table) -> Vec<ScopeColumn> {
-    let column = |(at, column): (usize, &rightlink::ColumnInfo)| ScopeColumn {
+    let column = |(at, column): (usize, &rightlink::ColumnSchema)| ScopeColumn {
         name: column.name.clone(),
         ty: table.types[at],
         modifier: table.column_notes[at].modifier,

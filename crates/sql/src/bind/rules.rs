@@ -181,8 +181,8 @@ impl Binder<'_> {
                 let name = &parent.info.columns[at].name;
                 index.columns.iter().any(|key| key.name == *name)
             };
-            let by_bytes = |part: &rightlink::KeyColumnInfo| {
-                part.collation.as_ref().is_none_or(rightlink::Collation::is_deterministic)
+            let by_bytes = |part: &rightlink::KeyColumn| {
+                part.collation.given().is_none_or(rightlink::Collation::is_deterministic)
             };
             index.unique
                 && index.is_whole()
@@ -197,7 +197,7 @@ impl Binder<'_> {
             );
             SqlError::new(code::INVALID_FOREIGN_KEY, message)
         })?;
-        let of_index = |part: &rightlink::KeyColumnInfo| {
+        let of_index = |part: &rightlink::KeyColumn| {
             let is_it = |pair: &&(usize, usize)| parent.info.columns[pair.1].name == part.name;
             let (own, theirs) = pairs.iter().find(is_it).expect("all key columns are named");
             (*own, *theirs, parent.types[*theirs])

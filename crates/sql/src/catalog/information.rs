@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rightlink::{ColumnInfo, IndexInfo, TableInfo, Transaction};
+use rightlink::{ColumnSchema, IndexInfo, TableInfo, Transaction};
 
 use super::constraints;
 use super::items::default_text;
@@ -90,7 +90,7 @@ fn table(database: &str, object: &Object<'_>) -> Row {
 }
 
 fn columns(database: &str, table: &TableInfo, known: &HashMap<&str, &Sequence>) -> Vec<Row> {
-    let one = |(at, column): (usize, &ColumnInfo)| {
+    let one = |(at, column): (usize, &ColumnSchema)| {
         let notes = ColumnNotes::decode(&column.note);
         let (ty, udt) = match notes.modifier {
             Some(Modifier::Char(_)) => ("character", "bpchar"),

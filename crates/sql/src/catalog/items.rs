@@ -4,7 +4,7 @@
 //! refused.
 //! Does not do: expressions in general.
 
-use rightlink::{ColumnDefault, ColumnInfo};
+use rightlink::{ColumnDefault, ColumnSchema};
 use sqlparser::ast;
 
 use super::asked::{self, Meaning};
@@ -21,7 +21,7 @@ use crate::types::SqlType;
 pub(super) struct Row<'o> {
     object: Object<'o>,
     /// Of a query of columns: number from 1, and the column.
-    column: Option<(usize, &'o ColumnInfo)>,
+    column: Option<(usize, &'o ColumnSchema)>,
     /// Is it one of the indexes of a table that was asked for?
     of_table: bool,
 }
@@ -49,7 +49,7 @@ impl Row<'_> {
 
 fn of_columns(object: Object<'_>) -> Vec<Row<'_>> {
     let table = &object.table.columns;
-    let columns: Vec<&ColumnInfo> = match object.index {
+    let columns: Vec<&ColumnSchema> = match object.index {
         None => table.iter().collect(),
         Some(index) => {
             let find = |name: &String| table.iter().find(|column| column.name == *name);
@@ -163,7 +163,7 @@ fn of_index(object: &Object<'_>, text: &str) -> Option<Option<String>> {
 fn of_column(
     row: &Row<'_>,
     number: usize,
-    column: &ColumnInfo,
+    column: &ColumnSchema,
     text: &str,
 ) -> Option<Option<String>> {
     let index = row.object.index;
@@ -225,7 +225,7 @@ fn of_column(
 }
 
 /// The type of a column as it is declared.
-pub(super) fn type_name(column: &ColumnInfo, notes: &ColumnNotes) -> String {
+pub(super) fn type_name(column: &ColumnSchema, notes: &ColumnNotes) -> String {
     match notes.modifier {
         Some(modifier) => modifier.to_string(),
         None => SqlType::of_column(column.kind).name().to_owned(),
@@ -233,7 +233,7 @@ pub(super) fn type_name(column: &ColumnInfo, notes: &ColumnNotes) -> String {
 }
 
 /// The default of a column as SQL.
-pub(super) fn default_text(column: &ColumnInfo, notes: &ColumnNotes) -> Option<String> {
+pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option<String> {
     if let Some(identity) = column.identity.as_ref().filter(|_| notes.serial) {
         return Some(format!("nextval({}::regclass)", literal(&reference(&identity.sequence))));
     }

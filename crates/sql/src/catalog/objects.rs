@@ -166,11 +166,11 @@ impl<'o> Object<'o> {
 
 /// The key columns of an index, as they are declared.
 pub(super) fn keys(index: &IndexInfo, table: &TableInfo) -> Vec<String> {
-    let key = |key: &rightlink::KeyColumnInfo| {
+    let key = |key: &rightlink::KeyColumn| {
         let mut text = identifier(&key.name);
         let column = table.columns.iter().find(|column| column.name == key.name);
-        if column.is_some_and(|column| column.collation != key.collation) {
-            let name = key.collation.as_ref().map_or("C", rightlink::Collation::name);
+        if column.is_some_and(|column| column.collation.as_ref() != key.collation.given()) {
+            let name = key.collation.given().map_or("C", rightlink::Collation::name);
             text.push_str(&format!(" COLLATE {}", identifier(name)));
         }
         text.push_str(if key.descending { " DESC" } else { "" });

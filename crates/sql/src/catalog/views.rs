@@ -243,7 +243,7 @@ fn class(object: &Object<'_>, namespace: i64, known: Option<&Statistics>) -> Row
 
 /// Rows when it was analyzed; -1: never. How many an index of some rows has is not counted.
 fn tuples(object: &Object<'_>, known: Option<&Statistics>) -> Datum {
-    let whole = object.index.is_none_or(rightlink::IndexInfo::is_whole);
+    let whole = object.index.is_none_or(|index| index.is_whole());
     Datum::Float4(known.filter(|_| whole).map_or(-1.0, |known| known.rows as f32))
 }
 

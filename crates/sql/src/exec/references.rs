@@ -349,8 +349,8 @@ fn scan(table: &Table, key: &ParentKey, own: &[Datum]) -> Result<ScanOptions> {
         let at = key.columns.iter().position(is_it)?;
         Some(rows::to_value(own[at].clone()))
     };
-    let by_bytes = |part: &rightlink::KeyColumnInfo| {
-        part.collation.as_ref().is_none_or(rightlink::Collation::is_deterministic)
+    let by_bytes = |part: &rightlink::KeyColumn| {
+        part.collation.given().is_none_or(rightlink::Collation::is_deterministic)
     };
     for index in table.info.indexes.iter().filter(|index| index.is_whole()) {
         if !index.columns.iter().take(own.len()).all(by_bytes) {

@@ -126,7 +126,7 @@ impl Catalog for Tables<'_> {
         let column_notes: Vec<ColumnNotes> =
             info.columns.iter().map(|column| ColumnNotes::decode(&column.note)).collect();
         let of_column =
-            |(column, notes): (&rightlink::ColumnInfo, &ColumnNotes)| match notes.modifier {
+            |(column, notes): (&rightlink::ColumnSchema, &ColumnNotes)| match notes.modifier {
                 Some(Modifier::Char(_)) => SqlType::Bpchar,
                 _ => SqlType::of_column(column.kind),
             };

@@ -7,7 +7,7 @@
 //! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
 //! Does not do: expressions, which stay text here.
 
-use rightlink::ColumnInfo;
+use rightlink::ColumnSchema;
 
 use crate::types::SqlType;
 use crate::types::declared::{ByteOrder, Modifier};
@@ -17,7 +17,7 @@ const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
 
 /// Has the column a default that only SQL works out: an expression that is no constant?
 #[must_use]
-pub fn has_sql_default(column: &ColumnInfo) -> bool {
+pub fn has_sql_default(column: &ColumnSchema) -> bool {
     let is_null = |text: &str| text == "NULL" || text.starts_with("NULL::");
     let kept = ColumnNotes::decode(&column.note).default;
     column.default.is_none() && kept.is_some_and(|text| !is_null(&text))

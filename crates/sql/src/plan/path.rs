@@ -364,7 +364,7 @@ fn cost(estimate: &Estimate, sorted: bool, limit: Option<f64>) -> f64 {
 fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexPath, Vec<usize>) {
     let column_of = |name: &str| scan.table.info.columns.iter().position(|c| c.name == name);
     let key: Vec<usize> = index.columns.iter().filter_map(|c| column_of(&c.name)).collect();
-    let collations: Vec<_> = index.columns.iter().map(|c| c.collation.as_ref()).collect();
+    let collations: Vec<_> = index.columns.iter().map(|c| c.collation.given()).collect();
     // Collated text is not in the key in a form that can be read.
     let read = |at: &usize| key.iter().zip(&collations).any(|(k, c)| k == at && c.is_none());
     let types = key.iter().map(|at| scan.table.types[*at]).collect();
@@ -527,11 +527,11 @@ fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[Wanted]) -> bool {
     let mut backward = None;
     for Wanted { column, descending, nulls_first, collation } in order {
         let Some(at) = place(*column) else { return false };
-        let own = &columns[at].collation;
-        let same = own == collation;
+        let own = columns[at].collation.given();
+        let same = own == collation.as_ref();
         if at < path.equal.len() {
             // What a nondeterministic collation takes for equal is not in every other order.
-            if !same && own.as_ref().is_some_and(|own| !own.is_deterministic()) {
+            if !same && own.is_some_and(|own| !own.is_deterministic()) {
                 return false;
             }
             continue;

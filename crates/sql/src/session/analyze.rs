@@ -33,7 +33,7 @@ impl Session {
         if all {
             self.ensure()?;
             let tables = self.tables()?.into_iter();
-            wanted.extend(tables.map(|table| (table.name, NONE)));
+            wanted.extend(tables.map(|table| (table.schema.name, NONE)));
         }
         for (at, (name, columns)) in wanted.into_iter().enumerate() {
             if alone && at > 0 {

@@ -205,7 +205,7 @@ impl Session {
         let planned = self.plan(&again, &sharing.types)?;
         // Which rows a partial index has is a matter of values.
         let whole = |table: &Arc<crate::plan::Table>| {
-            table.info.indexes.iter().all(rightlink::IndexInfo::is_whole)
+            table.info.indexes.iter().all(|index| index.is_whole())
         };
         let shares = !planned.once && planned.plan.tables().all(whole);
         Ok(shares.then_some((sharing, planned)))

@@ -5,7 +5,7 @@
 //! Does not do: other zones.
 
 use rightlink::internal::datum::{
-    DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month,
+    CivilDate, DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month,
 };
 
 use crate::error::{Result, SqlError, code};
@@ -78,7 +78,7 @@ pub(crate) fn add(micros: i64, span: Interval) -> Result<i64> {
         sum.ok_or_else(|| overflow("timestamp out of range"))
     };
     if span.months != 0 {
-        let (year, month, day) = civil_from_days(days);
+        let CivilDate { year, month, day } = civil_from_days(days);
         let months = year * 12 + i64::from(month) - 1 + i64::from(span.months);
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u32 + 1);
         days = days_from_civil(year, month, day.min(days_in_month(year, month)));
@@ -260,7 +260,7 @@ fn of_clock(unit: Unit, micros: i64) -> Option<Found> {
 }
 
 fn of_day(field: Field, days: i64) -> Option<Found> {
-    let (year, month, day) = civil_from_days(days);
+    let CivilDate { year, month, day } = civil_from_days(days);
     let weekday = (days + 6).rem_euclid(7);
     whole(match field {
         Field::Unit(unit) => match unit {
@@ -295,7 +295,7 @@ fn count_of(year: i64, years: i64) -> i64 {
 /// Year and number of the week whose Thursday is in that year.
 fn iso_week(days: i64) -> (i64, i64) {
     let thursday = days - (days + 5).rem_euclid(7) + 3;
-    let (year, _, _) = civil_from_days(thursday);
+    let year = civil_from_days(thursday).year;
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)
 }
 
@@ -348,7 +348,7 @@ fn start_of(unit: Unit, micros: i64) -> Option<i128> {
 }
 
 fn truncate_days(unit: Unit, days: i64) -> Option<i128> {
-    let (year, month, _) = civil_from_days(days);
+    let CivilDate { year, month, .. } = civil_from_days(days);
     let period = |years: i64| (year - 1).div_euclid(years) * years + 1;
     let first = match unit {
         Unit::Week => days - (days + 5).rem_euclid(7),

@@ -347,6 +347,7 @@ pub(crate) fn identity_from(
         min: Some(schema.min),
         max: Some(schema.max),
         cycle: schema.cycle,
+        ..IdentitySchema::default()
     })
 }
 

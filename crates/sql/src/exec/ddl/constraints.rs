@@ -293,7 +293,7 @@ impl Definer<'_> {
         }
         store::forget(self.txn, info.id)?;
         self.txn.drop_table(name)?;
-        let of_column = |column: &rightlink::ColumnInfo| ColumnNotes::decode(&column.note).owned;
+        let of_column = |column: &rightlink::ColumnSchema| ColumnNotes::decode(&column.note).owned;
         let owned: Vec<String> = info.columns.iter().flat_map(of_column).collect();
         self.drop_owned(&owned, (&format!("table {name}"), also), cascade)
     }

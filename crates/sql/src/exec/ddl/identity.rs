@@ -85,8 +85,8 @@ impl Definer<'_> {
             let message = "sequence must be in same schema as table it is linked to";
             return Err(SqlError::new(code::NOT_IN_STATE, message));
         }
-        let columns = self.txn.catalog().describe(name)?.columns;
-        let found = columns.iter().find(|known| known.name == column);
+        let info = self.txn.catalog().describe(name)?;
+        let found = info.columns.iter().find(|known| known.name == column);
         let identity = found.and_then(|found| found.identity.as_ref()).expect("it was added");
         let wanted = beside(name, last);
         if identity.sequence == wanted {

@@ -27,7 +27,7 @@ use crate::types::SqlType;
 
 /// The type of a sequence's numbers.
 pub(crate) fn type_of(known: &SequenceDefinition) -> SqlType {
-    let of_column = known.owner.as_ref().map(|(_, _, kind)| SqlType::of_column(*kind));
+    let of_column = known.owner.as_ref().map(|owner| SqlType::of_column(owner.kind));
     SequenceNotes::decode(&known.schema.note).ty.or(of_column).unwrap_or(SqlType::Int8)
 }
 
@@ -109,8 +109,8 @@ impl Definer<'_> {
         let Some(owner) = &options.owner else { return Ok(()) };
         let known =
             self.txn.catalog().sequences()?.into_iter().find(|known| known.schema.name == name);
-        if let Some((table, column, _)) = known.and_then(|known| known.owner) {
-            return self.keep_owner(name, (&table, &column), owner.as_deref());
+        if let Some(column) = known.and_then(|known| known.owner) {
+            return self.keep_owner(name, (&column.table, &column.column), owner.as_deref());
         }
         self.disown(name)?;
         match owner {
@@ -270,7 +270,7 @@ impl Definer<'_> {
             let notes = info.columns.iter().map(|column| ColumnNotes::decode(&column.note));
             notes.flat_map(|notes| notes.owned).any(|owned| owned == name)
         });
-        let owner = known.owner.map(|(table, ..)| table).or(noted.map(|info| info.name));
+        let owner = known.owner.map(|owner| owner.table).or(noted.map(|info| info.schema.name));
         if let Some(table) = owner {
             let message = "cannot move an owned sequence into another schema";
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(format!(
