@@ -34,7 +34,7 @@ mod policy {
     }
 
     #[derive(Debug, Default)]
-    pub(in crate::buffer) struct PrefetchSetting;
+    pub(in crate::buffer) struct PrefetchSetting {}
 
     impl PrefetchSetting {
         pub(in crate::buffer) const fn get(&self) -> Prefetch {

@@ -69,7 +69,7 @@ mod set {
 
     /// The set that a tree uses.
     #[derive(Default)]
-    pub(in crate::index::btree) struct Switches;
+    pub(in crate::index::btree) struct Switches {}
 
     impl Switches {
         #[inline(always)]

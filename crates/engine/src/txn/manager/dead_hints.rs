@@ -31,7 +31,7 @@ mod policy {
     }
 
     #[derive(Default)]
-    pub(in crate::txn) struct DeadHintSetting;
+    pub(in crate::txn) struct DeadHintSetting {}
 
     impl DeadHintSetting {
         pub(in crate::txn) const fn get(&self) -> DeadHints {
