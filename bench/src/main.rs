@@ -139,8 +139,10 @@ fn main() -> ExitCode {
 /// The command line: a subcommand for each experiment, a flag for each of its knobs.
 fn command() -> Command {
     let experiments = EXPERIMENTS.iter().map(|experiment| {
-        let command = Command::new(experiment.name).about(experiment.about);
-        Args::command(command).args(experiment.knobs.iter().map(Knob::flag))
+        // The flags that are added would replace a description given before.
+        Args::command(Command::new(experiment.name))
+            .about(experiment.about)
+            .args(experiment.knobs.iter().map(Knob::flag))
     });
     Command::new("rightlink-bench")
         .about("Experiments on Rightlink")
@@ -187,5 +189,13 @@ mod tests {
         assert_eq!(args.knobs, [("indexes".to_string(), vec!["0".to_string(), "5".to_string()])]);
         assert_eq!(read("load --quick --all").unwrap().size, Size::All, "the last one counts");
         assert!(read("load quick").is_err() && read("load --json").is_err());
+    }
+
+    #[test]
+    fn help_describes_experiments() {
+        let help = command().render_help().to_string();
+        for experiment in EXPERIMENTS {
+            assert!(help.contains(experiment.about), "{help}");
+        }
     }
 }
