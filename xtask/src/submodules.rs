@@ -15,30 +15,62 @@ use std::collections::{BTreeMap, BTreeSet};
 type Layers = &'static [(&'static str, u8)];
 
 /// The modules that have layers inside: path of the folder, submodules. A submodule that is not
-/// named is an error. Example:
-/// `("crates/engine/src/index/btree/", &[("page", 0), ("search", 1), ("insert", 2)])`.
-const LAYERS_INSIDE: &[(&str, Layers)] = &[(
-    "crates/engine/src/upkeep/",
-    &[
-        ("backup", 4),
-        ("verify_offline", 4),
-        ("admission", 3),
-        ("checkpoint", 3),
-        ("close", 3),
-        ("open", 3),
-        ("threads", 3),
-        ("vacuum", 3),
-        ("engine", 2),
-        ("counters", 1),
-        ("device", 1),
-        ("idle", 0),
-        ("options", 0),
-        ("schedule", 0),
-        ("tracing_events", 0),
-        ("vacuum_runs", 0),
-        ("watch", 0),
-    ],
-)];
+/// named is an error.
+#[rustfmt::skip]
+const LAYERS_INSIDE: &[(&str, Layers)] = &[
+    ("crates/engine/src/index/", &[
+        ("search_key", 0), ("tries", 0), ("build_file", 0),
+        ("leaf_batch", 1), ("dead_marks", 2), ("am", 3),
+        ("dead_rows", 4), ("removal", 4), ("structure_check", 4),
+        ("btree", 5), ("hash", 5), ("method", 6),
+    ]),
+    ("crates/engine/src/index/btree/", &[
+        ("counters", 0), ("optimisations", 0), ("page", 1), ("tree", 2), ("search", 3),
+        ("insert", 4), ("scan", 4), ("vacuum", 5), ("verify", 6), ("build", 6), ("inspect", 6),
+    ]),
+    ("crates/engine/src/index/btree/page/", &[
+        ("read", 0), ("node", 1), ("posting", 2), ("tree_key", 2),
+        ("entries", 3), ("search", 3), ("edit", 4), ("meta", 5), ("remove", 5),
+    ]),
+    ("crates/engine/src/index/hash/", &[
+        ("page", 0), ("state", 1), ("search", 2), ("insert", 3), ("scan", 3),
+        ("vacuum", 4), ("verify", 5), ("build", 5), ("inspect", 5),
+    ]),
+    ("crates/engine/src/index/hash/page/", &[
+        ("hash_code", 0), ("directory", 0), ("bucket", 1), ("meta", 1), ("edit", 2),
+    ]),
+    ("crates/engine/src/heap/", &[
+        ("counters", 0), ("page", 0), ("overflow", 0), ("space", 1), ("visibility", 1),
+        ("latch", 2), ("read", 3), ("prune", 4), ("write", 5), ("garbage", 6), ("verify", 6),
+    ]),
+    ("crates/engine/src/txn/", &[
+        ("xid", 0), ("status", 1), ("lock", 2), ("manager", 3), ("snapshot", 4),
+        ("transaction", 5),
+    ]),
+    ("crates/engine/src/txn/lock/", &[
+        ("row_lock", 0), ("table_lock", 0), ("state", 1), ("wakeup", 2), ("multixact", 2),
+        ("row_wait_queue", 2), ("writer_priority", 2), ("deadlock", 2),
+    ]),
+    ("crates/engine/src/buffer/", &[
+        ("announce", 0), ("data_file", 0), ("prefetch_policy", 0), ("latch", 0), ("latched", 0),
+        ("stats", 0),
+        ("stream_window", 0), ("double_write", 1), ("frame", 1), ("prefetch", 1),
+        ("page_table", 2), ("replacement", 3), ("core", 4), ("pin", 5), ("write_plan", 5),
+        ("pool", 6), ("cache_lines", 7), ("evict", 7), ("mtr", 7), ("reading", 7), ("redo", 7),
+        ("write_back", 7), ("experiments", 8), ("load", 8), ("read_ahead", 8), ("read_stream", 9),
+        ("testing", 10),
+    ]),
+    ("crates/engine/src/wal/", &[
+        ("block", 0), ("record", 0), ("stats", 1), ("frame", 1),
+        ("segment", 1), ("group", 2), ("control", 2), ("source", 2), ("reader", 3), ("copy", 3),
+    ]),
+    ("crates/engine/src/upkeep/", &[
+        ("idle", 0), ("schedule", 0), ("tracing_events", 0), ("vacuum_runs", 0), ("watch", 0),
+        ("counters", 1), ("options", 1), ("device", 2), ("engine", 3), ("admission", 4),
+        ("checkpoint", 4), ("close", 4), ("open", 4), ("threads", 4), ("vacuum", 4),
+        ("backup", 5), ("verify_offline", 5),
+    ]),
+];
 
 /// One import of a submodule by another.
 #[derive(Debug)]

@@ -143,8 +143,7 @@ impl Error {
         Error::Corruption { relation: None, file: file.into(), block: None, what: what.into() }
     }
 
-    /// Says which relation the damage is in, if `relation` knows it by the file and nobody has said
-    /// it yet.
+    /// Adds the damaged relation, if the error names none and `relation` knows it by the file.
     pub(crate) fn blamed(self, relation: impl FnOnce(&str) -> Option<String>) -> Self {
         match self {
             Error::Corruption { relation: None, file, block, what } => {
@@ -162,7 +161,7 @@ impl Error {
         }
     }
 
-    /// Another transaction has `row` of `table`, and nobody waits for it.
+    /// Another transaction has locked `row` of `table`, and the caller does not wait.
     pub fn row_locked(table: &str, row: RowId) -> Self {
         Error::Conflict {
             kind: ConflictKind::RowLocked,

@@ -204,5 +204,5 @@ fn catches_with(cases: &[Case], panics: Panics) {
             None => missed.push(format!("{} (asked {asked} times)", case.rule)),
         }
     }
-    assert!(missed.is_empty(), "broken, and nobody noticed: {missed:?}");
+    assert!(missed.is_empty(), "broken, and no check noticed: {missed:?}");
 }

@@ -7,20 +7,14 @@
 //! - a transaction reads the same value twice (snapshot isolation) and sees its own writes;
 //! - every index gives the rows of the heap scan of the same statement's transaction.
 //!
-//! Beside its value a pair has a mark, which writes of its own change. No index holds it but those
-//! that come and go, one at a time, of every kind: its changes are heap-only while there is none,
-//! so indexes are younger than HOT chains with several keys, under the eyes of snapshots that are
-//! older still.
+//! A pair also has a mark, which separate writes change. One index at a time, of every kind, is
+//! created on it and dropped. Changes without that index are heap-only, so the index meets HOT
+//! chains with several keys.
 //!
-//! And at the end the committed writes of a pair form one chain from its first value to its last,
-//! and those of its mark another: no write was lost, none that was rolled back stayed. Meanwhile
-//! one thread vacuums all the time, with pauses in which writers clean up by key,
-//! and another checkpoints, verifies, copies the database and looks at the copy, and creates and
-//! drops an index, a column and a table of its own, keeping or rolling back; in one test, vacuums
-//! are cancelled and snapshots become too old; in another, reads go ahead at odd distances, by
-//! every method of I/O, on a pool that is made cold all the time, and scans are left in the middle.
-//! The writers go on until each of these has succeeded beside them, and every run ends with
-//! `verify`.
+//! At the end the committed writes of a pair form one chain from its first value to its last, and
+//! those of its mark another: none was lost, none that was rolled back stayed. Meanwhile one thread
+//! vacuums. Another checkpoints, verifies, copies the database, and creates and drops an index, a
+//! column and a table. The writers go on until each has succeeded; a run ends with `verify`.
 //!
 //! `RIGHTLINK_MODEL_ROUNDS` asks for more rounds with other seeds, `RIGHTLINK_MODEL_BREAK` for a
 //! rule to be broken (`points::broken`), to see whether the runs notice.

@@ -56,7 +56,7 @@ mod write_plan;
 pub use double_write::DoubleWrite;
 pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
 pub use mtr::{LatchedPage, Mtr};
-pub use pin::{Pin, Shared};
+pub use pin::{Pin, SharedPage};
 pub use pool::{BufferPool, PoolOptions};
 pub use prefetch_policy::Prefetch;
 pub use read_stream::{Delivery, ReadStream, Sourced, StreamOptions};

@@ -83,14 +83,14 @@ impl Pin {
     }
 
     /// Latches shared. Not for a thread that has this page latched already.
-    pub fn shared(&self) -> Shared<'_> {
+    pub fn shared(&self) -> SharedPage<'_> {
         self.frame().latch.take(Mode::Shared, self.parking());
-        Shared::of(self)
+        SharedPage::of(self)
     }
 
     /// Latches shared if that needs no waiting.
-    pub fn try_shared(&self) -> Option<Shared<'_>> {
-        self.frame().latch.try_take(Mode::Shared).then(|| Shared::of(self))
+    pub fn try_shared(&self) -> Option<SharedPage<'_>> {
+        self.frame().latch.try_take(Mode::Shared).then(|| SharedPage::of(self))
     }
 
     /// Sets hints (R1, R2) if the exclusive latch is free right now and the page still has
@@ -213,16 +213,16 @@ pub(super) enum PageLookup {
     Absent,
 }
 
-/// Shared latch on a page.
-pub struct Shared<'a> {
+/// SharedPage latch on a page.
+pub struct SharedPage<'a> {
     pin: &'a Pin,
     on_thread: PhantomData<*const ()>,
 }
 
-impl<'a> Shared<'a> {
-    fn of(pin: &'a Pin) -> Shared<'a> {
+impl<'a> SharedPage<'a> {
+    fn of(pin: &'a Pin) -> SharedPage<'a> {
         latched::entered();
-        Shared { pin, on_thread: PhantomData }
+        SharedPage { pin, on_thread: PhantomData }
     }
 
     /// The page.
@@ -243,7 +243,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Drop for Shared<'_> {
+impl Drop for SharedPage<'_> {
     #[inline]
     fn drop(&mut self) {
         latched::left();

@@ -1,4 +1,4 @@
-//! Redo of page changes: applies what the log says to pages that are older.
+//! Redo of page changes: applies log records to pages that are older.
 //!
 //! Invariants:
 //! - A change whose end is not above the page's LSN is skipped, because the page has it. So

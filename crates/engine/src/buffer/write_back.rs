@@ -26,7 +26,7 @@ use crate::buffer::data_file::{self, DataFile};
 use crate::buffer::double_write::{DoubleWrite, HomeSync};
 use crate::buffer::frame::{self, CopyWrite, DIRTY, Frame, Home};
 use crate::buffer::latched;
-use crate::buffer::pin::{PageLookup, Pin, Shared};
+use crate::buffer::pin::{PageLookup, Pin, SharedPage};
 use crate::buffer::pool::BufferPool;
 use crate::buffer::replacement::Leaving;
 use crate::buffer::write_plan::{WriteBack, dirty_pages};
@@ -417,7 +417,7 @@ impl WriteGroup {
         (1 + number) * PAGE_SIZE..(2 + number) * PAGE_SIZE
     }
 
-    fn add(&mut self, latch: &Shared<'_>, logged: bool) {
+    fn add(&mut self, latch: &SharedPage<'_>, logged: bool) {
         self.bytes[WriteGroup::place(self.copies.len())].copy_from_slice(latch.bytes());
         if logged {
             self.lsn = self.lsn.max(header::lsn(latch.bytes()));

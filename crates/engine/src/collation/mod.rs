@@ -66,9 +66,8 @@ impl Collation {
         Ok(made)
     }
 
-    /// As [`Collation::new`], but what is wrong with the locale is said by who uses it: a table or
-    /// an index with such a collation is refused when it is created. Without the feature `icu` that
-    /// is every one.
+    /// As [`Collation::new`], but a wrong locale is an error later: when a table or an index with
+    /// this collation is created. Without the feature `icu` every locale is wrong.
     pub fn unchecked(locale: &str, deterministic: bool) -> Self {
         Self::stored(locale, locale, deterministic)
     }
@@ -83,7 +82,7 @@ impl Collation {
         Self::stored(&name[..end], &self.0.locale, self.0.deterministic)
     }
 
-    /// What a definition on disk names, which may be unknown here.
+    /// The collation that a definition on disk names. This build may not know it.
     pub(crate) fn stored(name: &str, locale: &str, deterministic: bool) -> Self {
         let collator = Collator::new(locale);
         let locale = collator.as_ref().map_or(locale, |collator| collator.locale()).to_owned();
@@ -91,7 +90,7 @@ impl Collation {
         Self(Arc::new(Inner { name, locale, deterministic, collator, version }))
     }
 
-    /// What it is called; the locale as it was given if nobody said otherwise.
+    /// Its name; the locale as it was given, unless it was named otherwise.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -172,10 +171,7 @@ impl Collation {
     }
 
     fn collator(&self) -> &Collator {
-        self.0
-            .collator
-            .as_ref()
-            .expect("whoever compares has asked before whether that is possible")
+        self.0.collator.as_ref().expect("the caller has asked whether keys can be compared")
     }
 }
 

@@ -5,7 +5,7 @@
 //! or a zone for which the type has no place; so do [`read_date`] and [`read_timestamp`], while
 //! [`Value::parse`](super::Value::parse), which loses nothing, refuses them.
 //!
-//! Invariants: what is read lies in the ranges of [`DATES`] and [`TIMESTAMPS`]. Any value prints.
+//! Invariants: read values lie in the ranges of [`DATES`] and [`TIMESTAMPS`]. Any value prints.
 //! Does not do: names of months and zones, orders of fields other than ISO, `now` and `today`.
 
 use std::fmt;

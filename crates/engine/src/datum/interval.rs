@@ -101,7 +101,7 @@ impl Interval {
     }
 
     /// Fractions of months and days go down to days and microseconds, rounded and carried as
-    /// PostgreSQL does it: what is a whole day but for the last bits is a day.
+    /// PostgreSQL does it: a whole day but for the last bits is a day.
     fn scaled(self, scale: impl Fn(f64) -> f64) -> Option<Interval> {
         const SECONDS: f64 = 86_400.0;
         let rounded = |v: f64| (v * 1e6).round_ties_even() / 1e6;

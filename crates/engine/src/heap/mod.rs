@@ -68,8 +68,7 @@ pub(crate) use read::newest::TargetVersion;
 pub(crate) use read::scan::{KnownRoots, PageRows};
 pub(crate) use space::visibility_map::VisibilityBits;
 use space::{extent, free_space, visibility_map};
-#[cfg(test)]
-pub(crate) use verify::Finding;
+pub(crate) use verify::HARMLESS_CHECK;
 pub(crate) use verify::root::{RootState, RootVersion};
 pub(crate) use write::WriteOutcome;
 
@@ -117,10 +116,10 @@ pub struct HeapOptions {
 /// A heap of an open database: a cheap handle, all clones share their state.
 #[derive(Clone)]
 pub struct Heap {
-    shared: Arc<Shared>,
+    shared: Arc<HeapState>,
 }
 
-struct Shared {
+struct HeapState {
     pool: Arc<BufferPool>,
     txns: Arc<TxnManager>,
     files: HeapFiles,
@@ -193,7 +192,7 @@ impl Heap {
         if !(10..=100).contains(&options.fillfactor) {
             return Err(Error::Invalid("a fillfactor lies between 10 and 100".into()));
         }
-        let shared = Shared {
+        let shared = HeapState {
             pool: Arc::clone(pool),
             txns: Arc::clone(txns),
             files,

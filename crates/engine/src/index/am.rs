@@ -2,23 +2,40 @@
 //!
 //! Keys are encoded bytes without the row id (`keycode`), prefix-free, so that a method may append
 //! the row id and compare bytes. A scan hands over one [`LeafBatch`] after another and keeps
-//! neither pin nor latch between them; the caller decides when heap rows are fetched and when a
+//! neither pin nor latch between them. The caller decides when heap rows are fetched and when a
 //! batch is done.
 //!
-//! Invariants: a method never calls the heap but through [`HeapOracle`], and never waits for a
-//! transaction: it reports whom to wait for and how far it came. Nothing here is particular to one
-//! method; each has an order of its own, in which ranges and positions are given.
+//! Invariants: a method calls the heap only through [`HeapOracle`] and [`DeadRows`]. It never waits
+//! for a transaction: the outcome names the transaction and how many entries are in. Nothing here
+//! is particular to one method. Each has an order of its own, in which ranges and places are given.
 //! Does not do: visibility, catalog, choice of an index.
+//! PostgreSQL: `IndexAmRoutine`.
 
 use std::ops::Range;
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, OnceLock};
 
-use crate::buffer::Pin;
-use crate::error::Result;
-use crate::ids::{Lsn, PageId, RowId, Xid};
-use crate::index::IndexMethod;
+use crate::buffer::{BufferPool, Pin};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{PageId, RowId, Xid};
+use crate::index::MAX_ENTRY_BYTES;
+use crate::index::dead_marks::{LeafMarks, mark_leaves};
+pub use crate::index::leaf_batch::{BatchEntry, FEW, Few, LeafBatch};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
+use crate::page::{Checked, PageFinding};
+
+/// How an index finds its entries. The numbers are on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum IndexMethod {
+    /// A B-link tree: any range of keys, in their order.
+    #[default]
+    BTree = 1,
+    /// A hash index: whole keys only, in no order.
+    Hash = 2,
+}
 
 /// An entry to insert, delete or build from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +48,11 @@ pub struct IndexEntry<'a> {
     pub payload: &'a [u8],
     /// Takes no part in uniqueness (a NULL in the key, nulls being distinct).
     pub exempt: bool,
-    /// The version that this row takes the place of has the same key in the index, and its end is
-    /// under way: who wants the key meets that one and waits, so nobody else has it (R8), and
-    /// nothing is asked.
+    /// The row replaces a version with the same key in the index. Another writer of the key meets
+    /// that version and waits, so uniqueness is not checked (R8).
     pub kept: bool,
-    /// The row takes the place of a version: an entry goes when nobody sees that one any more, so
-    /// the index is not to become larger for this one if it can be helped.
+    /// The row replaces a version, of which the entry is removed when no snapshot sees it any more.
+    /// So the index should not grow for this entry.
     pub replaces: bool,
 }
 
@@ -52,10 +68,17 @@ impl<'a> IndexEntry<'a> {
     }
 }
 
+/// Refuses entries that are too long for any method.
+pub(crate) fn check_entry_sizes(entries: &[IndexEntry<'_>]) -> Result<()> {
+    let sizes = entries.iter().map(|entry| entry.key.len() + entry.payload.len());
+    let Some(bytes) = sizes.max().filter(|bytes| *bytes > MAX_ENTRY_BYTES) else { return Ok(()) };
+    Err(Error::RowTooLarge(format!("index entry of {bytes} bytes, at most {MAX_ENTRY_BYTES}")))
+}
+
 /// What the heap can say about a row without reading a page from disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Liveness {
-    /// No version of it is or can become visible to anyone who could conflict.
+    /// No version of it is or can become visible to a transaction that could conflict.
     Dead,
     /// It counts.
     Live,
@@ -71,7 +94,7 @@ pub trait HeapOracle {
     fn liveness(&self, rows: &[RowId], out: &mut [Liveness]);
 }
 
-/// What became of an entry that was to be removed.
+/// The outcome for an entry that was to be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trace {
     /// It may still be there.
@@ -85,7 +108,7 @@ pub enum Trace {
 /// The heap, as a method that makes room on a page asks it. Called under a latch: no I/O, no
 /// waiting.
 pub trait DeadRows: Send + Sync {
-    /// Which of `rows` nobody sees any more, now or later, in `out` (equally long). Cheapest where
+    /// Says in `out` (equally long) which of `rows` no snapshot sees, now or later. Cheapest where
     /// rows of one block are next to each other.
     fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]);
 }
@@ -148,201 +171,6 @@ pub struct ScanOptions {
     pub with_dead: bool,
 }
 
-/// One entry of a [`LeafBatch`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BatchEntry {
-    /// The row.
-    pub row: RowId,
-    /// The key may not fit the bounds: check the row.
-    pub recheck: bool,
-    key_at: u32,
-    key_len: u16,
-    payload_len: u16,
-}
-
-/// The matches of one leaf, copied out, in scan order.
-#[derive(Clone, Debug, Default)]
-pub struct LeafBatch {
-    /// Where they were.
-    pub leaf: PageId,
-    /// What the clock closure said before the leaf was read (R3).
-    pub sample: u64,
-    /// LSN of the leaf when it was read.
-    pub lsn: Lsn,
-    /// The entries.
-    pub entries: Vec<BatchEntry>,
-    /// Of a method that orders by distance: the distance of each entry, ascending.
-    pub orders: Vec<f64>,
-    /// Where the leaf begins and ends in the method's order: a scan that turns round, or comes back
-    /// later, goes on beyond (R5).
-    fences: KeyRange,
-    bytes: Vec<u8>,
-}
-
-impl LeafBatch {
-    /// Empties the batch for another leaf, keeping its memory.
-    pub fn reset(&mut self, leaf: PageId, sample: u64) {
-        self.leaf = leaf;
-        self.sample = sample;
-        self.lsn = Lsn(0);
-        self.entries.clear();
-        self.orders.clear();
-        self.bytes.clear();
-    }
-
-    /// The part of the order that the batch stands for: what of `range` is between the fences of
-    /// the leaf.
-    pub fn set_fences(&mut self, range: &KeyRange, low: &[u8], high: Option<&[u8]>) {
-        self.fences.low.clear();
-        self.fences.low.extend_from_slice(low.max(&range.low));
-        let ends = [high, range.high.as_deref()];
-        self.fences.high = ends.into_iter().flatten().min().map(<[u8]>::to_vec);
-    }
-
-    /// What of `range` lies beyond this leaf in `direction`.
-    pub fn beyond(&self, range: &KeyRange, direction: Direction) -> KeyRange {
-        match (direction, &self.fences.high) {
-            (Direction::Forward, Some(high)) => {
-                KeyRange { low: high.max(&range.low).clone(), high: range.high.clone() }
-            }
-            (Direction::Forward, None) => KeyRange::none(),
-            (Direction::Backward, _) => {
-                let (end, low) = (range.high.as_ref(), &self.fences.low);
-                let high = end.map_or(low, |end| end.min(low)).clone();
-                KeyRange { low: range.low.clone(), high: Some(high) }
-            }
-        }
-    }
-
-    /// Appends an entry.
-    pub fn push(&mut self, key: &[u8], row: RowId, payload: &[u8]) {
-        assert!(key.len() <= usize::from(u16::MAX) && payload.len() <= usize::from(u16::MAX));
-        let (key_at, key_len) = (self.bytes.len() as u32, key.len() as u16);
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(payload);
-        let payload_len = payload.len() as u16;
-        self.entries.push(BatchEntry { row, recheck: false, key_at, key_len, payload_len });
-    }
-
-    /// Appends an entry whose key `write` appends to what it is given; it returns the row and the
-    /// payload.
-    #[inline]
-    pub fn push_with<'p, E>(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(RowId, &'p [u8]), E>,
-    ) -> std::result::Result<(), E> {
-        let key_at = self.bytes.len();
-        let (row, payload) = write(&mut self.bytes)?;
-        let key_len = self.bytes.len() - key_at;
-        assert!(key_len <= usize::from(u16::MAX) && payload.len() <= usize::from(u16::MAX));
-        if !payload.is_empty() {
-            self.bytes.extend_from_slice(payload);
-        }
-        let (key_at, key_len, payload_len) = (key_at as u32, key_len as u16, payload.len() as u16);
-        self.entries.push(BatchEntry { row, recheck: false, key_at, key_len, payload_len });
-        Ok(())
-    }
-
-    /// Appends another row under the key of the last entry, without payload.
-    pub fn push_row(&mut self, row: RowId) {
-        let last = *self.entries.last().expect("a row follows the first one of its key");
-        self.entries.push(BatchEntry { row, payload_len: 0, ..last });
-    }
-
-    /// Forgets all but the first `keep` entries, which go up to `end` (where `direction` leads) in
-    /// the method's order, and gives the memory of the others back.
-    pub fn cut(&mut self, keep: usize, end: Vec<u8>, direction: Direction) {
-        assert!(keep > 0 && keep < self.len(), "a part of the batch is kept");
-        match direction {
-            Direction::Forward => self.fences.high = Some(end),
-            Direction::Backward => self.fences.low = end,
-        }
-        let used = |entry: &BatchEntry| {
-            entry.key_at as usize + usize::from(entry.key_len) + usize::from(entry.payload_len)
-        };
-        self.entries.truncate(keep);
-        self.orders.truncate(keep);
-        self.bytes.truncate(self.entries.iter().map(used).max().unwrap_or(0));
-        self.shrink_to_fit();
-    }
-
-    /// Gives back memory that is not used.
-    pub fn shrink_to_fit(&mut self) {
-        self.entries.shrink_to_fit();
-        self.orders.shrink_to_fit();
-        self.bytes.shrink_to_fit();
-    }
-
-    /// Bytes that the batch takes in memory.
-    pub fn memory(&self) -> usize {
-        let fences =
-            self.fences.low.capacity() + self.fences.high.as_ref().map_or(0, Vec::capacity);
-        let entries = self.entries.capacity() * size_of::<BatchEntry>();
-        entries + self.orders.capacity() * size_of::<f64>() + self.bytes.capacity() + fences
-    }
-
-    /// Number of entries.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Has the batch no entry?
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Encoded key of entry `i`, without the row id.
-    pub fn key(&self, i: usize) -> &[u8] {
-        let entry = &self.entries[i];
-        &self.bytes[entry.key_at as usize..][..usize::from(entry.key_len)]
-    }
-
-    /// Payload of entry `i`.
-    pub fn payload(&self, i: usize) -> &[u8] {
-        let entry = &self.entries[i];
-        let at = entry.key_at as usize + usize::from(entry.key_len);
-        &self.bytes[at..][..usize::from(entry.payload_len)]
-    }
-}
-
-/// Most rows that a single read of one key takes: with the versions that a row leaves behind while
-/// it is written all the time and snapshots lag, but not what is better read ahead.
-pub const FEW: usize = 128;
-/// As many need no memory of their own.
-const FEWER: usize = 4;
-
-/// The rows of one key, in the method's order: few.
-#[derive(Clone, Debug, Default)]
-pub struct Few {
-    first: [RowId; FEWER],
-    len: usize,
-    /// All of them, once they are more than `first` takes.
-    all: Vec<RowId>,
-}
-
-impl Few {
-    /// Adds a row; false if they are no longer few.
-    pub fn push(&mut self, row: RowId) -> bool {
-        match self.len {
-            FEW => return false,
-            len if len < FEWER => self.first[len] = row,
-            len => {
-                if len == FEWER {
-                    self.all.extend(self.first);
-                }
-                self.all.push(row);
-            }
-        }
-        self.len += 1;
-        true
-    }
-
-    /// The rows.
-    pub fn rows(&self) -> &[RowId] {
-        if self.len <= FEWER { &self.first[..self.len] } else { &self.all }
-    }
-}
-
 /// What a pass over an index removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VacuumStats {
@@ -361,18 +189,7 @@ pub struct VacuumStats {
     pub pages_free: u32,
 }
 
-/// One finding of `verify`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Where.
-    pub page: PageId,
-    /// Which check failed (`B1` ..).
-    pub check: &'static str,
-    /// What it means.
-    pub what: String,
-}
-
-/// What a scan calls before it reads a leaf; the result is kept in the batch (R3).
+/// The clock that a scan reads before a leaf; the batch keeps the result (R3).
 pub type Clock<'a> = &'a dyn Fn() -> u64;
 
 /// A scan in progress: owned, `Send`, without pin or latch between calls.
@@ -417,13 +234,13 @@ pub trait IndexBuilder {
 /// Asks which rows of a page are dead. Called under a latch: no I/O, no waiting.
 pub type IsDead<'a> = &'a mut dyn FnMut(&[RowId], &mut [bool]);
 
-/// What a pass calls between pages, with nothing latched, and with the number of blocks that it did
+/// The callback of a pass between pages, with nothing latched. It gets the number of blocks done
 /// since the last call. An error ends the part that called.
 pub type Between<'a> = &'a mut dyn FnMut(u32) -> Result<()>;
 
 /// A pass over an index that removes the entries of dead rows, in parts that several threads may do
-/// at once. One that is dropped before its end leaves a sound index: what it removed is gone, and
-/// another pass finds the rest.
+/// at once. A pass that is dropped before its end leaves a sound index, and another pass finds the
+/// rest.
 pub trait BulkDelete: Sync {
     /// How many parts there are, at least one.
     fn parts(&self) -> usize;
@@ -492,7 +309,7 @@ pub trait AccessMethod: Send + Sync {
 
     /// Finds the entries of each of `keys`, which ascend and are whole encoded keys: calls `found`
     /// with the position of the key, the row and the payload, under a latch (no I/O, no waiting).
-    /// Entries marked dead are left out. Who heeds R3 asks the clock before.
+    /// Entries marked dead are left out. A caller that needs the clock of R3 reads it before.
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()>;
 
     /// The rows of one whole encoded key, if they are few and can be told at once: for reads of
@@ -513,12 +330,37 @@ pub trait AccessMethod: Send + Sync {
         positions: &[usize],
         only_unchanged: bool,
         check: &mut dyn FnMut(RowId) -> bool,
-    ) -> usize;
+    ) -> usize {
+        let place = |at: &usize| {
+            let mut place = self.method().place(batch.key(*at));
+            place.extend(batch.entries[*at].row.to_bytes());
+            place
+        };
+        let places = positions.iter().map(place).collect();
+        mark_leaves(self.pool(), batch, places, only_unchanged, |leaf, places| {
+            self.plan_marks(leaf, places, check)
+        })
+    }
+
+    /// Removes those of `places` (key and row id in the method's order, ascending) that belong on
+    /// the leaf, and returns their marks, if `check` admits the row. The page may be any by now.
+    fn plan_marks(
+        &self,
+        leaf: &[u8; PAGE_SIZE],
+        places: &mut Vec<Vec<u8>>,
+        check: &mut dyn FnMut(RowId) -> bool,
+    ) -> Checked<LeafMarks>;
+
+    /// The pool that the pages are in.
+    fn pool(&self) -> &BufferPool;
+
+    /// The heap that the entries point to, once it is attached.
+    fn heap(&self) -> &OnceLock<Arc<dyn DeadRows>>;
 
     /// Tells the method which heap its entries point to: when a page is full, it may ask which of
-    /// their rows are dead. Once, before the first insertion.
+    /// their rows are dead. An index that is reopened with a changed definition keeps its heap.
     fn attach(&self, heap: Arc<dyn DeadRows>) {
-        let _ = heap;
+        self.heap().get_or_init(|| heap);
     }
 
     /// Removes the entries of rows that are dead to everyone, which are in the method's order; each
@@ -553,7 +395,7 @@ pub trait AccessMethod: Send + Sync {
     fn verify(
         &self,
         oracle: Option<&dyn HeapOracle>,
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(PageFinding),
     ) -> Result<VerifyStats>;
 }
 

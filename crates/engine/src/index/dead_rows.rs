@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use rightlink_env::sync::Mutex;
 
-    /// Rows of blocks up to a bound are dead; remembers what it was asked.
+    /// Rows of blocks up to a bound are dead; remembers the questions.
     struct Heap {
         dead_below: u32,
         asked: Mutex<Vec<RowId>>,
@@ -151,7 +151,7 @@ mod tests {
         let mut rows: Vec<RowId> = (0..100).map(|block| RowId::new(block, 1)).collect();
         rows.extend((2..30).map(|slot| RowId::new(70, slot)));
         let (asked, gone, blocks) = ask(&rows, &[33, 12], 0);
-        assert_eq!((blocks.len(), gone), (MAX_BLOCKS, 0), "nobody is dead: a sample is all");
+        assert_eq!((blocks.len(), gone), (MAX_BLOCKS, 0), "no row is dead: a sample is all");
         assert_eq!(asked, MAX_BLOCKS + 28);
         let mut first = blocks[..2].to_vec();
         first.sort_unstable();

@@ -1,6 +1,6 @@
-//! The index methods, and what each of them can do.
+//! The list of index methods: the only file that names each of them.
 //!
-//! Invariants: the numbers of the methods are on disk. A method orders its entries by
+//! Invariants: a method orders its entries by
 //! [`IndexMethod::place`] and row id. Ranges of scans, a bulk build and all comparisons with an
 //! index use these bytes.
 //! Does not do: the work.
@@ -10,22 +10,10 @@ use rightlink_env::sync::Arc;
 use crate::buffer::BufferPool;
 use crate::error::Result;
 use crate::ids::FileId;
-use crate::index::am::{AccessMethod, IndexBuilder};
+use crate::index::am::{AccessMethod, IndexBuilder, IndexMethod};
 use crate::index::btree::{self, BTree, TreeOptions};
 use crate::index::hash::{self, HashIndex, HashOptions};
 use crate::page::PageKind;
-
-/// How an index finds its entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum IndexMethod {
-    /// A B-link tree: any range of keys, in their order.
-    #[default]
-    BTree = 1,
-    /// A hash index: whole keys only, in no order.
-    Hash = 2,
-}
 
 /// What an index is to be like, whatever its method; none of it is on disk.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +59,7 @@ impl IndexMethod {
     pub fn place(self, key: &[u8]) -> Vec<u8> {
         match self {
             IndexMethod::BTree => key.to_vec(),
-            IndexMethod::Hash => hash::place(key),
+            IndexMethod::Hash => hash::key_position(key),
         }
     }
 

@@ -6,10 +6,15 @@
 
 pub mod am;
 pub mod btree;
+mod build_file;
+mod dead_marks;
 mod dead_rows;
 pub mod hash;
+mod leaf_batch;
 mod method;
+mod removal;
 pub mod search_key;
+mod structure_check;
 #[cfg(test)]
 mod tests;
 mod tries;
@@ -17,8 +22,10 @@ mod tries;
 use crate::config::MAX_KEY_BYTES;
 use crate::ids::RowId;
 
-pub use am::{AccessMethod, HeapOracle, IndexBuilder, IndexEntry, LeafBatch, Liveness};
-pub use method::{IndexMethod, IndexOptions};
+pub use am::{
+    AccessMethod, HeapOracle, IndexBuilder, IndexEntry, IndexMethod, LeafBatch, Liveness,
+};
+pub use method::IndexOptions;
 pub use search_key::{Direction, KeyRange};
 #[cfg(test)]
 pub(crate) use tests::{suite, suite_keys};

@@ -1,4 +1,4 @@
-//! What a scan of an index is told: the range of keys and the order.
+//! The arguments of an index scan: the range of keys and the order.
 //!
 //! Does not do: encode values (`keycode`).
 

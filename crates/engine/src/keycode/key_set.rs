@@ -2,8 +2,8 @@
 //!
 //! A scan asks of each key it meets whether it is wanted, and if not, where the next wanted one can
 //! be at the earliest (or, scanning backward, before which bound at the latest). From key `(a, b)`
-//! with a condition on `b` that is `(a, first wanted b)`, or whatever comes after all keys with
-//! this `a`: what is in between is skipped, however many rows that is.
+//! with a condition on `b` that is `(a, first wanted b)`, or the first key after all keys with
+//! this `a`. The keys in between are skipped, however many rows they have.
 //!
 //! Invariants: the bound that is named lies beyond the key in the direction of the scan, and no
 //! wanted key lies in between. Keys come from disk and are not trusted.
@@ -381,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Whatever the conditions: what is skipped was not wanted, and skipping visits few keys.
+    /// Under any conditions, no wanted key is skipped, and skipping visits few keys.
     #[test]
     fn what_is_skipped_was_not_wanted() {
         let mut rng = Rng::from_seed(1);

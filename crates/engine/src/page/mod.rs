@@ -24,7 +24,9 @@ pub mod buf;
 pub mod checksum;
 pub mod delta;
 mod delta_encode;
+mod finding;
 pub mod header;
 
 pub use buf::{PageBuf, PageMut, PageView};
+pub use finding::{Checked, Damage, PageFinding};
 pub use header::{HEADER_SIZE, PageKind};

@@ -37,7 +37,7 @@ pub(crate) struct Checkpoint {
 
 /// The fields of the control file beside the redo position.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counters {
+pub(crate) struct ControlFields {
     /// Random id of the database.
     pub database: u64,
     /// First xid not handed out.
@@ -56,7 +56,7 @@ pub(crate) struct Counters {
     pub outcomes: u64,
 }
 
-impl Counters {
+impl ControlFields {
     /// The control file of a database with this redo position, whose log is durable to `durable`.
     pub(crate) fn control(self, redo: Lsn, durable: Lsn) -> Control {
         Control {
@@ -106,7 +106,7 @@ impl Checkpoint {
     pub(crate) fn finish(
         self,
         pool: &BufferPool,
-        counters: impl FnOnce(Lsn) -> Counters,
+        counters: impl FnOnce(Lsn) -> ControlFields,
     ) -> Result<Lsn> {
         // In this order: a page that is clean when the horizon is taken is made durable by the sync
         // (R13, R17).

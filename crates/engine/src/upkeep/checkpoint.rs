@@ -18,7 +18,7 @@ use rightlink_env::points::broken;
 
 use crate::error::Result;
 use crate::ids::{Lsn, Xid};
-use crate::recovery::checkpoint::{Checkpoint, Counters};
+use crate::recovery::checkpoint::{Checkpoint, ControlFields};
 use crate::txn::outcomes_stamp;
 use crate::upkeep::engine::RunningCheckpoint;
 use crate::upkeep::{CheckpointCause, Engine};
@@ -141,11 +141,16 @@ impl Engine {
 
     /// The fields of the control file. The log is durable up to `durable`, and says there that no
     /// outcome below `oldest_xid` is kept.
-    pub(super) fn control_counters(&self, clean: bool, durable: Lsn, oldest_xid: Xid) -> Counters {
+    pub(super) fn control_counters(
+        &self,
+        clean: bool,
+        durable: Lsn,
+        oldest_xid: Xid,
+    ) -> ControlFields {
         let next_xid = self.txns.next_xid();
         // 0 is no stamp: the next opening checks nothing then.
         let stamp = || outcomes_stamp(&self.pool, next_xid, durable).unwrap_or(0);
-        Counters {
+        ControlFields {
             database: self.database,
             next_xid,
             oldest_xid,

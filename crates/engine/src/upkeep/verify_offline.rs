@@ -15,7 +15,7 @@ use rightlink_env::Env;
 use crate::error::{Error, Result};
 use crate::upkeep::open::directory::{self, LockedDirectory};
 use crate::upkeep::{Engine, Options, open};
-use crate::verify::{self, Counters, LogState, Parts, Report, Steps};
+use crate::verify::{self, LogState, NextNumbers, Parts, Report, Steps};
 use crate::wal::Control;
 
 /// Checks the database that `options` name.
@@ -60,7 +60,7 @@ fn check_recovered(engine: &Engine, log: &LogState, report: &mut Report) -> Resu
         return Ok(());
     }
     let Control { next_file, next_xid, .. } = log.control;
-    let counted = verify::counters(&parts, Counters { next_file, next_xid }, report);
+    let counted = verify::counters(&parts, NextNumbers { next_file, next_xid }, report);
     for result in [counted, verify::orphans(&parts, report)] {
         if let Err(error) = result {
             verify::recovery_damage(error, "X6", report)?;

@@ -12,14 +12,14 @@
 //! | X4 | an index has as many entries of visible rows as there are such rows (the sum of X2) |
 //! | X9 | an index has the Unicode data that this build orders text by |
 //!
-//! One registered snapshot is compared with each index: the entries that its rows ought to have are
-//! sorted and merged with a scan of the index. What does not match is looked up again, in an order
-//! that makes a finding proof: an entry is damage only if it was there before and after its row
-//! was looked at, and the recycle clock (R3) stood still for the block meanwhile.
+//! One registered snapshot is compared with each index. The entries that its rows ought to have are
+//! sorted and merged with a scan of the index. An entry that does not match is looked up again. It
+//! is damage only if it was there before and after its row was read, and the recycle clock (R3) did
+//! not advance for the block meanwhile.
 //!
-//! Invariants: memory stays within the sorts' share of the budget; no latch and no pin is held
-//! between rows; an index that the snapshot must not use (R10) is not asked for its rows.
-//! Does not do: structure of pages (H and B checks).
+//! Invariants: memory stays within the sorts' share of the budget. No latch and no pin is held
+//! between rows. An index that the snapshot must not use (R10) is not checked for missing entries.
+//! Does not do: check the structure of pages (H and B checks).
 
 use std::cmp::Ordering;
 
@@ -37,19 +37,18 @@ use crate::sort::{MIN_MEMORY, Sorted, Sorter};
 use crate::table::row::MORE_COLUMNS;
 use crate::table::{Table, TableIndex};
 use crate::txn::{Isolation, Snapshot};
-use crate::verify::{Checked, Parts, Place, Report, caught};
+use crate::verify::{IndexCheck, Parts, RelationFile, Report, record_damage};
 
-/// Looks at an entry again until the recycle clock stands still, at most this often.
+/// An entry is looked up again while the recycle clock advances, so often at most.
 const MAX_LOOKS: u32 = 16;
 /// Share of the budget's free memory that all sorts of a table may take.
 const SORT_SHARE: usize = 4;
 
-/// Checks one table against some of its indexes. What is wrong with an index goes into its own
-/// report.
+/// Compares a table with some of its indexes. Findings about an index go into its own report.
 pub(super) fn check(
     parts: &Parts<'_>,
     table: &Table,
-    checked: &mut [Checked<'_>],
+    checked: &mut [IndexCheck<'_>],
     report: &mut Report,
 ) -> Result<()> {
     let txn = parts.txns.begin(Isolation::ReadCommitted);
@@ -66,133 +65,144 @@ pub(super) fn check(
     }
     let memory = parts.env.budget.available() / SORT_SHARE / usable.len().max(1);
     let sorter = |_: &_| Sorter::new(&parts.env.budget, parts.temp, memory.max(MIN_MEMORY));
-    let mut sorters = usable.iter().map(sorter).collect::<Result<Vec<_>>>()?;
-    let indexes: Vec<_> = usable.iter().map(|of| of.index).collect();
-    rows(parts, (table, &indexes), &snapshot, &mut sorters, report)?;
-    for (of, sorter) in usable.into_iter().zip(sorters) {
+    let sorters = usable.iter().map(sorter).collect::<Result<Vec<_>>>()?;
+    let indexes = usable.iter().map(|of| of.index).collect();
+    let mut expected = ExpectedEntries { table, indexes, sorters };
+    expected.collect(parts, &snapshot, report)?;
+    for (of, sorter) in usable.into_iter().zip(expected.sorters) {
         hit("verify.index");
         let place = of.place();
-        let merge = Merge { table, index: of.index, snapshot: &snapshot, place };
-        let merged = merge.run(sorter.finish()?, &mut of.report);
-        caught(place, "B0", merged, &mut of.report)?;
+        let comparison = IndexComparison { table, index: of.index, snapshot: &snapshot, place };
+        let compared = comparison.run(sorter.finish()?, &mut of.report);
+        record_damage(place, "B0", compared, &mut of.report)?;
     }
     Ok(())
 }
 
-/// Collects the entries that the visible rows ought to have.
-fn rows(
-    parts: &Parts<'_>,
-    (table, indexes): (&Table, &[&Arc<TableIndex>]),
-    snapshot: &Snapshot,
-    sorters: &mut [Sorter],
-    report: &mut Report,
-) -> Result<()> {
-    let (heap, file) = (table.heap(), table.def().heap);
-    let mut next = 1;
-    let mut stream = ReadStream::new(parts.pool, StreamOptions::ORDERED, || {
-        let block = next;
-        next += 1;
-        // What the meta page promises beyond the end of the file was found already (X6).
-        let inside = block < heap.blocks().min(parts.pool.blocks(file));
-        Ok(inside.then_some((PageId::new(file, block), block)))
-    });
-    while let Some((tried, block)) = stream.next_tried()? {
-        parts.steps.page()?;
-        // Damage of the page was found by the heap's own checks, which say more.
-        let pin = match tried {
-            Err(Error::Corruption { .. }) => continue,
-            pin => pin?,
-        };
-        let lower = usize::from(header::u16_at(pin.shared().bytes(), header::LOWER));
-        let slots = (lower.saturating_sub(header::HEADER_SIZE) / 4).min(usize::from(MAX_SLOTS));
-        for slot in 1..=slots as u16 {
-            let root = RowId::new(block, slot);
-            match heap.fetch_on(&pin, snapshot, root) {
-                Ok(found) => {
-                    if let Some((at, bytes)) = found.row {
-                        row((table, indexes), (root, at), &bytes, sorters, report)?;
+/// The entries that visible rows ought to have, one sorter for each index.
+struct ExpectedEntries<'a> {
+    table: &'a Table,
+    indexes: Vec<&'a Arc<TableIndex>>,
+    sorters: Vec<Sorter>,
+}
+
+impl ExpectedEntries<'_> {
+    /// Collects the entries of all rows that the snapshot sees.
+    fn collect(
+        &mut self,
+        parts: &Parts<'_>,
+        snapshot: &Snapshot,
+        report: &mut Report,
+    ) -> Result<()> {
+        let (heap, file) = (self.table.heap(), self.table.def().heap);
+        let mut next = 1;
+        let mut stream = ReadStream::new(parts.pool, StreamOptions::ORDERED, || {
+            let block = next;
+            next += 1;
+            // Blocks that the meta page promises beyond the end of the file were reported (X6).
+            let inside = block < heap.blocks().min(parts.pool.blocks(file));
+            Ok(inside.then_some((PageId::new(file, block), block)))
+        });
+        while let Some((tried, block)) = stream.next_tried()? {
+            parts.steps.page()?;
+            // The heap's own checks have reported damage of the page.
+            let pin = match tried {
+                Err(Error::Corruption { .. }) => continue,
+                pin => pin?,
+            };
+            let lower = usize::from(header::u16_at(pin.shared().bytes(), header::LOWER));
+            let slots = (lower.saturating_sub(header::HEADER_SIZE) / 4).min(usize::from(MAX_SLOTS));
+            for slot in 1..=slots as u16 {
+                let root = RowId::new(block, slot);
+                match heap.fetch_on(&pin, snapshot, root) {
+                    Ok(found) => {
+                        if let Some((at, bytes)) = found.row {
+                            self.add_row(root, at, &bytes, report)?;
+                        }
                     }
+                    Err(Error::Corruption { .. }) => {}
+                    Err(error) => return Err(error),
                 }
-                Err(Error::Corruption { .. }) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the entries of the row at `root`, of which the visible version is at `at`.
+    fn add_row(&mut self, root: RowId, at: RowId, bytes: &[u8], report: &mut Report) -> Result<()> {
+        let def = self.table.def();
+        let place = RelationFile { relation: &def.name, file: def.heap };
+        let of_row = |what| format!("row {at}: {what}");
+        let values = match self.table.check_row_bytes(bytes) {
+            Ok(Ok(values)) => values,
+            Ok(Err(malformed)) => {
+                let check = if malformed == MORE_COLUMNS { "H2" } else { "H12" };
+                let what = of_row(malformed.0.to_string());
+                report.add(place.finding(check, Some(at.block.0), what));
+                return Ok(());
+            }
+            Err(Error::Corruption { file, block, what, .. }) if file == def.overflow.path() => {
+                let place = RelationFile { file: def.overflow, ..place };
+                report.add(place.finding("H11", block, of_row(what)));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for (index, sorter) in self.indexes.iter().zip(&mut self.sorters) {
+            let method = index.def().method;
+            match index.with_entry(&values, root, |entry| push(sorter, method, entry)) {
+                Ok(pushed) => pushed.transpose().map(drop)?,
+                Err(Error::RowTooLarge(what)) => {
+                    report.add(place.finding("H12", Some(at.block.0), of_row(what)));
+                }
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
-fn row(
-    (table, indexes): (&Table, &[&Arc<TableIndex>]),
-    (root, at): (RowId, RowId),
-    bytes: &[u8],
-    sorters: &mut [Sorter],
-    report: &mut Report,
-) -> Result<()> {
-    let place = Place { relation: &table.def().name, file: table.def().heap };
-    let values = match table.check_row_bytes(bytes) {
-        Ok(Ok(values)) => values,
-        Ok(Err(malformed)) => {
-            let check = if malformed == MORE_COLUMNS { "H2" } else { "H12" };
-            let what = malformed.0;
-            report.add(place.finding(check, Some(at.block.0), format!("row {at}: {what}")));
-            return Ok(());
-        }
-        Err(Error::Corruption { file, block, what, .. }) if file == table.def().overflow.path() => {
-            let place = Place { file: table.def().overflow, ..place };
-            report.add(place.finding("H11", block, format!("row {at}: {what}")));
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    for (index, sorter) in indexes.iter().zip(sorters) {
-        let method = index.def().method;
-        match index.with_entry(&values, root, |entry| push(sorter, method, entry)) {
-            Ok(pushed) => pushed.transpose().map(drop)?,
-            Err(Error::RowTooLarge(what)) => {
-                report.add(place.finding("H12", Some(at.block.0), format!("row {at}: {what}")));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Adds an entry: sorted as the index has it, with its exemption and included columns.
+/// Adds an entry in the order of the index, with its exemption and included columns.
 fn push(sorter: &mut Sorter, method: IndexMethod, entry: &IndexEntry<'_>) -> Result<()> {
     let record = [&method.place(entry.key), &entry.row.to_bytes()[..]].concat();
     let payload = [&[u8::from(entry.exempt)], entry.payload].concat();
     sorter.push(&record, &payload)
 }
 
-/// One index being compared.
-struct Merge<'a> {
+/// One index that is compared with the rows.
+struct IndexComparison<'a> {
     table: &'a Table,
     index: &'a TableIndex,
     snapshot: &'a Snapshot,
-    place: Place<'a>,
+    place: RelationFile<'a>,
 }
 
-/// What the index has for a key and a row.
+/// The entry of a key and a row.
 #[derive(PartialEq, Eq)]
-enum Entry {
+enum FoundEntry {
+    /// Not marked dead; its included columns.
     Live(Vec<u8>),
     Dead,
     None,
 }
 
-/// The sorted entries one by one, and the keys of a unique index against each other.
-struct Wanted {
+/// The expected entries of an index, one by one.
+struct ExpectedCursor {
     sorted: Sorted,
+    /// Key and row id in the index's order; exemption and included columns.
     current: Option<(Vec<u8>, Vec<u8>)>,
     last_key: Option<Vec<u8>>,
-    /// Rows that ought to have an entry, and those of them that have none.
-    rows: (u64, u64),
+    /// Rows that ought to have an entry.
+    rows: u64,
+    /// Rows of these without an entry.
+    missing: u64,
 }
 
-impl Merge<'_> {
+impl IndexComparison<'_> {
     fn run(&self, sorted: Sorted, report: &mut Report) -> Result<()> {
-        let mut wanted = Wanted { sorted, current: None, last_key: None, rows: (0, 0) };
-        self.advance(&mut wanted, report)?;
+        let (current, last_key, rows, missing) = (None, None, 0, 0);
+        let mut expected = ExpectedCursor { sorted, current, last_key, rows, missing };
+        self.advance(&mut expected, report)?;
         let mut scan = self.index.method().begin_scan(KeyRange::all(), ScanOptions::default());
         let mut batch = LeafBatch::default();
         let clock = self.table.heap().clock();
@@ -202,30 +212,31 @@ impl Merge<'_> {
                 let place = self.index.def().method.place(batch.key(at));
                 let record = [&place, &row.to_bytes()[..]].concat();
                 let order = loop {
-                    let Some((want, _)) = &wanted.current else { break Ordering::Greater };
+                    let Some((want, _)) = &expected.current else { break Ordering::Greater };
                     let order = want.as_slice().cmp(&record);
                     if order != Ordering::Less {
                         break order;
                     }
-                    self.missing(&mut wanted, report)?;
-                    self.advance(&mut wanted, report)?;
+                    self.missing(&mut expected, report)?;
+                    self.advance(&mut expected, report)?;
                 };
-                let expected = wanted.current.as_ref().map(|(_, payload)| &payload[1..]);
-                if order == Ordering::Equal && expected == Some(batch.payload(at)) {
-                    self.advance(&mut wanted, report)?;
+                let included = expected.current.as_ref().map(|(_, payload)| &payload[1..]);
+                if order == Ordering::Equal && included == Some(batch.payload(at)) {
+                    self.advance(&mut expected, report)?;
                     continue;
                 }
                 self.unexpected(&batch, at, report)?;
                 if order == Ordering::Equal {
-                    self.advance(&mut wanted, report)?;
+                    self.advance(&mut expected, report)?;
                 }
             }
         }
-        while wanted.current.is_some() {
-            self.missing(&mut wanted, report)?;
-            self.advance(&mut wanted, report)?;
+        while expected.current.is_some() {
+            self.missing(&mut expected, report)?;
+            self.advance(&mut expected, report)?;
         }
-        if let (rows, missing @ 1..) = wanted.rows {
+        let ExpectedCursor { rows, missing, .. } = expected;
+        if missing > 0 {
             let what =
                 format!("{rows} visible rows belong into the index, it has {}", rows - missing);
             report.add(self.place.finding("X4", None, what));
@@ -233,21 +244,21 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Goes to the next entry that ought to be there (B13 on the way).
-    fn advance(&self, wanted: &mut Wanted, report: &mut Report) -> Result<()> {
-        let next = wanted.sorted.next()?;
-        wanted.current = next.map(|(record, payload)| (record.to_vec(), payload.to_vec()));
-        let Some((record, payload)) = &wanted.current else { return Ok(()) };
-        wanted.rows.0 += 1;
+    /// Moves to the next expected entry, and checks that its key is unique (B13).
+    fn advance(&self, expected: &mut ExpectedCursor, report: &mut Report) -> Result<()> {
+        let next = expected.sorted.next()?;
+        expected.current = next.map(|(record, payload)| (record.to_vec(), payload.to_vec()));
+        let Some((record, payload)) = &expected.current else { return Ok(()) };
+        expected.rows += 1;
         if !self.index.def().unique || payload[0] != 0 || !self.is_usable() {
             return Ok(());
         }
         let (place, row) = split(record);
-        if wanted.last_key.as_deref() == Some(place) {
+        if expected.last_key.as_deref() == Some(place) {
             let what = format!("row {row} has a key that another visible row has, too");
             report.add(self.place.finding("B13", None, what));
         }
-        wanted.last_key = Some(place.to_vec());
+        expected.last_key = Some(place.to_vec());
         Ok(())
     }
 
@@ -255,34 +266,39 @@ impl Merge<'_> {
         self.index.is_usable(self.snapshot)
     }
 
-    /// X2: the scan met no live entry for a visible row. Entries of visible rows never go, so one
-    /// more look decides.
-    fn missing(&self, wanted: &mut Wanted, report: &mut Report) -> Result<()> {
-        let Some((record, _)) = &wanted.current else { return Ok(()) };
+    /// X2: the scan met no live entry for a visible row. Entries of visible rows are never removed,
+    /// so one lookup decides.
+    fn missing(&self, expected: &mut ExpectedCursor, report: &mut Report) -> Result<()> {
+        let Some((record, _)) = &expected.current else { return Ok(()) };
         if !self.is_usable() {
             return Ok(());
         }
         let (place, row) = split(record);
         let what = match self.look_up(place, row)? {
-            Entry::Live(_) => return Ok(()),
-            Entry::Dead => format!("the entry of row {row} is marked dead, but the row is visible"),
-            Entry::None => format!("row {row} is visible and has no entry"),
+            FoundEntry::Live(_) => return Ok(()),
+            FoundEntry::Dead => {
+                format!("the entry of row {row} is marked dead, but the row is visible")
+            }
+            FoundEntry::None => format!("row {row} is visible and has no entry"),
         };
-        wanted.rows.1 += 1;
+        expected.missing += 1;
         report.add(self.place.finding("X2", None, what));
         Ok(())
     }
 
-    /// An entry that no visible row asks for: garbage, work in progress, or damage (X1, X3).
+    /// An entry of no visible row: garbage, work in progress, or damage (X1, X3).
     fn unexpected(&self, batch: &LeafBatch, at: usize, report: &mut Report) -> Result<()> {
         let (key, row) = (batch.key(at), batch.entries[at].row);
         let place = self.index.def().method.place(key);
         let clock = self.table.heap().clock();
         for _ in 0..MAX_LOOKS {
             let sample = clock.now();
-            let Entry::Live(included) = self.look_up(&place, row)? else { return Ok(()) };
-            let Some((check, what)) = self.judge(key, &included, row)? else { return Ok(()) };
-            if self.look_up(&place, row)? == Entry::None || clock.newer_than(row.block, sample) {
+            let FoundEntry::Live(included) = self.look_up(&place, row)? else { return Ok(()) };
+            let Some((check, what)) = self.check_entry(key, &included, row)? else {
+                return Ok(());
+            };
+            if self.look_up(&place, row)? == FoundEntry::None || clock.newer_than(row.block, sample)
+            {
                 continue;
             }
             report.add(self.place.finding(check, Some(batch.leaf.block.0), what));
@@ -291,8 +307,8 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// What is wrong with an entry, as its row is now.
-    fn judge(
+    /// What is wrong with an entry, by the present state of its row.
+    fn check_entry(
         &self,
         key: &[u8],
         included: &[u8],
@@ -315,7 +331,7 @@ impl Merge<'_> {
         };
         let (mut same_key, mut held) = (false, false);
         for RootVersion { bytes, .. } in &versions {
-            // A row that cannot be read is another check's business.
+            // Other checks report a row that cannot be read.
             let Ok(Ok(values)) = self.table.check_row_bytes(bytes) else { return Ok(None) };
             let same = |entry: &IndexEntry<'_>| (entry.key == key, entry.payload == included);
             match self.index.with_entry(&values, row, same) {
@@ -324,8 +340,8 @@ impl Merge<'_> {
                 Ok(None) => {}
             }
         }
-        // It may be that of a version that the index was built from and that left between two
-        // snapshots, before those that it had replaced (R9). Nothing but a pass finds it then.
+        // It may be the entry of a version that was pruned between two snapshots (R9), after the
+        // index was built from it. Only a vacuum pass finds such an entry.
         if versions.iter().all(|version| version.ended && !self.index.knew(version.xmin)) {
             return Ok(None);
         }
@@ -338,7 +354,7 @@ impl Merge<'_> {
         Ok(Some(("X3", format!("the {part} of an entry are not those of row {row}"))))
     }
 
-    fn look_up(&self, place: &[u8], row: RowId) -> Result<Entry> {
+    fn look_up(&self, place: &[u8], row: RowId) -> Result<FoundEntry> {
         let low = [place, &row.to_bytes()].concat();
         let high = Some([&low[..], &[0]].concat());
         let options = ScanOptions { with_dead: true, ..ScanOptions::default() };
@@ -351,9 +367,9 @@ impl Merge<'_> {
             Ok((found && !batch.is_empty()).then(|| batch.payload(0).to_vec()))
         };
         if let Some(included) = find(ScanOptions::default())? {
-            return Ok(Entry::Live(included));
+            return Ok(FoundEntry::Live(included));
         }
-        Ok(if find(options)?.is_some() { Entry::Dead } else { Entry::None })
+        Ok(if find(options)?.is_some() { FoundEntry::Dead } else { FoundEntry::None })
     }
 }
 

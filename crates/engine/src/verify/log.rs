@@ -1,4 +1,4 @@
-//! The log and the control file of a database that nobody has open.
+//! The log and the control file of a database that is not open.
 //!
 //! | check | what |
 //! |---|---|
@@ -19,7 +19,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId};
 use crate::page::checksum;
-use crate::verify::{Place, Report, recovery_damage, tables};
+use crate::verify::{RelationFile, Report, recovery_damage, tables};
 use crate::wal::{Control, Reader, Wal};
 
 /// What the control file and the log say.
@@ -31,7 +31,7 @@ pub(crate) struct LogState {
 
 /// Checks control file and log. `None`: they are damaged, recovery would refuse.
 pub(crate) fn log(env: &Env, io: &Io, report: &mut Report) -> Result<Option<LogState>> {
-    let place = Place { relation: "control", file: FileId(0) };
+    let place = RelationFile { relation: "control", file: FileId(0) };
     let (control, segment_bytes) = match Wal::inspect_control(io) {
         Ok(found) => found,
         Err(error) => {
@@ -49,7 +49,7 @@ pub(crate) fn log(env: &Env, io: &Io, report: &mut Report) -> Result<Option<LogS
     }
     let names = io.list("wal");
     if matches!(&names, Err(error) if error.kind == IoErrorKind::NotFound) {
-        said(report, "W3", "wal", "the directory of the log is missing".into());
+        add_finding(report, "W3", "wal", "the directory of the log is missing".into());
         return Ok(None);
     }
     let sound = segments(io, &control, segment_bytes, report)?;
@@ -67,8 +67,8 @@ fn read(env: &Env, io: &Io, redo: Lsn) -> Result<()> {
     Ok(())
 }
 
-fn said(report: &mut Report, check: &'static str, path: &str, what: String) {
-    report.add(Place { relation: path, file: FileId(0) }.finding(check, None, what));
+fn add_finding(report: &mut Report, check: &'static str, path: &str, what: String) {
+    report.add(RelationFile { relation: path, file: FileId(0) }.finding(check, None, what));
 }
 
 /// Names and sizes; the numbers of the segments.
@@ -80,7 +80,12 @@ fn numbers(io: &Io, bytes: u64, report: &mut Report) -> Result<Vec<u64>> {
         let Some(number) = number else {
             // One of this name was being made when the machine stopped.
             if name != "new" {
-                said(report, "W5", &path, "a file among the log's segments that is none".into());
+                add_finding(
+                    report,
+                    "W5",
+                    &path,
+                    "a file among the log's segments that is none".into(),
+                );
             }
             continue;
         };
@@ -88,7 +93,7 @@ fn numbers(io: &Io, bytes: u64, report: &mut Report) -> Result<Vec<u64>> {
         let len = file.len().map_err(Error::Io)?;
         if len != bytes {
             let what = format!("a log segment of {len} bytes instead of {bytes}");
-            said(report, "W5", &path, what);
+            add_finding(report, "W5", &path, what);
         }
         numbers.push(number);
     }
@@ -103,13 +108,13 @@ fn segments(io: &Io, control: &Control, bytes: u64, report: &mut Report) -> Resu
     let last = control.durable.0.saturating_sub(1) / bytes;
     if control.durable.0 > 0 && first <= last && !numbers.contains(&first) {
         let what = format!("redo begins at {}, in a segment that is missing", control.redo);
-        said(report, "W3", "wal", what);
+        add_finding(report, "W3", "wal", what);
         return Ok(false);
     }
     let missing = (first + 1..=last).find(|number| !numbers.contains(number));
     if let Some(number) = missing {
         let what = "a log segment that is needed is missing".to_string();
-        said(report, "W5", &format!("wal/{number:08X}"), what);
+        add_finding(report, "W5", &format!("wal/{number:08X}"), what);
     }
     Ok(missing.is_none())
 }
@@ -127,7 +132,7 @@ pub(crate) fn unrecovered(io: &Io, report: &mut Report) -> Result<()> {
         let file = io.open_file(&path, OpenMode::ReadOnly).map_err(Error::Io)?;
         let blocks = file.len().map_err(Error::Io)? / PAGE_SIZE as u64;
         for block in 0..u32::try_from(blocks).unwrap_or(u32::MAX) {
-            let place = Place { relation: &path, file: FileId(number) };
+            let place = RelationFile { relation: &path, file: FileId(number) };
             match file.read_exact_at(&mut page, u64::from(block) * PAGE_SIZE as u64) {
                 Err(error) if error.kind == IoErrorKind::ShortRead => break,
                 read => read.map_err(Error::Io)?,

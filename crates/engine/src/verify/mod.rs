@@ -1,4 +1,4 @@
-//! Proof that heaps and indexes are what they claim to be.
+//! Checks of a whole database: heaps, indexes, catalog, files, log.
 //!
 //! | file | checks |
 //! |---|---|
@@ -9,12 +9,11 @@
 //! | `log` | W1 to W5 log and control file (offline); P2 of files that cannot be recovered |
 //! | `heap/verify/`, `index/btree/verify/` | H0 to H10, B1 to B16, P3, P4 |
 //!
-//! Invariants: damage becomes a finding, never an error or a panic, and the check goes on; work
-//! that others do meanwhile is never reported: an index is judged only while it is the one that
-//! writers keep, so what was found about one that was replaced meanwhile is dropped, and the one in
-//! its place is checked instead; memory is what the sorts take from the budget, and
-//! at most [`MOST_FINDINGS`] findings.
-//! Does not do: repair. Without a name here: W4 is P6, W6 (replaying the log twice) is a test.
+//! Invariants: damage becomes a finding, never an error or a panic, and the check goes on. Changes
+//! by others are never reported. Findings about an index that was replaced meanwhile are dropped,
+//! and the index in its place is checked. Memory is that of the sorts, taken from the budget, and
+//! of at most [`MAX_FINDINGS`] findings.
+//! Does not do: repair. Two names are missing above: W4 is P6, W6 (a log replayed twice) is a test.
 
 mod cross;
 mod log;
@@ -31,16 +30,18 @@ use rightlink_env::sync::Arc;
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::heap::HARMLESS_CHECK;
 use crate::ids::{FileId, ObjectId};
+use crate::page::PageFinding;
 use crate::sort::TempFiles;
 use crate::table::{Table, TableIndex};
 use crate::txn::TxnManager;
 
 pub(crate) use log::{LogState, log, unrecovered};
-pub(crate) use tables::{Counters, counters, orphans};
+pub(crate) use tables::{NextNumbers, counters, orphans};
 
 /// Findings kept; further ones are counted.
-pub(crate) const MOST_FINDINGS: usize = 1000;
+pub(crate) const MAX_FINDINGS: usize = 1000;
 
 /// One finding of `verify`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +58,12 @@ pub struct Finding {
     pub what: String,
 }
 
-/// What was looked at and found.
+/// Findings, and how much was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// Damage.
     pub findings: Vec<Finding>,
-    /// Findings beyond [`MOST_FINDINGS`].
+    /// Findings beyond [`MAX_FINDINGS`].
     pub left_out: u64,
     /// Pages read.
     pub pages: u64,
@@ -75,7 +76,7 @@ pub(crate) struct Report {
 impl Report {
     /// Keeps `finding`, or counts it when there are many.
     pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < MOST_FINDINGS {
+        if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);
         } else {
             self.left_out += 1;
@@ -94,22 +95,22 @@ impl Report {
 }
 
 /// An index that is being checked, and what was found about it alone.
-struct Checked<'a> {
+struct IndexCheck<'a> {
     index: &'a Arc<TableIndex>,
     report: Report,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> IndexCheck<'a> {
     fn new(index: &'a Arc<TableIndex>) -> Self {
-        Checked { index, report: Report::default() }
+        IndexCheck { index, report: Report::default() }
     }
 
-    fn place(&self) -> Place<'a> {
-        Place { relation: &self.index.def().name, file: self.index.def().file }
+    fn place(&self) -> RelationFile<'a> {
+        RelationFile { relation: &self.index.def().name, file: self.index.def().file }
     }
 }
 
-/// How far a check is: told every [`Steps::EACH`] pages.
+/// Progress of a check, reported every [`Steps::EACH`] pages.
 pub(crate) struct Steps<'a> {
     done: Cell<u64>,
     go_on: &'a dyn Fn(u64) -> Result<()>,
@@ -118,12 +119,12 @@ pub(crate) struct Steps<'a> {
 impl<'a> Steps<'a> {
     const EACH: u64 = 64;
 
-    /// `go_on` is told how many pages were looked at; an error ends the check and is its result.
+    /// `go_on` gets the number of pages checked so far; an error ends the check and is its result.
     pub(crate) fn new(go_on: &'a dyn Fn(u64) -> Result<()>) -> Self {
         Steps { done: Cell::new(0), go_on }
     }
 
-    /// One more page was looked at.
+    /// One more page was checked.
     fn page(&self) -> Result<()> {
         let done = self.done.get() + 1;
         self.done.set(done);
@@ -134,7 +135,7 @@ impl<'a> Steps<'a> {
 /// Parts of an open database.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
-    /// Told how far the check is.
+    /// Progress of the check.
     pub steps: &'a Steps<'a>,
     /// Budget and logger.
     pub env: &'a Env,
@@ -150,12 +151,12 @@ pub(crate) struct Parts<'a> {
 
 /// A relation and its file, as findings name them.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RelationFile<'a> {
     pub(crate) relation: &'a str,
     pub(crate) file: FileId,
 }
 
-impl Place<'_> {
+impl RelationFile<'_> {
     pub(crate) fn finding(
         &self,
         check: &'static str,
@@ -169,18 +170,18 @@ impl Place<'_> {
 
 /// Checks an open database, while others work.
 pub(crate) fn online(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
-    let whole = Place { relation: "status", file: crate::txn::STATUS_FILE };
-    caught(whole, "T2", status::check(parts, report), report)?;
+    let whole = RelationFile { relation: "status", file: crate::txn::STATUS_FILE };
+    record_damage(whole, "T2", status::check(parts, report), report)?;
     let catalog = parts.catalog.table();
     let replaced = table(parts, catalog, report)?;
     assert!(replaced.is_empty(), "the catalog's own indexes are not built anew");
-    let whole = Place { relation: "catalog", file: catalog.def().heap };
+    let whole = RelationFile { relation: "catalog", file: catalog.def().heap };
     let checked = tables::all(parts, report);
-    caught(whole, "X6", checked, report)
+    record_damage(whole, "X6", checked, report)
 }
 
 /// Checks a table and its indexes. The caller holds the table's access lock. Returns the indexes
-/// that say nothing, because others were built in their place meanwhile.
+/// that were replaced meanwhile: nothing is reported about them.
 pub(crate) fn table(
     parts: &Parts<'_>,
     table: &Table,
@@ -190,14 +191,14 @@ pub(crate) fn table(
     tables::sizes(parts, table, report)?;
     heap(table, report)?;
     overflow(table, report)?;
-    indexes(parts, table, table.indexes().iter().map(Checked::new).collect(), report)
+    indexes(parts, table, table.indexes().iter().map(IndexCheck::new).collect(), report)
 }
 
 /// Checks indexes of `table`, and their rows on the way. Returns those that were replaced.
 fn indexes(
     parts: &Parts<'_>,
     table: &Table,
-    mut checked: Vec<Checked<'_>>,
+    mut checked: Vec<IndexCheck<'_>>,
     report: &mut Report,
 ) -> Result<Vec<ObjectId>> {
     for of in &mut checked {
@@ -207,14 +208,14 @@ fn indexes(
     }
     hit("verify.structure-checked");
     cross::check(parts, table, &mut checked, report)?;
-    // Whoever leaves an index out, and made what was found, has marked it before.
+    // An index is marked as replaced before writers leave it out.
     let (kept, replaced): (Vec<_>, Vec<_>) =
         checked.into_iter().partition(|of| of.index.is_in_place());
-    let id = |of: &Checked<'_>| of.index.def().id;
-    // One that is being built anew is there twice.
-    let judged: Vec<_> = kept.iter().map(id).collect();
+    let id = |of: &IndexCheck<'_>| of.index.def().id;
+    // An index that is being rebuilt is there twice.
+    let checked: Vec<_> = kept.iter().map(id).collect();
     kept.into_iter().for_each(|of| report.absorb(of.report));
-    Ok(replaced.iter().map(id).filter(|id| !judged.contains(id)).collect())
+    Ok(replaced.iter().map(id).filter(|id| !checked.contains(id)).collect())
 }
 
 /// Checks indexes of `table` that have taken the places of those that were checked before. Returns
@@ -226,9 +227,9 @@ fn replacements(
     report: &mut Report,
 ) -> Result<Vec<ObjectId>> {
     let again = table.indexes().iter().filter(|index| wanted.contains(&index.def().id));
-    // What there is to say about rows was said before.
+    // Findings about the rows were reported before.
     let mut rows = Report::default();
-    let replaced = indexes(parts, table, again.map(Checked::new).collect(), &mut rows)?;
+    let replaced = indexes(parts, table, again.map(IndexCheck::new).collect(), &mut rows)?;
     let of_table = |finding: &Finding| finding.relation == table.def().name;
     rows.findings.retain(|finding| !of_table(finding));
     report.absorb(rows);
@@ -237,16 +238,15 @@ fn replacements(
 
 /// Checks the structure of an index.
 fn index(index: &TableIndex, report: &mut Report) -> Result<()> {
-    let place = Place { relation: &index.def().name, file: index.def().file };
+    let place = RelationFile { relation: &index.def().name, file: index.def().file };
     let mut found = Vec::new();
     let stats = index.method().verify(None, &mut |finding| {
-        if found.len() < MOST_FINDINGS {
+        if found.len() < MAX_FINDINGS {
             found.push(finding);
         }
     });
-    for finding in found {
-        let block = Some(finding.page.block.0);
-        report.add(place.finding(finding.check, block, finding.what));
+    for PageFinding { block, check, what } in found {
+        report.add(place.finding(check, Some(block), what));
     }
     match stats {
         Ok(stats) => {
@@ -254,17 +254,15 @@ fn index(index: &TableIndex, report: &mut Report) -> Result<()> {
             report.entries += stats.live + stats.dead;
             Ok(())
         }
-        Err(error) => caught(place, "B0", Err(error), report),
+        Err(error) => record_damage(place, "B0", Err(error), report),
     }
 }
 
 fn heap(table: &Table, report: &mut Report) -> Result<()> {
-    let place = Place { relation: &table.def().name, file: table.def().heap };
-    let stats = table.heap().verify(&mut |finding| {
-        if !finding.harmless {
-            let slot = finding.slot.map_or(String::new(), |slot| format!("slot {slot}: "));
-            let what = format!("{slot}{}", finding.what);
-            report.add(place.finding(finding.check, Some(finding.block.0), what));
+    let place = RelationFile { relation: &table.def().name, file: table.def().heap };
+    let stats = table.heap().verify(&mut |PageFinding { block, check, what }| {
+        if check != HARMLESS_CHECK {
+            report.add(place.finding(check, Some(block), what));
         }
     });
     match stats {
@@ -273,23 +271,23 @@ fn heap(table: &Table, report: &mut Report) -> Result<()> {
             report.rows += stats.versions;
             Ok(())
         }
-        Err(error) => caught(place, "H0", Err(error), report),
+        Err(error) => record_damage(place, "H0", Err(error), report),
     }
 }
 
 /// Checks the map of the overflow pages against them; chains are checked with their rows.
 fn overflow(table: &Table, report: &mut Report) -> Result<()> {
     let Some(store) = table.overflow() else { return Ok(()) };
-    let place = Place { relation: &table.def().name, file: store.file() };
+    let place = RelationFile { relation: &table.def().name, file: store.file() };
     let looked = store.orphans(&mut |block, what| {
         report.add(place.finding("H11", Some(block), what));
     });
-    caught(place, "H11", looked, report)
+    record_damage(place, "H11", looked, report)
 }
 
-/// Damage that ended a check early is a finding, too; other errors end the whole run.
-pub(crate) fn caught(
-    place: Place<'_>,
+/// Reports damage that ended a check early; other errors end the whole run.
+pub(crate) fn record_damage(
+    place: RelationFile<'_>,
     check: &'static str,
     result: Result<()>,
     report: &mut Report,
@@ -303,7 +301,7 @@ pub(crate) fn caught(
     }
 }
 
-/// As [`caught`], for damage outside the pages of a relation: the error names its own file.
+/// As [`record_damage`], for damage outside the pages of a relation: the error names its own file.
 pub(crate) fn recovery_damage(
     error: Error,
     check: &'static str,

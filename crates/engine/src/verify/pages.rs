@@ -1,4 +1,4 @@
-//! What every page must be, whoever owns it.
+//! What every page must be, in any file.
 //!
 //! | check | what |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | P6 | no page is newer than the log |
 //! | P7 | reserved bytes are zero |
 //!
-//! Invariants: a page is copied under its latch and looked at afterwards; a block that was cut off
+//! Invariants: a page is copied under its latch and checked afterwards. A block that was cut off
 //! meanwhile is skipped.
-//! Does not do: slots and contents (H0, H1, P4 and the B checks).
+//! Does not do: check slots and contents (H0, H1, P4 and the B checks).
 
 use crate::buffer::{ReadStream, StreamOptions};
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};
@@ -22,7 +22,7 @@ use crate::index::IndexMethod;
 use crate::page::header::{self, HEADER_SIZE, PageKind};
 use crate::table::Table;
 use crate::txn::SEGMENT_PAGES;
-use crate::verify::{Parts, Place, Report};
+use crate::verify::{Parts, RelationFile, Report};
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,13 +79,11 @@ fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
 /// Checks the pages of the files that a table's rows are in.
 pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
     let def = table.def();
-    let place = |file| Place { relation: &def.name, file };
+    let place = |file| RelationFile { relation: &def.name, file };
     let heap = table.heap();
-    let within = || heap.blocks();
-    file(parts, place(def.heap), Role::Heap, &within, report)?;
-    let none = || 0;
-    file(parts, place(def.free_space_map()), Role::FreeSpace, &none, report)?;
-    file(parts, place(def.visibility_map()), Role::Visibility, &none, report)?;
+    file(parts, place(def.heap), Role::Heap, &|| heap.blocks(), report)?;
+    file(parts, place(def.free_space_map()), Role::FreeSpace, &|| 0, report)?;
+    file(parts, place(def.visibility_map()), Role::Visibility, &|| 0, report)?;
     if let Some(overflow) = table.overflow() {
         file(parts, place(overflow.file()), Role::Overflow, &|| 1, report)?;
     }
@@ -95,18 +93,18 @@ pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
 /// Checks the pages of one file; those below `extent` were all initialised.
 pub(super) fn file(
     parts: &Parts<'_>,
-    place: Place<'_>,
+    place: RelationFile<'_>,
     role: Role,
     extent: &dyn Fn() -> u32,
     report: &mut Report,
 ) -> Result<()> {
-    let from = From { place, role, first: 0, extent };
-    walk(parts, &from, report, &mut |_, _, _| Ok(()))
+    let file = FilePages { place, role, first: 0, extent };
+    check_pages(parts, &file, report, &mut |_, _, _| Ok(()))
 }
 
-/// Pages to be checked.
-pub(super) struct From<'a> {
-    pub(super) place: Place<'a>,
+/// Pages of a file that are to be checked.
+pub(super) struct FilePages<'a> {
+    pub(super) place: RelationFile<'a>,
     pub(super) role: Role,
     /// The first block; those before it are left out.
     pub(super) first: u32,
@@ -114,78 +112,84 @@ pub(super) struct From<'a> {
     pub(super) extent: &'a dyn Fn() -> u32,
 }
 
-/// Looks at what is on a page of the kind that belongs there.
+/// Checks the content of a page, of which the kind is right.
 pub(super) type Contents<'a> = &'a mut dyn FnMut(u32, &[u8; PAGE_SIZE], &mut Report) -> Result<()>;
 
-/// Checks pages of one file, which may be removed meanwhile, and has `contents` look at each of
-/// them.
-pub(super) fn walk(
+/// Checks pages of one file, which may be removed meanwhile, and calls `contents` for each.
+pub(super) fn check_pages(
     parts: &Parts<'_>,
-    from: &From<'_>,
+    file: &FilePages<'_>,
     report: &mut Report,
     contents: Contents<'_>,
 ) -> Result<()> {
-    let (place, role, mut next) = (from.place, from.role, from.first);
+    let (place, role, mut next) = (file.place, file.role, file.first);
     let mut stream = ReadStream::new(parts.pool, StreamOptions::ORDERED, || {
         let there = parts.pool.open_blocks(place.file).is_some_and(|blocks| next < blocks);
         let block = next;
         next += u32::from(there);
         Ok(there.then(|| (PageId::new(place.file, block), block)))
     });
-    let mut step = || -> Result<Option<(u32, Read)>> {
+    let mut step = || -> Result<Option<(u32, PageRead)>> {
         let Some((tried, block)) = stream.next_tried()? else { return Ok(None) };
         parts.steps.page()?;
         let read = match tried {
-            Ok(pin) => Read::Page(Box::new(*pin.shared().bytes())),
-            Err(_) => copy(parts, PageId::new(place.file, block))?,
+            Ok(pin) => PageRead::Page(Box::new(*pin.shared().bytes())),
+            Err(_) => read_again(parts, PageId::new(place.file, block))?,
         };
         Ok(Some((block, read)))
     };
     while let Some(stepped) = parts.pool.while_whole(place.file, &mut step) {
         let Some((block, read)) = stepped? else { break };
         match read {
-            Read::Page(page) => {
+            PageRead::Page(page) => {
                 report.pages += 1;
-                for (check, what) in inside(&page, role, block, from.extent) {
+                for (check, what) in check_page(&page, role, block, file.extent) {
                     report.add(place.finding(check, Some(block), what));
                 }
                 if header::kind(&page).is_some_and(|kind| role.allows(kind, block)) {
                     contents(block, &page, report)?;
                 }
             }
-            Read::Damaged(what) => {
+            PageRead::Damaged(what) => {
                 let check = if what.starts_with(header::BEYOND_LOG) { "P6" } else { "P2" };
                 report.add(place.finding(check, Some(block), what));
             }
-            Read::Gone => {}
+            PageRead::CutOff => {}
         }
     }
     Ok(())
 }
 
-enum Read {
+/// The result of reading a page.
+enum PageRead {
     Page(Box<[u8; PAGE_SIZE]>),
     Damaged(String),
     /// Cut off meanwhile.
-    Gone,
+    CutOff,
 }
 
 /// A page that could not be read at first. Its file is neither cut nor removed meanwhile, but may
 /// have been before.
-fn copy(parts: &Parts<'_>, id: PageId) -> Result<Read> {
+fn read_again(parts: &Parts<'_>, id: PageId) -> Result<PageRead> {
     if parts.pool.open_blocks(id.file).is_none_or(|blocks| id.block.0 >= blocks) {
-        return Ok(Read::Gone);
+        return Ok(PageRead::CutOff);
     }
     match parts.pool.pin(id) {
-        Err(Error::Corruption { what, .. }) => Ok(Read::Damaged(what)),
+        Err(Error::Corruption { what, .. }) => Ok(PageRead::Damaged(what)),
         Err(error) => Err(error),
-        Ok(pin) => Ok(Read::Page(Box::new(*pin.shared().bytes()))),
+        Ok(pin) => Ok(PageRead::Page(Box::new(*pin.shared().bytes()))),
     }
 }
 
-type Said = (&'static str, String);
+/// A check and what it found.
+type CheckResult = (&'static str, String);
 
-fn inside(page: &[u8; PAGE_SIZE], role: Role, block: u32, extent: &dyn Fn() -> u32) -> Vec<Said> {
+fn check_page(
+    page: &[u8; PAGE_SIZE],
+    role: Role,
+    block: u32,
+    extent: &dyn Fn() -> u32,
+) -> Vec<CheckResult> {
     let mut out = Vec::new();
     let Some(kind) = header::kind(page).filter(|kind| role.allows(*kind, block)) else {
         out.extend(unformatted(page, block, extent));
@@ -209,12 +213,16 @@ fn inside(page: &[u8; PAGE_SIZE], role: Role, block: u32, extent: &dyn Fn() -> u
 }
 
 /// A page without a kind that belongs here: never initialised, cut off, or damaged.
-fn unformatted(page: &[u8; PAGE_SIZE], block: u32, extent: &dyn Fn() -> u32) -> Option<Said> {
+fn unformatted(
+    page: &[u8; PAGE_SIZE],
+    block: u32,
+    extent: &dyn Fn() -> u32,
+) -> Option<CheckResult> {
     if page[header::KIND] != 0 {
         let kind = page[header::KIND];
         return Some(("P1", format!("a page of kind {kind}, which does not belong here")));
     }
-    // The checksum and the LSN outlive what was on a page that was cut off.
+    // A page that was cut off keeps its checksum and its LSN.
     let rest = page[header::KIND..header::LSN].iter().chain(&page[header::LSN + 8..]);
     if rest.into_iter().any(|byte| *byte != 0) {
         return Some(("P1", "a page without a kind that is not empty".into()));

@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::ids::{FileId, PageId};
 use crate::page::header::{HEADER_SIZE, u64_at};
 use crate::txn::{FIRST_SEGMENT, SEGMENT_XIDS, STATUS_FILE};
-use crate::verify::pages::{self, From, Role};
-use crate::verify::{Parts, Place, Report};
+use crate::verify::pages::{self, FilePages, Role};
+use crate::verify::{Parts, RelationFile, Report};
 
 /// Entries of a page, as docs/format.md says.
 const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
@@ -25,13 +25,13 @@ const CHILD: u64 = 1 << 63;
 
 /// Checks the status file and its segments.
 pub(super) fn check(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
-    let place = |file| Place { relation: "status", file };
+    let place = |file| RelationFile { relation: "status", file };
     pages::file(parts, place(STATUS_FILE), Role::Status, &|| 1, report)?;
     for file in parts.txns.segments() {
         let place = place(file);
         let first = parts.txns.blocks_not_kept(file);
-        let from = From { place, role: Role::Outcomes, first, extent: &|| 0 };
-        pages::walk(parts, &from, report, &mut |block, page, report| {
+        let pages = FilePages { place, role: Role::Outcomes, first, extent: &|| 0 };
+        pages::check_pages(parts, &pages, report, &mut |block, page, report| {
             let limit = limit(parts)?;
             for (check, what) in entries(page, first_xid(file, block), limit) {
                 report.add(place.finding(check, Some(block), what));

@@ -1,4 +1,4 @@
-//! The catalog against the files: who owns what, and whether it is there.
+//! The catalog against the files: each file has one owner, and is there.
 //!
 //! | check | what |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | X7 | counters are above everything that was handed out |
 //! | X8 | the next number of a sequence is one that it has |
 //!
-//! Invariants: a table that is dropped meanwhile is no finding: a missing file counts only if the
-//! catalog still names it afterwards. A table whose files have two owners is not opened; of one
-//! that cannot be opened as a whole, every part that can be is checked by itself.
-//! Does not do: contents.
+//! Invariants: a table that is dropped meanwhile is no finding, because a missing file counts only
+//! if the catalog still names it afterwards. A table whose files have two owners is not opened. If
+//! a table cannot be opened as a whole, each of its files is checked by itself.
+//! Does not do: check contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ use crate::table::schema::{SequenceDef, TableDef};
 use crate::table::{Table, TableIndex};
 use crate::txn::{Isolation, LockMode, Transaction, is_segment};
 use crate::verify::pages::{self, Role};
-use crate::verify::{Parts, Place, Report, caught, replacements, table};
+use crate::verify::{Parts, RelationFile, Report, record_damage, replacements, table};
 
-/// Most times that a table is looked for again which had another name when its turn came.
+/// A table that has another name when it is checked is looked up again, so often at most.
 const MAX_NAMES: u32 = 20;
 
 /// Checks every table of the catalog.
@@ -40,7 +40,7 @@ pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     for _ in 0..MAX_NAMES {
         let mut moved = BTreeSet::new();
         for def in &defs {
-            if !named(parts, def, report)? {
+            if !check_by_name(parts, def, report)? {
                 moved.insert(def.id);
             }
         }
@@ -58,8 +58,8 @@ pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     Err(Error::Conflict { kind: ConflictKind::Serialization, what })
 }
 
-/// Checks a table and its sequences. False if its name is not its own any more.
-fn named(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool> {
+/// Checks a table and its sequences. False: the table does not have this name any more.
+fn check_by_name(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool> {
     let missing = missing_files(parts, def, report)?;
     hit("verify.next-table");
     let mut txn = parts.txns.begin(Isolation::ReadCommitted);
@@ -67,13 +67,13 @@ fn named(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool>
         Err(Error::NotFound(_)) => return Ok(false),
         Ok(entry) if entry.table.def().id != def.id => return Ok(false),
         Ok(entry) => Some(entry),
-        // Looking at the parts will meet the damage again, and tell whose it is.
+        // The check of the parts meets the damage again, and names its file.
         Err(error) if matches!(error, Error::Corruption { .. }) || !missing.is_empty() => None,
         Err(error) => return Err(error),
     };
     let now = match &entry {
         Some(entry) => {
-            whole(parts, &mut txn, &entry.table, report)?;
+            check_locked(parts, &mut txn, &entry.table, report)?;
             entry.table.def()
         }
         None => {
@@ -82,7 +82,7 @@ fn named(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool>
             if !parts.catalog.files()?.contains(&def.heap) {
                 return Ok(true);
             }
-            in_parts(parts, def, &missing, report)?;
+            check_parts(parts, def, &missing, report)?;
             def
         }
     };
@@ -98,7 +98,7 @@ fn free_sequences(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
         hit("verify.next-sequence");
         let mut txn = parts.txns.begin(Isolation::ReadCommitted);
         txn.lock_table(free.id, LockMode::Access)?;
-        // Whoever changed or dropped it held the lock.
+        // A change or a drop of it held the lock.
         if parts.catalog.files()?.contains(&free.file) {
             sequence(parts, &free, report)?;
         }
@@ -110,9 +110,9 @@ fn resolve(parts: &Parts<'_>, txn: &mut Transaction, name: &str) -> Result<Arc<E
     parts.catalog.resolve(txn, &Changes::default(), name, LockMode::Access)
 }
 
-/// Checks a table that `txn` has locked, so that its name stays, and all of its indexes: those that
-/// have replaced others meanwhile, too.
-fn whole(
+/// Checks a table that `txn` has locked, so that its name stays, and all of its indexes, including
+/// those that replace others meanwhile.
+fn check_locked(
     parts: &Parts<'_>,
     txn: &mut Transaction,
     checked: &Table,
@@ -121,8 +121,8 @@ fn whole(
     hit("verify.locked");
     let mut replaced = table(parts, checked, report)?;
     hit("verify.checked");
-    // Builds that begin from here on wait for this snapshot before they replace anything, so that
-    // a few rounds are enough.
+    // A build that begins from here on waits for this snapshot before it replaces an index, so a
+    // few rounds are enough.
     let watch = parts.txns.begin(Isolation::ReadCommitted);
     let _snapshot = watch.latest_snapshot();
     while !replaced.is_empty() {
@@ -132,10 +132,10 @@ fn whole(
     Ok(())
 }
 
-/// Checks the page of a sequence (X8), which the caller has locked, or the table that it is of.
+/// Checks the page of a sequence (X8). The caller has locked the sequence or its table.
 fn sequence(parts: &Parts<'_>, def: &SequenceDef, report: &mut Report) -> Result<()> {
     let file = def.file;
-    let place = Place { relation: &def.schema.name, file };
+    let place = RelationFile { relation: &def.schema.name, file };
     let there = |parts: &Parts<'_>| Ok::<_, Error>(parts.catalog.files()?.contains(&file));
     if !parts.pool.files_on_disk()?.contains(&file) {
         if there(parts)? {
@@ -147,11 +147,11 @@ fn sequence(parts: &Parts<'_>, def: &SequenceDef, report: &mut Report) -> Result
     pages::file(parts, place, Role::Sequence, &|| 1, report)?;
     match parts.catalog.open_sequence(def)?.stored() {
         Err(Error::Corruption { .. }) if !there(parts)? => Ok(()),
-        stored => caught(place, "X8", stored.map(drop), report),
+        stored => record_damage(place, "X8", stored.map(drop), report),
     }
 }
 
-/// Is it a file that every database has, and no table's, index's or sequence's?
+/// Is it a file of the system, and of no table, index or sequence?
 fn is_system(file: FileId) -> bool {
     file.0 < FIRST_USER_FILE || is_segment(file)
 }
@@ -160,7 +160,7 @@ fn is_system(file: FileId) -> bool {
 fn owners(defs: &[TableDef], report: &mut Report) -> BTreeMap<FileId, u32> {
     let mut owners = BTreeMap::new();
     for def in defs {
-        let place = |file| Place { relation: &def.name, file };
+        let place = |file| RelationFile { relation: &def.name, file };
         for file in files_of(def) {
             let count = owners.entry(file).or_insert(0);
             *count += 1;
@@ -196,14 +196,14 @@ fn missing_files(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Resu
 }
 
 /// The table or the index that the file belongs to.
-fn place_of(def: &TableDef, file: FileId) -> Place<'_> {
+fn place_of(def: &TableDef, file: FileId) -> RelationFile<'_> {
     let index = def.indexes.iter().find(|index| index.file == file);
-    Place { relation: index.map_or(&def.name, |index| &index.name), file }
+    RelationFile { relation: index.map_or(&def.name, |index| &index.name), file }
 }
 
-/// A table that cannot be opened as a whole: its heap with the indexes that can be opened, or where
-/// the heap cannot be, every file by itself.
-fn in_parts(
+/// Checks a table that cannot be opened as a whole: its heap with the indexes that can be opened.
+/// If the heap cannot be opened, each file is checked by itself.
+fn check_parts(
     parts: &Parts<'_>,
     def: &TableDef,
     missing: &[FileId],
@@ -215,7 +215,7 @@ fn in_parts(
     for index in std::mem::take(&mut rest.indexes) {
         match TableIndex::open(parts.pool, def, &index) {
             Ok(index) => opened.push(index),
-            Err(error) => caught(place_of(def, index.file), "X6", Err(error), report)?,
+            Err(error) => record_damage(place_of(def, index.file), "X6", Err(error), report)?,
         }
     }
     rest.indexes = opened.iter().map(|index| index.def().clone()).collect();
@@ -223,7 +223,7 @@ fn in_parts(
     if !own.iter().any(|file| missing.contains(file)) {
         match Table::open(parts.pool, parts.txns, rest) {
             Ok(whole) => return table(parts, &whole, report).map(drop),
-            Err(error) => caught(place_of(def, def.heap), "X6", Err(error), report)?,
+            Err(error) => record_damage(place_of(def, def.heap), "X6", Err(error), report)?,
         }
     }
     let roles = [Role::Heap, Role::FreeSpace, Role::Visibility, Role::Overflow];
@@ -241,7 +241,7 @@ fn in_parts(
 
 /// Does a file end before what its meta page says?
 pub(super) fn sizes(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
-    let place = Place { relation: &table.def().name, file: table.def().heap };
+    let place = RelationFile { relation: &table.def().name, file: table.def().heap };
     // In this order: the file is longer before the table is.
     let extent = table.heap().blocks();
     let blocks = parts.pool.blocks(place.file);
@@ -259,7 +259,7 @@ pub(crate) fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     owned.extend(files_of(parts.catalog.table().def()));
     owned.push(crate::txn::STATUS_FILE);
     for file in parts.pool.files_on_disk()? {
-        let place = Place { relation: "", file };
+        let place = RelationFile { relation: "", file };
         let known = match is_segment(file) {
             true => parts.txns.may_have_segment(file),
             false => owned.contains(&file),
@@ -281,15 +281,15 @@ pub(super) fn whole_pages(io: &rightlink_aio::Io, report: &mut Report) -> Result
         if !len.is_multiple_of(PAGE_SIZE as u64) {
             let file = FileId(u32::from_str_radix(&name, 16).unwrap_or_default());
             let what = format!("{len} bytes are no whole number of pages");
-            report.add(Place { relation: &path, file }.finding("X6", None, what));
+            report.add(RelationFile { relation: &path, file }.finding("X6", None, what));
         }
     }
     Ok(())
 }
 
-/// What the control file of a clean close says was handed out.
+/// The next numbers, by the control file of a clean close.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counters {
+pub(crate) struct NextNumbers {
     /// First file number not handed out.
     pub next_file: u32,
     /// First xid not handed out.
@@ -297,8 +297,8 @@ pub(crate) struct Counters {
 }
 
 /// X7. Not after a crash: the control file is older then, and the log does not name every file.
-pub(crate) fn counters(parts: &Parts<'_>, known: Counters, report: &mut Report) -> Result<()> {
-    let place = Place { relation: "control", file: FileId(0) };
+pub(crate) fn counters(parts: &Parts<'_>, known: NextNumbers, report: &mut Report) -> Result<()> {
+    let place = RelationFile { relation: "control", file: FileId(0) };
     let last = parts.catalog.files()?.iter().map(|file| file.0).max().unwrap_or(0);
     if last >= known.next_file {
         let what = format!("file {last} is in use, but {} is to be handed out", known.next_file);

@@ -677,6 +677,6 @@ fn broken_write_back_is_caught() {
         (Broken::DirtyFrameEvicted, "power cut", every_power_cut_is_recovered_from),
     ];
     for (rule, name, check) in cases {
-        assert!(points::caught(rule, &[(name, check)]).is_some(), "nobody noticed {rule}");
+        assert!(points::caught(rule, &[(name, check)]).is_some(), "no check noticed {rule}");
     }
 }

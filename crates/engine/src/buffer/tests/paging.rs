@@ -53,7 +53,7 @@ fn a_scan_does_not_drive_out_what_is_used_often() {
     assert!(lost <= u64::from(HOT) / 10, "{lost} of {HOT} pages had to be read again");
 }
 
-/// Where somebody cleans ahead, nobody who needs a frame has to write first.
+/// Where a thread cleans ahead, no other that needs a frame has to write first.
 #[test]
 fn cleaning_ahead_spares_whoever_needs_a_frame() {
     let foreground = |ahead: bool| {
@@ -443,7 +443,7 @@ fn a_file_that_is_opened_while_it_is_dropped_does_not_stay_open() {
     test.pool.drop_file(FILE).unwrap();
     drop(hook);
     gone();
-    // It is there, and nobody has opened it yet.
+    // It is there, and not open yet.
     drop(test.io.open_file(&FILE.path(), OpenMode::Create).unwrap());
     let other = Arc::clone(&test.pool);
     let hook = points::install_local(move |name: &'static str| {

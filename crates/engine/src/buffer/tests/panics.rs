@@ -102,7 +102,7 @@ fn a_change_that_panics_while_it_is_committed_is_never_seen() {
     a_record_too_long_publishes_nothing();
     for check in [a_panic_within_commit_publishes_nothing, a_record_too_long_publishes_nothing] {
         let caught = points::caught(Broken::PanicPublishesChange, &[("commit", check)]);
-        assert!(caught.is_some(), "broken, and nobody noticed");
+        assert!(caught.is_some(), "broken, and no check noticed");
     }
 }
 
@@ -139,7 +139,7 @@ fn a_panic_in_the_completion_of_a_read_poisons() {
     assert_eq!((get(&test.pool, page(4)).unwrap(), get(&test.pool, page(5)).unwrap()), (4, 5));
     assert!(is_poisoned(&set(&test.pool, page(4), 7)) && is_poisoned(&test.pool.flush_all()));
     assert_eq!(get(&test.pool, page(6)).unwrap(), 6, "it is read again, into another frame");
-    // As above, while somebody waits for the page.
+    // As above, while a thread waits for the page.
     let _hook = panic_once("buffer.read.complete");
     let waited = get(&test.pool, page(12));
     assert!(matches!(&waited, Err(Error::Poisoned(why)) if why.contains("on purpose")));

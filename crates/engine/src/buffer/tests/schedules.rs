@@ -75,7 +75,7 @@ fn read(pool: &BufferPool, block: u32) -> u64 {
     let latch = pin.shared();
     let low = header::u64_at(latch.bytes(), LOW);
     thread::yield_now();
-    assert_eq!(low, header::u64_at(latch.bytes(), HIGH), "nobody stores under a shared latch");
+    assert_eq!(low, header::u64_at(latch.bytes(), HIGH), "no thread stores under a shared latch");
     low
 }
 
@@ -104,7 +104,7 @@ fn latches() {
     assert_eq!(read(&test.pool, 0), 4, "no change is lost");
 }
 
-/// Who holds a latch exclusively holds it alone.
+/// A latch that is held exclusively has one holder.
 fn latch_modes() {
     let shared = Arc::new((Latch::default(), Parking::default(), AtomicU64::new(0)));
     let take = |mode, mark| {
@@ -145,10 +145,9 @@ fn pages_come_and_go() {
     assert_eq!((read(&test.pool, 0), read(&test.pool, 1)), (2, 2), "no change is lost");
 }
 
-/// Frames are emptied while others fill them: nobody takes a frame from its next page. This once
-/// happened: the tag of an empty frame still named its old page, and when the frame was filled
-/// between the look at the tag and the claim, the claim took it from the new page, which stayed in
-/// the page table.
+/// Frames are emptied while other threads fill them: no frame is taken from its next page. This
+/// happened when an empty frame was filled between the look at its tag and the claim. The tag still
+/// named the old page, and the new page stayed in the page table.
 fn frames_change_hands() {
     let test = world(4);
     test.pool.evict_all().expect("a sound disk");
@@ -167,7 +166,7 @@ fn frames_change_hands() {
     join([reader, evictor]);
 }
 
-/// Whoever takes a frame waits for the readers without pins that peeked at it (R11).
+/// A thread that takes a frame waits for the readers without pins that peeked at it (R11).
 fn peeks() {
     let test = world(1);
     let inside = Arc::new(AtomicU64::new(0));
@@ -187,7 +186,7 @@ fn peeks() {
         let frame = |index: &u32| core.arena.frame(*index).tag() == page(0);
         let index = (0..16).find(frame).expect("the page is in memory");
         if core.try_evict(core.arena.frame(index), index) == Attempt::Taken {
-            assert_eq!(inside.load(Ordering::SeqCst), 0, "R11: nobody reads a frame that is taken");
+            assert_eq!(inside.load(Ordering::SeqCst), 0, "R11: none reads a taken frame");
             core.replacement.lock().forget(&[index]);
         }
     });
@@ -240,13 +239,13 @@ fn completions_panic() {
     let reader = || start(&test, |pool| pool.pin(page(1)).is_err());
     let writer = start(&test, |pool| pool.flush_all().is_err());
     let [first, second, writer] = join([reader(), reader(), writer])[..] else { unreachable!() };
-    assert!(first || second || writer, "somebody waited for it");
+    assert!(first || second || writer, "a thread waited for it");
     assert!(test.pool.wal().check().is_err(), "poisoned");
-    let again = test.pool.pin(page(1)).expect("whoever comes later reads again");
+    let again = test.pool.pin(page(1)).expect("a later pin reads again");
     assert_eq!(header::u64_at(again.shared().bytes(), LOW), 0);
 }
 
-/// One read serves everybody who misses a page.
+/// One read serves all threads that miss a page.
 fn one_read_of_a_missing_page() {
     let test = world(1);
     test.pool.evict_all().expect("a sound disk");

@@ -133,7 +133,7 @@ fn an_error_reaches_the_row_that_needs_the_page_and_repeats() {
     assert_eq!(drain(&mut stream).unwrap(), (20..64).collect::<Vec<u32>>());
 }
 
-/// Who looks for damage is told of every page in its turn, and no page is left out or comes twice.
+/// A check for damage gets every page in its turn; no page is left out or comes twice.
 #[test]
 fn damage_can_be_passed() {
     let test = cold(256, 64, 7);

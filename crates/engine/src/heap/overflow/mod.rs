@@ -12,11 +12,11 @@
 //! versions may share a chain. Names are not counted; vacuum marks what rows name and gives back
 //! the rest.
 //!
-//! Invariants: a chain never changes once its row is written. A page of a chain and its mark in the
-//! map reach the log in one record, each page after the one that leads to it, so a crash leaves
-//! chains that can be walked. A chain is given back, from its last page to its first, only if its
-//! writer is below every horizon and no version names it.
-//! Does not do: rows, the choice of values that go here, cutting of the file.
+//! Invariants: a chain never changes once its row is written. One record logs a page and its mark
+//! in the map, after the record of the page that leads to it, so a crash leaves chains that can be
+//! walked. A chain is freed, from its last page to its first, only if its writer is below every
+//! horizon and no version names it.
+//! Does not do: rows, the choice of overflow values, truncation of the file.
 
 mod chain;
 mod page;
@@ -73,10 +73,10 @@ impl OverflowPointer {
 /// The overflow pages of an open table: a cheap handle, all clones share their state.
 #[derive(Clone)]
 pub struct Overflow {
-    shared: Arc<Shared>,
+    shared: Arc<OverflowState>,
 }
 
-struct Shared {
+struct OverflowState {
     pool: Arc<BufferPool>,
     file: FileId,
     /// Taken without any latch.
@@ -100,7 +100,7 @@ impl Overflow {
 
     fn new(pool: &Arc<BufferPool>, file: FileId) -> Self {
         let (pool, space) = (Arc::clone(pool), Mutex::new(FreeBlocks::default()));
-        Self { shared: Arc::new(Shared { pool, file, space }) }
+        Self { shared: Arc::new(OverflowState { pool, file, space }) }
     }
 
     /// The file.

@@ -109,7 +109,7 @@ impl Overflow {
         let (mut blocks, mut at) = (Vec::new(), first);
         while let Some(link) = link_at(self, at)? {
             let own = (first, blocks.len() as u32, creator);
-            // What was given back already, or was never written: the chain ends before it.
+            // This page was freed already, or never written: the chain ends before it.
             if (link.first, link.number, link.creator) != own || !self.is_used(at)? {
                 break;
             }

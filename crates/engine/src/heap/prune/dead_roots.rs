@@ -6,7 +6,7 @@
 
 use rightlink_env::sync::Ordering;
 
-use crate::heap::{Heap, Shared};
+use crate::heap::{Heap, HeapState};
 use crate::ids::{RowId, Xid};
 
 /// Most bytes of roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
@@ -115,7 +115,7 @@ impl Heap {
     }
 }
 
-impl Shared {
+impl HeapState {
     pub(in crate::heap) fn queue_dead_roots(&self, dead: Vec<DeadRoot>) {
         if dead.is_empty() {
             return;

@@ -7,9 +7,8 @@
 //! version's led. If the predecessor may lie on another page, a forwarding stub stays: the header
 //! without the row.
 //!
-//! Invariants: creation and end are committed, with known commit numbers, and no live snapshot lies
-//! between them, in a set copied under the lock that registers snapshots. So versions of running
-//! transactions, rolled-back savepoints and open cursors are never removed. A link keeps naming the
+//! Invariants: creation and end are committed, with known commit numbers. No live snapshot lies
+//! between them, in a set copied under the lock that registers snapshots. A link keeps naming the
 //! next version's creator as its xmax. A HOT chain never gets a version with other keys: a link
 //! over the end of a chain becomes an ordinary one.
 //! Does not do: versions that no snapshot sees at all (`plan`); links from other pages.

@@ -11,8 +11,8 @@
 //! | `vacuum`, `freeze`, `rebase` | vacuum of one page; frozen xids; another xid base |
 //! | `recycle_clock`, `free`, `truncate` | the clock of R3; freed row ids; cutting of the tail |
 //!
-//! Invariants: pruning what a commit ended that is not durable yet is sound: the prune's record
-//! follows the commit's in the log, and pages are written after their records.
+//! Invariants: versions that a commit ended may be pruned before the commit is durable: the prune's
+//! record follows the commit's in the log, and pages are written after their records.
 //! Does not do: call an index.
 //!
 //! PostgreSQL: `access/heap/pruneheap.c` and `README.HOT`.

@@ -28,7 +28,7 @@ impl<'a> UnsettledVersions<'a> {
                 Slot::Normal { offset, len } => {
                     found.push((slot, Some(page.tuple_at(slot, *offset, *len)?)));
                 }
-                // What it redirects to is looked at when its chain is, else.
+                // The target is checked with its chain.
                 Slot::Redirect(to) => match slots.get(usize::from(*to).wrapping_sub(1)) {
                     Some(Slot::Normal { offset, .. }) if page.is_settled_chain(*offset) => {}
                     _ => found.push((slot, None)),
@@ -142,7 +142,7 @@ impl PrunePlan {
         self.changed = true;
         let Slot::Normal { offset, len } = before else { return };
         match to {
-            // What is left of it lies where it lay.
+            // The rest of the tuple stays where it is.
             Slot::Normal { len: left, .. } => self.gone.push((offset + left, len - left)),
             _ => {
                 self.gone.push((offset, len));

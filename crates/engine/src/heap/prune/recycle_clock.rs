@@ -1,11 +1,12 @@
 //! The clock of R3: when were row ids of a block last freed?
 //!
-//! Before line pointers of a block are freed or cut off, their row ids have left every index; then
-//! [`RecycleClock::advance`] is called; then they are freed. A scan takes [`RecycleClock::now`]
-//! before it reads an index leaf, and trusts a remembered row id only while
-//! [`RecycleClock::newer_than`] says no. If the block's time is not newer, the scan read the clock
-//! after the increment, hence after the removal from the indexes, or no row id was freed at all. So
-//! the row id still names the same row.
+//! Line pointers are freed in three steps: their row ids are removed from every index,
+//! [`RecycleClock::advance`] is called, the line pointers are freed. A scan takes
+//! [`RecycleClock::now`] before it reads an index leaf, and trusts a remembered row id only while
+//! [`RecycleClock::newer_than`] is false.
+//!
+//! If it is false, no row id of the block was freed, or the scan read the clock after the advance,
+//! hence after the removal from the indexes. So the row id still names the same row.
 //!
 //! Invariants: the time of a bucket never goes back. Blocks that share a bucket only cause needless
 //! retries.

@@ -163,7 +163,7 @@ impl Heap {
                 return Ok(true);
             }
             let page = HeapPage::open(pin.page(), latch.bytes())?;
-            // Only what a snapshot sees that has become too old is gone, which its reader is told.
+            // A version that the snapshot sees is gone only if the snapshot has expired.
             let Some(tuple) = page.tuple(at.slot)? else { return Ok(true) };
             let header = tuple.header;
             if snapshot.is_own(header.xmin) {

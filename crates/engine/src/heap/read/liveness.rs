@@ -1,7 +1,7 @@
 //! The present state of a row, for unique checks.
 //!
-//! Invariants: the question itself does no I/O, since an index latch is held (R7); what is missing
-//! is read beforehand by [`Heap::prepare_liveness`].
+//! Invariants: the question itself does no I/O, since an index latch is held (R7).
+//! [`Heap::prepare_liveness`] reads missing pages beforehand.
 //! Does not do: wait for the transaction that decides.
 //!
 //! PostgreSQL: `SnapshotDirty` in `access/heap/heapam_visibility.c`.

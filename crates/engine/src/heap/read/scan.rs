@@ -112,7 +112,7 @@ impl Heap {
             }
             for root in (1..=slots).map(|slot| RowId::new(block, slot)) {
                 let Some((version, row)) = self.fetch_on(&pin, now, root)?.row else { continue };
-                // `before` is registered: what it sees is not removed between the two looks.
+                // `before` is registered, so its versions stay between the two looks.
                 let before = match known {
                     Some(known) => self.fetch_on(&pin, known.before, root)?.row,
                     None => None,

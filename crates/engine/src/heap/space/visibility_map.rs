@@ -1,9 +1,11 @@
 //! The visibility map: two bits per heap block, all-visible and all-frozen.
 //!
+//! The heap page carries the same two flags, so a writer knows from the page alone whether the map
+//! must change.
+//!
 //! Invariants: it is no hint. A bit is set and cleared in the log record of the heap change that
-//! makes it true or false. The heap page carries the same two flags, so a writer knows from the
-//! page alone whether the map must change. All-frozen implies all-visible. A heap page is latched
-//! before its map page, which is pinned before the first latch (R12, R7).
+//! makes it true or false. All-frozen implies all-visible. A heap page is latched before its map
+//! page, which is pinned before the first latch (R12, R7).
 //! Does not do: check the recycle clock after a bit was read (R4, the reader does).
 //!
 //! PostgreSQL: `access/heap/visibilitymap.c`, where the bits are set in records of their own.

@@ -309,7 +309,7 @@ fn garbage_that_was_noted_is_known_when_the_heap_is_opened_again() {
     assert!(heap.is_garbage_noted(0), "a new heap has none");
     heap.leave_to_vacuum(Vec::new(), 10);
     assert!(heap.is_garbage_noted(10) && !heap.is_garbage_noted(9));
-    assert_eq!(open().garbage_since_vacuum(), 0, "nobody has noted it");
+    assert_eq!(open().garbage_since_vacuum(), 0, "it was not noted");
     heap.note_garbage().expect("noted");
     assert!(heap.is_garbage_noted(0));
     let again = open();
@@ -343,13 +343,13 @@ fn garbage_is_counted_down_once() {
     assert_eq!(heap.garbage_since_vacuum(), 0);
 }
 
-/// Whoever prunes has asked for the outcomes: later looks at the page need not ask again.
+/// A prune asks for the outcomes: later looks at the page need not ask again.
 #[test]
 fn pruning_notes_who_has_committed() {
     let fixture = Fixture::new();
     let (gone, stays) = (fixture.insert(b"gone"), fixture.insert(b"stays"));
     fixture.delete(gone);
-    assert!(!fixture.header(stays).has(XMIN_COMMITTED), "nobody has read it");
+    assert!(!fixture.header(stays).has(XMIN_COMMITTED), "it was not read");
     assert_eq!(fixture.heap.prune(gone.block).expect("pruned").len(), 1);
     assert!(fixture.header(stays).has(XMIN_COMMITTED));
     assert_eq!(fixture.fetch(stays).as_deref(), Some(&b"stays"[..]));

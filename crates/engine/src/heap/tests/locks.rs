@@ -43,7 +43,7 @@ fn writer_waits_for_all_who_share(rule: Option<Broken>) -> bool {
         waited &= !is_free(&fixture, root);
         sharer.commit(false).expect("committed");
     }
-    assert!(is_free(&fixture, root), "nobody is left");
+    assert!(is_free(&fixture, root), "no holder is left");
     assert_eq!(fixture.txns.multixact_count(), 0);
     fixture.update(root, b"two", true);
     fixture.assert_sound();
@@ -336,7 +336,7 @@ fn who_shares_keys_for_long_leaves_no_groups_behind() {
     fixture.assert_sound();
 }
 
-/// Locks at random against a list of who has which: whoever should wait does, and nobody else.
+/// Locks at random against a list of holders: exactly the transactions that should wait do.
 #[test]
 fn rows_are_locked_as_a_list_of_locks_says() {
     // What a transaction has: row, how.

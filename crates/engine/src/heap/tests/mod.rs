@@ -15,7 +15,7 @@ use super::*;
 use crate::buffer::{Mtr, testing};
 use crate::heap::page::HeapPage;
 use crate::ids::{Lsn, RowId, Xid};
-use crate::page::PageMut;
+use crate::page::{PageFinding, PageMut};
 use crate::txn::{Isolation, RowLock, Snapshot, Transaction, TxnOptions};
 use crate::wal::RecordKind;
 
@@ -128,11 +128,11 @@ impl Fixture {
     }
 
     /// All findings that matter.
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<PageFinding> {
         let mut findings = Vec::new();
         self.heap
             .verify(&mut |finding| {
-                if !finding.harmless {
+                if finding.check != HARMLESS_CHECK {
                     findings.push(finding);
                 }
             })

@@ -1,4 +1,4 @@
-//! Rows come in, are seen by whom they should be, and find room.
+//! Rows are inserted, are visible to the right snapshots, and find space.
 
 use super::*;
 use crate::heap::page::tuple::{XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED};

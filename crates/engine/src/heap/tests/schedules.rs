@@ -71,7 +71,7 @@ fn pruning() {
     world.assert_sound();
 }
 
-/// Two rows move to each other's page at once: nobody waits for ever (R12).
+/// Two rows move to each other's page at once: no thread waits for ever (R12).
 fn crossing() {
     let world = world();
     let rows: Vec<RowId> = (0..2).map(|_| world.insert(&[7; 7000])).collect();
@@ -91,7 +91,7 @@ fn crossing() {
     world.assert_sound();
 }
 
-/// Two share a row beside somebody who deletes it: as long as one of them has it, it is there.
+/// Two share a row beside a deletion: as long as one of them has it, it is there.
 fn sharing() {
     let world = world();
     let row = world.insert(b"row");
@@ -102,7 +102,7 @@ fn sharing() {
             let locked = world.heap.lock(&mut txn, row, RowLock::Shared).expect("judged");
             if let WriteOutcome::Done { .. } = locked {
                 thread::yield_now();
-                assert!(world.fetch(row).is_some(), "who shares a row keeps it");
+                assert!(world.fetch(row).is_some(), "a shared row stays");
             }
             txn.commit(true).expect("a commit");
         })
@@ -116,9 +116,7 @@ fn sharing() {
                     txn.commit(true).expect("a commit");
                     return;
                 }
-                WriteOutcome::Locked { by: xid, .. } => {
-                    txn.wait_for(xid).expect("nobody waits for it")
-                }
+                WriteOutcome::Locked { by: xid, .. } => txn.wait_for(xid).expect("no cycle"),
                 other => panic!("{other:?}"),
             }
         }

@@ -1,4 +1,4 @@
-//! Updates, deletes and locks: HOT chains, who wins, what a unique check learns.
+//! Updates, deletes and locks: HOT chains, conflicts, what a unique check learns.
 
 use rightlink_env::Broken;
 use rightlink_env::points;
@@ -79,7 +79,7 @@ fn rows_that_leave_full_pages_gather() {
     assert!(full.iter().all(|row| !blocks.contains(&row.block)));
     assert_eq!(scan(&fixture.heap, &old).len(), 600);
     drop((old, txn));
-    // Now that nobody sees the versions that were left behind, others take their place.
+    // Now that no snapshot sees the old versions, others take their place.
     let stays: Vec<RowId> = full.iter().copied().filter(|row| row.slot % 11 == 4).collect();
     let mut heap_only = 0;
     for row in stays.iter().filter(|row| fixture.fetch(**row).is_some()) {

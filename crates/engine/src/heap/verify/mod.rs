@@ -32,21 +32,10 @@ use crate::heap::space::visibility_map::{self, VisibilityBits};
 use crate::heap::verify::page::{PageCheck, PageCopy};
 use crate::heap::visibility::HeapVisibility;
 use crate::ids::{BlockNo, Xid};
+use crate::page::PageFinding;
 
-/// Something wrong, or at least odd.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    /// Heap block.
-    pub block: BlockNo,
-    /// Line pointer, when the finding is about one.
-    pub slot: Option<u16>,
-    /// Number of the check.
-    pub check: &'static str,
-    /// What was found, as a text for people.
-    pub what: String,
-    /// Nothing a reader could see wrongly.
-    pub harmless: bool,
-}
+/// The check of which findings are harmless: no reader sees anything wrong.
+pub(crate) const HARMLESS_CHECK: &str = "H9";
 
 /// How much was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,11 +53,11 @@ const MAX_LOOKS: u32 = 16;
 
 impl Heap {
     /// Checks all pages and reports findings. An error is one of reading, not a finding.
-    pub fn verify(&self, report: &mut dyn FnMut(Finding)) -> Result<VerifyStats> {
+    pub fn verify(&self, report: &mut dyn FnMut(PageFinding)) -> Result<VerifyStats> {
         let mut stats = VerifyStats::default();
         let oldest = self.oldest_unfrozen()?;
-        // What the meta page promises beyond the end of the file is the file's damage, not the
-        // pages'.
+        // Blocks that the meta page promises beyond the end of the file are damage of the file,
+        // not of pages.
         let end = self.blocks().min(self.pool().blocks(self.files().heap));
         let mut stream = self.stream(1..end.max(1), |_| Ok(true));
         while let Some((_ahead, block)) = stream.next_tried()? {
@@ -82,7 +71,7 @@ impl Heap {
                 }
                 if let Err(error) = checked {
                     let Error::Corruption { what, .. } = error else { return Err(error) };
-                    found.push(finding(block, None, "H0", what));
+                    found.push(PageFinding::new(block, "H0", what));
                 }
                 found.into_iter().for_each(&mut *report);
                 stats.pages += seen.pages;
@@ -99,7 +88,7 @@ impl Heap {
         block: u32,
         oldest: Xid,
         stats: &mut VerifyStats,
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(PageFinding),
     ) -> Result<()> {
         let Some(copy) = self.copy_page(block)? else { return Ok(()) };
         stats.pages += 1;
@@ -137,19 +126,15 @@ impl Heap {
         &self,
         block: u32,
         bytes: &[u8; PAGE_SIZE],
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(PageFinding),
     ) -> Result<()> {
         let Ok(page) = HeapPage::open(self.page_id(block), bytes) else { return Ok(()) };
         let promised = free_space::promised(self.free_space().get(block)?);
         let room = page.room();
         if promised > room {
             let what = format!("the free-space map promises {promised} bytes, there are {room}");
-            report(Finding { harmless: true, ..finding(block, None, "H9", what) });
+            report(PageFinding::new(block, HARMLESS_CHECK, what));
         }
         Ok(())
     }
-}
-
-fn finding(block: u32, slot: Option<u16>, check: &'static str, what: String) -> Finding {
-    Finding { block: BlockNo(block), slot, check, what, harmless: false }
 }

@@ -14,9 +14,10 @@ use crate::heap::page::tuple::{
 };
 use crate::heap::page::{HeapPage, PRUNE_XID, Slot, Tuple, walk_chain};
 use crate::heap::space::visibility_map::VisibilityBits;
-use crate::heap::verify::{Finding, VerifyStats, finding};
+use crate::heap::verify::VerifyStats;
 use crate::heap::visibility::{HeapVisibility, XmaxStatus, XminStatus};
 use crate::ids::{PageId, Xid};
+use crate::page::PageFinding;
 use crate::page::header::{self, HEADER_SIZE};
 use crate::txn::Status;
 
@@ -34,13 +35,17 @@ pub(in crate::heap) struct PageCheck<'c, 'r> {
     pub(in crate::heap) xids: Range<Xid>,
     pub(in crate::heap) horizon: Xid,
     pub(in crate::heap) extent: u32,
-    pub(in crate::heap) report: &'c mut (dyn FnMut(Finding) + 'r),
+    pub(in crate::heap) report: &'c mut (dyn FnMut(PageFinding) + 'r),
 }
 
 impl PageCheck<'_, '_> {
+    /// Reports a finding about a line pointer; slot 0 stands for the page.
     fn add_finding(&mut self, slot: u16, check: &'static str, what: impl Into<String>) {
-        let slot = (slot > 0).then_some(slot);
-        (self.report)(finding(self.block, slot, check, what.into()));
+        let what = match slot {
+            0 => what.into(),
+            slot => format!("slot {slot}: {}", what.into()),
+        };
+        (self.report)(PageFinding::new(self.block, check, what));
     }
 
     /// Reports a corruption that a checked accessor found.

@@ -1,9 +1,7 @@
 //! Bulk build of a tree from sorted entries.
 //!
 //! Leaves are filled from left to right at their fill factor, inner pages above them likewise.
-//! Pages are written through the pool without log records. Then the file is synced, and one logged
-//! record, the meta page, publishes the root. A crash before that leaves a file whose block 0 is
-//! empty; no catalog entry names it, and it is dropped.
+//! Then the meta page publishes the root.
 //!
 //! Invariants: entries arrive in ascending order of key and row id (asserted). A built tree holds
 //! the same entries as an inserted one, and verifies.
@@ -12,12 +10,11 @@
 
 use rightlink_env::sync::Arc;
 
-use crate::buffer::{BufferPool, Mtr};
+use crate::buffer::BufferPool;
 use crate::config::PAGE_SIZE;
-use crate::error::{Error, Result};
-use crate::ids::{FileId, PageId, Xid};
-use crate::index::MAX_ENTRY_BYTES;
-use crate::index::am::{AccessMethod, IndexBuilder, IndexEntry};
+use crate::error::Result;
+use crate::ids::FileId;
+use crate::index::am::{AccessMethod, IndexBuilder, IndexEntry, check_entry_sizes};
 use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::meta;
@@ -26,25 +23,20 @@ use crate::index::btree::page::posting::{self, PostingRow, key_of};
 use crate::index::btree::page::tree_key::separator;
 use crate::index::btree::page::tree_key::tree_key;
 use crate::index::btree::tree::{BTree, TreeOptions};
-use crate::page::header::{FLAGS, KIND, LSN};
-use crate::wal::RecordKind;
+use crate::index::build_file::BuildFile;
+use crate::page::header::FLAGS;
 
 /// Rows of one key that are collected before they become lists.
 const ROWS: usize = 4096;
-/// Blocks by which the file grows.
-const GROW: u32 = 64;
 
 /// A bulk build.
 pub struct Builder {
-    pool: Arc<BufferPool>,
-    file: FileId,
+    build: BuildFile,
     options: TreeOptions,
     levels: Vec<BuildLevel>,
     last: Vec<u8>,
     /// Rows of the last key that are in no page yet.
     rows: Vec<PostingRow>,
-    next_block: u32,
-    blocks: u32,
 }
 
 /// The page of one level that is being filled.
@@ -84,21 +76,13 @@ impl IndexBuilder for Builder {
 impl Builder {
     /// A build into `file`, which exists and is empty.
     pub fn new(pool: &Arc<BufferPool>, file: FileId, options: TreeOptions) -> Result<Builder> {
-        if pool.blocks(file) != 0 {
-            return Err(Error::Invalid(format!("file {} of a new index is not empty", file.0)));
-        }
         let mut builder = Builder {
-            pool: Arc::clone(pool),
-            file,
+            build: BuildFile::new(pool, file)?,
             options,
             levels: Vec::new(),
             last: Vec::new(),
             rows: Vec::new(),
-            next_block: 0,
-            blocks: 0,
         };
-        let meta = builder.block()?;
-        assert!(meta == 0, "the meta page is block 0");
         builder.start_level()?;
         Ok(builder)
     }
@@ -108,10 +92,7 @@ impl Builder {
     /// # Panics
     /// If it is not.
     pub fn push(&mut self, entry: &IndexEntry<'_>) -> Result<()> {
-        if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
-            let what = format!("index entry of more than {MAX_ENTRY_BYTES} bytes");
-            return Err(Error::RowTooLarge(what));
-        }
+        check_entry_sizes(std::slice::from_ref(entry))?;
         let key = tree_key(entry.key, entry.row);
         assert!(self.last < key, "a build takes entries in ascending order, each once");
         let alone = !self.options.deduplicate || !entry.payload.is_empty();
@@ -148,12 +129,8 @@ impl Builder {
     pub fn finish(mut self) -> Result<BTree> {
         self.flush_rows()?;
         let (root, level) = self.close_level(0)?;
-        if self.next_block < self.blocks {
-            self.pool.truncate(self.file, self.next_block)?;
-        }
-        self.pool.sync_file(self.file)?;
-        self.publish(root, level)?;
-        BTree::open(&self.pool, self.file, self.options)
+        self.build.publish(&meta::image(root, level))?;
+        BTree::open(&self.build.pool, self.build.file, self.options)
     }
 
     /// The image of the last page of a level. Entries that were estimated to fit and do not go to a
@@ -182,7 +159,7 @@ impl Builder {
         if is_root {
             image[FLAGS] |= ROOT as u8;
         }
-        self.write(block, &image)?;
+        self.build.write(block, &image)?;
         if is_root {
             return Ok((block, at as u8));
         }
@@ -190,27 +167,8 @@ impl Builder {
         self.close_level(at + 1)
     }
 
-    fn publish(&self, root: u32, level: u8) -> Result<()> {
-        let pin = self.pool.pin_new(PageId::new(self.file, 0))?;
-        let mut mtr = Mtr::new(&self.pool);
-        let held = mtr.latch(pin);
-        mtr.page(held).replace(&meta::image(root, level));
-        mtr.commit(RecordKind::IndexMeta, Xid::NONE)?;
-        Ok(())
-    }
-
-    fn block(&mut self) -> Result<u32> {
-        if self.next_block == self.blocks {
-            let first = self.pool.extend(self.file, GROW)?.0;
-            assert!(first == self.blocks, "nobody else grows the file of a build");
-            self.blocks += GROW;
-        }
-        self.next_block += 1;
-        Ok(self.next_block - 1)
-    }
-
     fn start_level(&mut self) -> Result<()> {
-        let block = self.block()?;
+        let block = self.build.allocate()?;
         let unused_bytes = PAGE_SIZE - self.options.capacity;
         let level = self.levels.len() as u8;
         let header = NodeHeader { level, unused_bytes, ..NodeHeader::default() };
@@ -235,7 +193,7 @@ impl Builder {
 
     /// Writes the page of level `at`, which `next` is to the right of, and begins another.
     fn finish_page(&mut self, at: usize, next: &[u8]) -> Result<()> {
-        let right = self.block()?;
+        let right = self.build.allocate()?;
         let level = &mut self.levels[at];
         let count = level.entries.len();
         let FinishedPage { kept, image, separator: low } = (1..=count)
@@ -250,26 +208,12 @@ impl Builder {
         for i in rest {
             self.levels[at].push(done.entries.key(i), done.entries.value(i));
         }
-        self.write(done.block, &image)?;
+        self.build.write(done.block, &image)?;
         self.add(
             at + 1,
             &done.header.low,
             EntryValue { child: done.block, ..EntryValue::default() },
         )
-    }
-
-    /// Writes a page without a record, with the current LSN. A page without an LSN counts as never
-    /// formatted, and its next change is logged as a whole image. In an empty log that happens: no
-    /// record exists that write-back could make durable.
-    fn write(&self, block: u32, image: &[u8; PAGE_SIZE]) -> Result<()> {
-        let pin = self.pool.pin_new(PageId::new(self.file, block))?;
-        let mut image = *image;
-        let now = self.pool.wal().end();
-        image[LSN..LSN + 8].copy_from_slice(&now.0.to_le_bytes());
-        while !pin.hint(None, |page| page.write_unlogged(KIND, &image[KIND..])) {
-            rightlink_env::thread::yield_now();
-        }
-        Ok(())
     }
 }
 

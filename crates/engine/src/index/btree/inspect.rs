@@ -19,7 +19,7 @@ use crate::page::PageKind;
 use crate::page::header::kind;
 
 /// One page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageInfo {
     /// Block.
     pub block: u32,
@@ -112,7 +112,8 @@ impl BTree {
                 Some(PageKind::BtreeFree) => "free",
                 _ => "unused",
             };
-            return Ok(PageInfo::bare(block, name));
+            let page_size = PAGE_SIZE as u32;
+            return Ok(PageInfo { block, kind: name, page_size, ..PageInfo::default() });
         }
         let node = Node::open(&*page).map_err(|what| self.0.corrupt(block, what))?;
         Ok(describe(block, &node))
@@ -132,30 +133,6 @@ impl BTree {
     }
 }
 
-impl PageInfo {
-    fn bare(block: u32, kind: &'static str) -> PageInfo {
-        PageInfo {
-            block,
-            kind,
-            level: 0,
-            items: 0,
-            live: 0,
-            dead: 0,
-            average_item: 0,
-            page_size: PAGE_SIZE as u32,
-            free: 0,
-            prefix: 0,
-            left: 0,
-            right: 0,
-            flag_bits: 0,
-            flags: Vec::new(),
-            cycle: 0,
-            low: Vec::new(),
-            high: None,
-        }
-    }
-}
-
 fn describe(block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> PageInfo {
     let name = match (node.flags & ROOT != 0, node.is_leaf()) {
         (true, _) => "root",
@@ -166,6 +143,9 @@ fn describe(block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> PageInfo {
     let used = (node.special - node.upper).saturating_sub(node.garbage) + node.count * SLOT;
     let names = [(INCOMPLETE, "incomplete-split"), (HALF_DEAD, "half-dead"), (ROOT, "root")];
     PageInfo {
+        block,
+        kind: name,
+        page_size: PAGE_SIZE as u32,
         level: node.level,
         items: node.count as u32,
         live: (node.count - dead) as u32,
@@ -184,7 +164,7 @@ fn describe(block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> PageInfo {
         cycle: cycle_of(node.page),
         low: node.low(),
         high: node.high(),
-        ..PageInfo::bare(block, name)
+        ..PageInfo::default()
     }
 }
 

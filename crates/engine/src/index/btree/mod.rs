@@ -36,17 +36,19 @@ mod tree;
 mod vacuum;
 mod verify;
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, OnceLock};
 
-use crate::buffer::Pin;
+use crate::buffer::{BufferPool, Pin};
+use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
-use crate::index::IndexMethod;
 use crate::index::am::{
-    AccessMethod, BulkDelete, DeadRows, Few, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
-    InsertOutcome, LeafBatch, ScanOptions, Trace, VerifyStats,
+    AccessMethod, BulkDelete, DeadRows, Few, Groups, HeapOracle, IndexEntry, IndexMethod,
+    IndexScan, InsertOutcome, ScanOptions, Trace, VerifyStats,
 };
+use crate::index::dead_marks::LeafMarks;
 use crate::index::search_key::{KeyRange, KeySet};
+use crate::page::{Checked, PageFinding};
 
 pub use crate::index::MAX_ENTRY_BYTES;
 pub use counters::Counters;
@@ -108,19 +110,21 @@ impl AccessMethod for BTree {
         self.0.few(key)
     }
 
-    fn mark_dead(
+    fn plan_marks(
         &self,
-        batch: &LeafBatch,
-        positions: &[usize],
-        only_unchanged: bool,
+        leaf: &[u8; PAGE_SIZE],
+        places: &mut Vec<Vec<u8>>,
         check: &mut dyn FnMut(RowId) -> bool,
-    ) -> usize {
-        self.0.mark_dead(batch, positions, only_unchanged, check)
+    ) -> Checked<LeafMarks> {
+        scan::mark_dead::plan_marks(leaf, places, check)
     }
 
-    fn attach(&self, heap: Arc<dyn DeadRows>) {
-        // A tree that is reopened with a changed definition keeps the heap that it has.
-        self.0.heap.get_or_init(|| heap);
+    fn pool(&self) -> &BufferPool {
+        &self.0.pool
+    }
+
+    fn heap(&self) -> &OnceLock<Arc<dyn DeadRows>> {
+        &self.0.heap
     }
 
     fn remove_dead(
@@ -144,7 +148,7 @@ impl AccessMethod for BTree {
     fn verify(
         &self,
         oracle: Option<&dyn HeapOracle>,
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(PageFinding),
     ) -> Result<VerifyStats> {
         self.0.verify(oracle, report)
     }

@@ -1,18 +1,16 @@
-//! What a page looks like, for people and for measurements.
+//! Describes pages and items, for people and for measurements.
 //!
-//! Invariants: a page is copied under its shared latch and read from the copy; any block can be
+//! Invariants: a page is copied under its shared latch and read from the copy. Any block may be
 //! asked for.
-//! Does not do: judge (`verify`).
+//! Does not do: check (`verify`).
+//! PostgreSQL: `pageinspect`.
 
-use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::index::hash::HashIndex;
-use crate::index::hash::bucket::{Bucket, Checked, SLOT, is_bucket};
-use crate::index::hash::code::CODE;
-use crate::index::hash::edit::Entry;
-use crate::page::PageKind;
+use crate::index::hash::page::{Bucket, BucketEntry, is_bucket};
+use crate::index::hash::state::HashIndex;
 use crate::page::header;
+use crate::page::{Checked, PageKind};
 
 /// One page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +52,6 @@ pub struct ItemInfo {
 }
 
 impl HashIndex {
-    /// Number of blocks of the index.
-    pub fn blocks(&self) -> u32 {
-        self.0.pool.blocks(self.0.file)
-    }
-
     /// Describes a page, and if wanted its items.
     pub fn inspect(&self, block: u32, items: bool) -> Result<(PageInfo, Vec<ItemInfo>)> {
         if block >= self.blocks() {
@@ -77,7 +70,7 @@ impl HashIndex {
         }
         let read = || -> Checked<(PageInfo, Vec<ItemInfo>)> {
             let bucket = Bucket::open(&page)?;
-            let entries = Entry::all(&bucket)?;
+            let entries = BucketEntry::all(&bucket)?;
             let info = describe(&bucket, &entries);
             Ok((info, if items { entries.iter().map(item).collect() } else { Vec::new() }))
         };
@@ -85,16 +78,15 @@ impl HashIndex {
     }
 }
 
-fn describe(bucket: &Bucket<'_>, entries: &[Entry<'_>]) -> PageInfo {
+fn describe(bucket: &Bucket<'_>, entries: &[BucketEntry<'_>]) -> PageInfo {
     let dead = entries.iter().filter(|entry| entry.dead).count();
-    let bytes: usize = entries.iter().map(Entry::size).sum();
-    debug_assert!(bucket.count * SLOT <= PAGE_SIZE);
+    let bytes: usize = entries.iter().map(BucketEntry::size).sum();
     PageInfo {
-        kind: if matches!(bucket.low().len(), 0 | CODE) { 'b' } else { 'o' },
+        kind: if bucket.begun_bucket().is_some() { 'b' } else { 'o' },
         live: (entries.len() - dead) as u32,
         dead: dead as u32,
         average_item: bytes.checked_div(entries.len()).unwrap_or(0) as u32,
-        free: (bucket.room() + bucket.garbage) as u32,
+        free: (bucket.free_bytes() + bucket.garbage) as u32,
         right: bucket.right,
         flags: bucket.flags,
         low: bucket.low().to_vec(),
@@ -102,7 +94,7 @@ fn describe(bucket: &Bucket<'_>, entries: &[Entry<'_>]) -> PageInfo {
     }
 }
 
-fn item(entry: &Entry<'_>) -> ItemInfo {
-    let Entry { code, key, row, dead, .. } = *entry;
+fn item(entry: &BucketEntry<'_>) -> ItemInfo {
+    let BucketEntry { code, key, row, dead, .. } = *entry;
     ItemInfo { code, bytes: entry.size(), key: key.to_vec(), row, dead }
 }

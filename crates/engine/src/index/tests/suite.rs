@@ -394,7 +394,7 @@ pub(crate) fn unique_outcomes(am: &dyn AccessMethod, dead_rows: u32) {
     for (at, entry) in batch.iter().enumerate().filter(|(at, _)| *at != offender) {
         assert_eq!(inside(entry.key), usize::from(at < offender));
     }
-    // An exempt entry asks nobody; neither does an index that is not unique.
+    // An exempt entry is not checked; nor is any entry of an index that is not unique.
     let mut exempt = [IndexEntry { exempt: true, ..IndexEntry::new(key, row) }];
     assert_eq!(am.insert_batch(Xid(5), &mut exempt, Some(&heap)).unwrap(), InsertOutcome::Inserted);
     // Two equal keys in one batch: the second meets the first.

@@ -59,7 +59,7 @@ pub(crate) fn replay(records: &[Record]) -> TestPool {
     for record in records {
         testing::redo(&test.pool, record).unwrap();
     }
-    // The pool's own log is another one: it must be ahead of what the pages say.
+    // The pool's own log is another one: it must be ahead of the LSNs of the pages.
     let end = records.last().map_or(Lsn(0), |record| record.end);
     let filler = [0; 8000];
     let part = PagePart { page: PageId::new(FILE, 9), delta: &filler };

@@ -9,7 +9,7 @@ use crate::buffer::testing::{self, control};
 use crate::buffer::{BufferPool, Mtr, PoolOptions};
 use crate::ids::{FileId, Lsn, PageId, Xid};
 use crate::page::{PageKind, header};
-use crate::recovery::checkpoint::{Checkpoint, Counters};
+use crate::recovery::checkpoint::{Checkpoint, ControlFields};
 use crate::recovery::redo;
 use crate::wal::{RecordKind, Wal};
 
@@ -39,7 +39,7 @@ fn almost(pool: &BufferPool) -> Checkpoint {
 
 fn finish(checkpoint: Checkpoint, pool: &BufferPool) -> Lsn {
     let stored = control();
-    let counters = |_| Counters {
+    let counters = |_| ControlFields {
         database: stored.database,
         next_xid: stored.next_xid,
         oldest_xid: stored.oldest_xid,

@@ -170,7 +170,7 @@ fn a_damaged_run_is_found() {
         let mut merge = Merge::new(vec![run], 4096);
         let error = loop {
             match merge.as_mut().map(|merge| merge.next().map(|record| record.is_some())) {
-                Ok(Ok(more)) => assert!(more, "byte {at} was damaged and nobody noticed"),
+                Ok(Ok(more)) => assert!(more, "byte {at} was damaged and no check noticed"),
                 Ok(Err(error)) => break error.to_string(),
                 Err(error) => break error.to_string(),
             }

@@ -10,8 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{ConflictKind, Error};
-use crate::txn::lock::row_wait_queue::Blocker;
-use crate::txn::lock::state::{SharedState, WaitTarget};
+use crate::txn::lock::state::{Blocker, SharedState, WaitTarget};
 use crate::txn::xid::TxnId;
 
 /// A cycle that a transaction would close, without that transaction itself.

@@ -2,51 +2,34 @@
 //!
 //! One xid in the row's xmax cannot tell that several transactions share the row, or that a lock is
 //! older than a change of the row. The xmax then names a *multixact*: an xid under which the
-//! holders and their locks are noted here. A lock never outlives the process, so a row whose
-//! multixact is unknown is not locked. A multixact of sharers has an xid of its own, from the
-//! transaction of the newest member. One that keeps older locks has the xid of the statement that
-//! changed the row: those locks hold on the new version at once, on the old one when the statement
-//! is aborted.
+//! holders and their locks are noted here. A row whose multixact is unknown is not locked.
 //!
-//! Multixacts of sharers count the rows that name them, so that long and short sharers of one row
-//! do not pile them up. Versions that a statement has replaced are not counted: `keeps_old_locks`.
+//! A multixact of sharers has an xid of its own, from the transaction of the newest member. It
+//! counts the rows that name it, so that it is dropped with the last one. A multixact that keeps
+//! older locks has the xid of the statement that changed the row. Those locks hold on the new
+//! version at once, and on the old one if the statement is aborted.
 //!
 //! Invariants: a multixact of sharers never gains a member. One that keeps locks holds those of all
-//! rows that its statement changed, so some wait is longer than needed. A member counts while its
-//! statement is in progress. A row is counted before it names the multixact and until its xmax
-//! changes; rows that are cleaned away stay counted, so the count may be too high, never too low.
-//! Does not do: waiting; writer priority (`writer_priority`); memory budgets (the number is
-//! limited). PostgreSQL keeps multixacts on disk; here a crash releases all row locks.
+//! rows that its statement changed. A member counts while its statement is in progress. A row is
+//! counted before it names the multixact and until its xmax changes. Pruned rows stay counted, so
+//! the count may be too high, never too low.
+//! Does not do: waiting; writer priority (`writer_priority`).
+//! PostgreSQL keeps multixacts on disk; here a crash releases all row locks.
 
 use rightlink_env::Broken;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rightlink_env::points::broken;
 
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::txn::lock::row_lock::Locker;
-use crate::txn::lock::state::SharedState;
+use crate::txn::lock::state::{MultiXact, SharedState};
 use crate::txn::xid::TxnId;
 use crate::txn::xid::set::XidSet;
 
 /// Most multixacts at a time: about a hundred bytes each.
 const MAX_MULTIXACTS: usize = if cfg!(feature = "shuttle") { 64 } else { 1 << 17 };
-
-/// All multixacts, by xid.
-#[derive(Default)]
-pub(in crate::txn) struct MultiXacts {
-    all: BTreeMap<u64, MultiXact>,
-}
-
-#[derive(Default)]
-struct MultiXact {
-    members: Vec<Locker>,
-    /// Locked versions that name it, at most.
-    rows: u64,
-    /// Versions that its statement replaced name it, and need it if the statement is undone.
-    keeps_old_locks: bool,
-}
 
 /// Does the new version of a changed row name the multixact, too?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,20 +38,6 @@ pub enum NewVersionLocks {
     Carried,
     /// They hold again only if the statement is undone.
     OldVersionOnly,
-}
-
-impl MultiXacts {
-    /// Counts one more row that names `multixact`. False: it is gone.
-    pub(in crate::txn) fn try_add_row(&mut self, multixact: Xid) -> bool {
-        let known = self.all.get_mut(&multixact.0);
-        known.map(|known| known.rows += 1).is_some()
-    }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub(in crate::txn) fn count(&self) -> usize {
-        self.all.len()
-    }
 }
 
 impl SharedState {

@@ -2,10 +2,11 @@
 //!
 //! If the end of a statement woke all of them, each would look at the row, and all but one would
 //! wait again. So they queue, and only the first is woken: the row is granted to it. When the
-//! grantee writes the row, the whole queue waits for its statement without waking; when it declines
-//! or ends, the row is granted to the next. A hand-over changes what the queue waits for, not its
-//! members, so its cost does not depend on their number. The queue carries the newest version, so
-//! a grantee need not walk the chain of versions that were made while it waited.
+//! grantee writes the row, the whole queue waits for its statement without waking. When it declines
+//! or ends, the row is granted to the next.
+//!
+//! A hand-over changes the blocker of the queue, not its members, so its cost does not depend on
+//! their number. The queue knows the newest version, so a grantee need not walk the chain.
 //!
 //! Each member has an edge to the queue's blocker in the graph of waits. An edge to a grantee comes
 //! about only while the grantee runs, so it closes no cycle. If one closes when the grantee is
@@ -22,10 +23,12 @@ use std::collections::VecDeque;
 use rightlink_env::points::broken;
 
 use crate::ids::{RowId, Xid};
-use crate::txn::lock::row_lock::{RowVersion, VersionLink};
-use crate::txn::lock::state::{Isolation, SharedState, WaitTarget};
+use crate::txn::lock::row_lock::RowVersion;
+use crate::txn::lock::state::{
+    Anchor, Blocker, Isolation, RowQueueId, RowWaitQueue, SharedState, WaitTarget, Waiter,
+    WaitingParty,
+};
 use crate::txn::xid::TxnId;
-use crate::txn::xid::horizon::SnapshotPoint;
 
 /// A wait for the statement that wrote or locked a row, in order to write the row.
 #[derive(Clone, Copy, Debug)]
@@ -47,76 +50,11 @@ pub struct WrittenRow {
     pub successor: Option<RowId>,
 }
 
-/// Number of a queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(in crate::txn) struct RowQueueId(u64);
-
-/// A starting point from which the newest version of a row can be found, whatever becomes of that:
-/// a registered snapshot sees the version at `start`, so that version stays (R9).
-#[derive(Clone, Copy, Debug)]
-pub(in crate::txn) struct Anchor {
-    pub(in crate::txn) point: SnapshotPoint,
-    pub(in crate::txn) xmax: u64,
-    pub(in crate::txn) start: RowId,
-}
-
 /// Does a waiter get an [`Anchor`] when its wait ends, however that ends?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::txn) enum Anchored {
     Yes,
     No,
-}
-
-/// Transactions that want to write one row.
-pub(in crate::txn) struct RowWaitQueue {
-    /// The version that the blocker may write, or has written.
-    version: RowVersion,
-    blocker: Blocker,
-    /// In the order of arrival.
-    members: VecDeque<TxnId>,
-    /// The version that the last blocker made.
-    newest: Option<VersionLink>,
-    /// Where the members begin to look for the row. `None` if it is not certain that a snapshot of
-    /// now sees `version`; the members keep their own snapshots then.
-    anchor: Option<Anchor>,
-}
-
-/// What a queue waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::txn) enum Blocker {
-    /// The end of the statement `xid` of the transaction `owner`, which has the row.
-    Statement { xid: Xid, owner: TxnId },
-    /// The transaction that the row was granted to writes it, or declines.
-    Grantee(TxnId),
-}
-
-/// A transaction or a queue that waits for an xid.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::txn) struct Waiter {
-    pub(in crate::txn) xid: Xid,
-    party: WaitingParty,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum WaitingParty {
-    Txn(TxnId),
-    Queue(RowQueueId),
-}
-
-impl Blocker {
-    /// The transaction that is waited for.
-    pub(in crate::txn) fn owner(self) -> TxnId {
-        let (Blocker::Statement { owner, .. } | Blocker::Grantee(owner)) = self;
-        owner
-    }
-
-    /// The awaited xid; none of a grantee.
-    pub(in crate::txn) fn xid(self) -> Xid {
-        match self {
-            Blocker::Statement { xid, .. } => xid,
-            Blocker::Grantee(_) => Xid::NONE,
-        }
-    }
 }
 
 impl SharedState {

@@ -1,7 +1,8 @@
 //! [`SharedState`]: running transactions, their xids, snapshots, locks and waits.
 //!
-//! The manager's one lock guards all of it. This file has the begin and the end of transactions,
-//! xids, snapshots and waking; `lock/mod.rs` lists the files with the other methods.
+//! The manager's one lock guards all of it. This file has the types of the state, and the begin and
+//! the end of transactions, xids, snapshots and waking. `lock/mod.rs` lists the files with the
+//! other methods.
 //!
 //! Invariants: every running transaction is in `running`. A transaction waits for one thing at a
 //! time. The code that ends a wait clears it before the wake-up is delivered. Maps are ordered, so
@@ -9,19 +10,16 @@
 //! Does not do: the locking itself (`wakeup`), I/O, anything that takes long.
 
 use rightlink_env::Broken;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rightlink_env::Nanos;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Condvar};
 
 use crate::error::{Error, Result};
-use crate::ids::{Csn, ObjectId, Xid};
-use crate::txn::lock::multixact::MultiXacts;
-use crate::txn::lock::row_lock::{RowLock, RowVersion, VersionLink};
-use crate::txn::lock::row_wait_queue::{Anchor, RowQueueId, RowWaitQueue, Waiter};
+use crate::ids::{Csn, ObjectId, RowId, Xid};
+use crate::txn::lock::row_lock::{Locker, RowLock, RowVersion, VersionLink};
 use crate::txn::lock::table_lock::{LockMode, TableLocks};
-use crate::txn::lock::wakeup::DeferredWakeups;
 use crate::txn::status::spill::CsnSpill;
 use crate::txn::xid::TxnId;
 use crate::txn::xid::assigned::AssignedXids;
@@ -75,6 +73,121 @@ pub(in crate::txn) struct ActiveTxn {
     pub(in crate::txn) locked_tables: Vec<ObjectId>,
     /// Multixacts that it is a member of.
     pub(in crate::txn) multixacts: BTreeSet<u64>,
+}
+
+/// Number of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(in crate::txn) struct RowQueueId(pub(super) u64);
+
+/// A starting point from which the newest version of a row can be found, whatever becomes of that:
+/// a registered snapshot sees the version at `start`, so that version stays (R9).
+#[derive(Clone, Copy, Debug)]
+pub(in crate::txn) struct Anchor {
+    pub(in crate::txn) point: SnapshotPoint,
+    pub(in crate::txn) xmax: u64,
+    pub(in crate::txn) start: RowId,
+}
+
+/// Transactions that want to write one row.
+pub(in crate::txn) struct RowWaitQueue {
+    /// The version that the blocker may write, or has written.
+    pub(super) version: RowVersion,
+    pub(super) blocker: Blocker,
+    /// In the order of arrival.
+    pub(super) members: VecDeque<TxnId>,
+    /// The version that the last blocker made.
+    pub(super) newest: Option<VersionLink>,
+    /// Where the members begin to look for the row. `None` if it is not certain that a snapshot of
+    /// now sees `version`; the members keep their own snapshots then.
+    pub(super) anchor: Option<Anchor>,
+}
+
+/// What a queue waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum Blocker {
+    /// The end of the statement `xid` of the transaction `owner`, which has the row.
+    Statement { xid: Xid, owner: TxnId },
+    /// The transaction that the row was granted to writes it, or declines.
+    Grantee(TxnId),
+}
+
+/// A transaction or a queue that waits for an xid.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::txn) struct Waiter {
+    pub(in crate::txn) xid: Xid,
+    pub(super) party: WaitingParty,
+}
+
+/// See [`Waiter`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum WaitingParty {
+    Txn(TxnId),
+    Queue(RowQueueId),
+}
+
+impl Blocker {
+    /// The transaction that is waited for.
+    pub(in crate::txn) fn owner(self) -> TxnId {
+        let (Blocker::Statement { owner, .. } | Blocker::Grantee(owner)) = self;
+        owner
+    }
+
+    /// The awaited xid; none of a grantee.
+    pub(in crate::txn) fn xid(self) -> Xid {
+        match self {
+            Blocker::Statement { xid, .. } => xid,
+            Blocker::Grantee(_) => Xid::NONE,
+        }
+    }
+}
+
+/// All multixacts, by xid.
+#[derive(Default)]
+pub(in crate::txn) struct MultiXacts {
+    pub(super) all: BTreeMap<u64, MultiXact>,
+}
+
+/// The holders of a row's locks.
+#[derive(Default)]
+pub(in crate::txn) struct MultiXact {
+    pub(super) members: Vec<Locker>,
+    /// Locked versions that name it, at most.
+    pub(super) rows: u64,
+    /// Versions that its statement replaced name it, and need it if the statement is undone.
+    pub(super) keeps_old_locks: bool,
+}
+
+impl MultiXacts {
+    /// Counts one more row that names `multixact`. False: it is gone.
+    pub(in crate::txn) fn try_add_row(&mut self, multixact: Xid) -> bool {
+        let known = self.all.get_mut(&multixact.0);
+        known.map(|known| known.rows += 1).is_some()
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(in crate::txn) fn count(&self) -> usize {
+        self.all.len()
+    }
+}
+
+/// Wake-ups of transactions whose wait has ended, until the lock is released.
+#[derive(Default)]
+pub(in crate::txn) struct DeferredWakeups(Vec<Arc<Condvar>>);
+
+impl DeferredWakeups {
+    /// Adds the wake-up of the thread that sleeps on `condvar`.
+    pub(in crate::txn) fn push(&mut self, condvar: Arc<Condvar>) {
+        self.0.push(condvar);
+    }
+
+    /// Wakes the threads. The caller has released the lock, or holds it only to wait.
+    pub(in crate::txn) fn deliver(self) {
+        if broken(Broken::WakeupsDropped) {
+            return;
+        }
+        self.0.into_iter().for_each(|condvar| condvar.notify_one());
+    }
 }
 
 /// A transaction that waits for the sharers of a row, and the lock that it wants.

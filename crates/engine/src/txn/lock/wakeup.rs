@@ -10,32 +10,12 @@
 //! Does not do: decide which transactions are woken (`row_wait_queue`, `writer_priority`,
 //! `table_lock`).
 
-use rightlink_env::Broken;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use rightlink_env::points::broken;
-use rightlink_env::sync::{Arc, Condvar, Mutex, MutexGuard};
+use rightlink_env::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::txn::lock::state::SharedState;
-
-/// Wake-ups of transactions whose wait has ended, until the lock is released.
-#[derive(Default)]
-pub(in crate::txn) struct DeferredWakeups(Vec<Arc<Condvar>>);
-
-impl DeferredWakeups {
-    /// Adds the wake-up of the thread that sleeps on `condvar`.
-    pub(in crate::txn) fn push(&mut self, condvar: Arc<Condvar>) {
-        self.0.push(condvar);
-    }
-
-    fn deliver(self) {
-        if broken(Broken::WakeupsDropped) {
-            return;
-        }
-        self.0.into_iter().for_each(|condvar| condvar.notify_one());
-    }
-}
 
 /// The lock around the shared state.
 pub(in crate::txn) struct StateLock(Mutex<SharedState>);

@@ -120,12 +120,13 @@ impl Snapshot {
         self.own_xids.last_live(self.own_bound).map(Xid)
     }
 
-    /// Can it see two rows under one unique key? Uniqueness holds at each moment, but a snapshot
-    /// shows two: the past that its registered snapshot sees, and the present, in which its own
-    /// transaction has written since. So it can if the transaction keeps one registered snapshot
-    /// and has written. Of the two rows, another transaction deleted one or changed its key, and
-    /// the own transaction then wrote the other. There is never a third, because two rows of
-    /// others, or two own ones, would have been there at one moment.
+    /// Can it see two rows under one unique key?
+    ///
+    /// Uniqueness holds at each moment, but a snapshot shows two moments: that of its registered
+    /// snapshot, and the present, in which its own transaction has written. Another transaction
+    /// deleted one of the two rows or changed its key, and the own transaction then wrote the
+    /// other. There is never a third, because two rows of others, or two own ones, would have been
+    /// there at one moment.
     pub fn may_see_key_twice(&self) -> bool {
         self.repeatable && self.newest_own().is_some() && !broken(Broken::SecondRowOfKeyMissed)
     }

@@ -10,7 +10,7 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::txn::lock::row_wait_queue::Anchor;
+use crate::txn::lock::state::Anchor;
 use crate::txn::lock::state::SharedState;
 use crate::txn::manager::TxnManager;
 use crate::txn::xid::TxnId;

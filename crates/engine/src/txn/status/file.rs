@@ -14,12 +14,11 @@
 //! than [`MAX_PAGES`] pages, records point them to the last xid first, page by page, and one record
 //! then commits that one. A crash in between leaves pointers to an xid that never commits.
 //!
-//! Invariants: the record that raised `limit` precedes every record of an xid below it. The
-//! segments and blocks of all xids in `oldest .. limit` exist durably before that record, so a
-//! commit finds its space. Commit numbers are written without a record, only into entries that are
-//! not 0, and (R1) only when the commit is durable. The space below `oldest` is given back after
-//! the record that raised it is durable; a segment below is removed only after the control file
-//! says so, so redo never lacks one that it needs.
+//! Invariants: the segments and blocks of all xids in `oldest .. limit` exist durably before the
+//! record that raises `limit`, which precedes every record of these xids. Commit numbers are
+//! written without a record, only into entries that are not 0, and only when the commit is durable
+//! (R1). A segment below `oldest` is removed after the record that raised it is durable and the
+//! control file says so. So redo finds every segment that it needs.
 //! Does not do: cache, order commits, say where an entry lies (`segment`).
 
 use std::ops::Range;

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(page_id(PER_PAGE), PageId::new(segment(0), 1));
         assert_eq!(page_id(SEGMENT_XIDS - 1), PageId::new(segment(0), SEGMENT_PAGES - 1));
         assert_eq!(page_id(SEGMENT_XIDS), PageId::new(segment(1), 0));
-        // The last file number is nobody's.
+        // The last file number belongs to no file.
         assert_eq!(page_id(MAX_XID - 1), PageId::new(FileId(u32::MAX - 1), SEGMENT_PAGES - 1));
         for xid in [0, 5, PER_PAGE, SEGMENT_XIDS - 1, SEGMENT_XIDS, MAX_XID - 1] {
             assert!(xids_of(page_id(xid).file).contains(&xid));

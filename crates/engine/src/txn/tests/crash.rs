@@ -318,6 +318,6 @@ fn broken_rules_are_caught() {
     ];
     for (rule, name, check) in cases {
         let caught = rightlink_env::points::caught(rule, &[(name, check)]);
-        assert!(caught.is_some(), "nobody noticed {rule}");
+        assert!(caught.is_some(), "no check noticed {rule}");
     }
 }

@@ -162,7 +162,7 @@ impl ModelFile {
         pages.flat_map(|(_, page)| &page.words).filter(|word| **word & CHILD != 0).count()
     }
 
-    /// Overwrites the entry of `xid` behind everybody's back.
+    /// Overwrites the entry of `xid` without a record.
     pub(super) fn damage(&self, xid: u64, value: u64) {
         let mut inner = self.0.lock();
         let page = inner.memory.get_mut(&page_of(xid)).unwrap();

@@ -206,7 +206,7 @@ fn segments_go_with_their_outcomes() {
     commit_one(&again, false);
 }
 
-/// Somebody reads the outcome of a removed segment's xid while it is being removed: the reader
+/// A thread reads the outcome of a removed segment's xid while it is being removed: the reader
 /// learns that it is not kept, and takes nothing for a rollback.
 #[test]
 fn an_outcome_that_goes_while_it_is_read_is_no_rollback() {

@@ -122,7 +122,8 @@ impl SnapshotRegistry {
         self.expirable.remove(&number).is_some()
     }
 
-    /// Deregisters the snapshots taken before `before` by which nobody writes; returns how many.
+    /// Deregisters the snapshots taken before `before`, unless their transactions write. Returns
+    /// how many.
     pub(in crate::txn) fn expire(&mut self, before: Nanos) -> usize {
         let is_old = |aging: &ExpirableSnapshot| aging.taken < before && aging.holds == 0;
         let old = self.expirable.iter().filter(|(_, aging)| is_old(aging));

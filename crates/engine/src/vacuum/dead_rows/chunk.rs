@@ -335,7 +335,7 @@ fn bit_of(slot: u16) -> usize {
 #[inline(always)]
 fn in_bits(value: Value<'_>, cell: usize, row: ChunkRow) -> bool {
     let ChunkRow { block, slot } = row;
-    // No branch depends on what is found: what lies outside is read and does not count.
+    // No branch depends on the bits: bits outside are read and do not count.
     let (start, bit) = (usize::from(block) * cell, bit_of(slot));
     let inside = (start < value.len()) & (bit < cell * 8);
     let at = start * 8 + bit;

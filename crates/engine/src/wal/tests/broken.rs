@@ -22,6 +22,6 @@ fn broken_logs_are_caught() {
         (Broken::LogTailNotRewritten, "page cache", recovery_does_not_trust_the_page_cache),
     ];
     for (rule, name, check) in cases {
-        assert!(points::caught(rule, &[(name, check)]).is_some(), "nobody noticed {rule}");
+        assert!(points::caught(rule, &[(name, check)]).is_some(), "no check noticed {rule}");
     }
 }

@@ -363,7 +363,7 @@ fn every_flipped_byte_is_noticed_or_harmless() {
             flushed.push(i + 1);
         }
     }
-    // The last group is stated by no one; the one before it is.
+    // No frame states the last group; one states the group before it.
     let stated = flushed[flushed.len() - 2];
     let end = wal.end().0;
     drop(wal);
@@ -460,7 +460,7 @@ fn recycled_segments_do_not_speak() {
     assert_is(records.last().unwrap(), 1999);
 }
 
-/// A failed sync or write is final, for those who wait and for those who come later.
+/// A failed sync or write is final, for threads that wait and for later ones.
 #[test]
 fn a_failed_sync_poisons() {
     for op in [OpKind::Sync, OpKind::Write] {
@@ -536,7 +536,7 @@ fn a_full_disk_leaves_a_reserve() {
     assert_eq!(recover(&disk).unwrap().records.len(), 1);
 }
 
-/// Someone who ignores `admit` gets `DiskFull` from append, nothing appended, and loses nothing.
+/// A caller that ignores `admit` gets `DiskFull` from append, nothing appended, and loses nothing.
 #[test]
 fn append_on_a_full_disk_changes_nothing() {
     let disk = SimDisk::new(13);
@@ -711,7 +711,7 @@ fn all_points_are_hit() {
 }
 
 /// A panic while a record is copied poisons before anybody can write the half of it, together with
-/// the records before it, which nobody was told are durable.
+/// the records before it, which were not acknowledged as durable.
 #[test]
 fn a_panic_within_append_poisons() {
     let disk = SimDisk::new(21);

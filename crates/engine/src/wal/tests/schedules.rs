@@ -1,8 +1,8 @@
 //! Schedules of the log: insertion, group flush, a sync that fails. See `schedules` for how worlds
 //! are run: `cargo test -p rightlink --features shuttle --lib wal::tests::schedules`.
 //!
-//! The power is cut, in thought, at each moment at which a flush returns: what it was for is there.
-//! The checker itself reports a follower that nobody wakes.
+//! A power cut is simulated when each flush returns: the flushed records must be there.
+//! The checker itself reports a follower that is never woken.
 
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
 use rightlink_aio::{Io, IoOptions, Method, SimDisk};
@@ -99,7 +99,7 @@ fn commits() {
 
 fn a_sync_fails() {
     let (acked, found) = run(true);
-    assert!((acked.len() as u64) < THREADS * EACH, "somebody saw the failure");
+    assert!((acked.len() as u64) < THREADS * EACH, "a thread saw the failure");
     assert!(acked.iter().all(|xid| found.contains(xid)), "{acked:?} of {found:?}");
 }
 

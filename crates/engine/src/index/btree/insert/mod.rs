@@ -31,15 +31,13 @@ use rightlink_env::sync::Ordering;
 
 use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::MAX_ENTRY_BYTES;
-use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome};
+use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, check_entry_sizes};
 use crate::index::btree::insert::page_insert::PageInsert;
-use crate::index::btree::insert::redistribute::FullLeaf;
 use crate::index::btree::insert::split::PageSplit;
 use crate::index::btree::insert::split::split_point::keys_ascend_at;
-use crate::index::btree::insert::state::{InsertHint, InsertState, LeafVersion, Retry};
+use crate::index::btree::insert::state::{FullLeaf, InsertHint, InsertState, LeafVersion, Retry};
 use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::edit::{self, EntryValue};
 use crate::index::btree::page::node::{Checked, INCOMPLETE, Node, RIGHT, SLOT, SearchPosition};
@@ -131,14 +129,7 @@ impl Tree {
         unique: Option<&dyn HeapOracle>,
         leaf: Option<Pin>,
     ) -> Result<InsertOutcome> {
-        for entry in entries.iter() {
-            if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
-                let bytes = entry.key.len() + entry.payload.len();
-                let limit = MAX_ENTRY_BYTES;
-                let what = format!("index entry of {bytes} bytes, at most {limit}");
-                return Err(Error::RowTooLarge(what));
-            }
-        }
+        check_entry_sizes(entries)?;
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
         let _registered = self.registrations.register();
         let batch = BatchInsert { tree: self, xid, entries, oracle: unique };
@@ -333,7 +324,7 @@ impl<'a> BatchInsert<'a, '_> {
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
         let set = self.tree.switches.get();
         let position = match position_on(&node, entry.tree_key, known, set) {
-            // What is stored gets its record; the next run meets the error on its own.
+            // The stored entries get their record; the next run meets the error on its own.
             Err(_) | Ok(None) if !entry.is_first => return Ok(EntryOutcome::NextRun),
             Err(what) => return Err(self.tree.corrupt(block, what)),
             Ok(None) => return Ok(EntryOutcome::EndRun(InsertStep::Retry(Retry::Conflict))),

@@ -24,7 +24,7 @@ use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
+use crate::index::btree::insert::state::{Attempt, FullLeaf, Redistributed, Retry, RetryState};
 use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
@@ -40,24 +40,6 @@ const MAX_LEAVES: usize = 6;
 const MAX_FILL_PERCENT: usize = 86;
 /// Least percent of each leaf in use afterwards: below that, a split gives leaves that are as full.
 const MIN_FILL_PERCENT: usize = 60;
-
-/// A leaf without space for an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FullLeaf {
-    /// Where it is.
-    pub(crate) block: u32,
-    /// Bytes of the entry.
-    pub(crate) needed_bytes: usize,
-}
-
-/// The result of a redistribution.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Redistributed {
-    /// The leaf has space for the entry.
-    SpaceMade,
-    /// Its siblings have none to spare: the leaf must be split.
-    MustSplit,
-}
 
 /// A leaf as it was read before the latches of the change.
 struct SiblingLeaf {

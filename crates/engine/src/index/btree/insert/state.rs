@@ -10,7 +10,6 @@
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::index::Tries;
-use crate::index::btree::insert::redistribute::{FullLeaf, Redistributed};
 use crate::index::btree::tree::{ReservedBlock, Tree};
 
 /// Most pins that are kept for the next attempt.
@@ -37,6 +36,24 @@ pub(crate) enum Retry {
     },
     /// Another thread changed a page between the search and the latch.
     Conflict,
+}
+
+/// A leaf without space for an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FullLeaf {
+    /// Where it is.
+    pub(crate) block: u32,
+    /// Bytes of the entry.
+    pub(crate) needed_bytes: usize,
+}
+
+/// The result of a redistribution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Redistributed {
+    /// The leaf has space for the entry.
+    SpaceMade,
+    /// Its siblings have none to spare: the leaf must be split.
+    MustSplit,
 }
 
 /// What a writer has acquired for its next attempt.

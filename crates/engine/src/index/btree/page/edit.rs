@@ -10,34 +10,13 @@ use crate::config::PAGE_SIZE;
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{
     self, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, INCOMPLETE, Item, LEFT, LOW_LEN, Node, POSTING,
-    PREFIX_LEN, RIGHT, SLOT, TRAILER, common, head_of,
+    PREFIX_LEN, RIGHT, SLOT, TRAILER, common, head_of, varint_size,
 };
+pub(crate) use crate::index::btree::page::node::{EntryValue, item_size};
 use crate::index::btree::page::posting::{self, PostingRow};
 use crate::index::btree::page::read::PageRead;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
 use crate::page::{PageKind, PageMut, header};
-
-/// What an entry holds besides its key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EntryValue<'a> {
-    /// Payload or posting list (leaves).
-    pub(crate) extra: &'a [u8],
-    /// Child (inner pages).
-    pub(crate) child: u32,
-    /// Tags of the slot.
-    pub(crate) tags: u16,
-}
-
-/// Bytes of an item whose key has `rem` bytes after the prefix.
-pub(crate) fn item_size(rem: usize, extra: usize, level: u8) -> usize {
-    let child = if level == 0 { 0 } else { 4 };
-    let tail = if extra == 0 { 0 } else { varint_size(extra) + extra };
-    child + varint_size(rem) + rem.saturating_sub(HEAD) + tail
-}
-
-fn varint_size(value: usize) -> usize {
-    if value < 0x80 { 1 } else { 2 }
-}
 
 /// Writes `value` at the beginning of `out` and returns what follows.
 fn write_varint(out: &mut [u8], value: usize) -> &mut [u8] {

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 
 use crate::config::MAX_KEY_BYTES;
 use crate::ids::RowId;
-use crate::index::btree::page::edit::{EntryValue, item_size};
-use crate::index::btree::page::node::{Checked, DEAD, HEAD, Node, POSTING, SLOT};
+use crate::index::btree::page::node::{
+    Checked, DEAD, EntryValue, HEAD, Node, POSTING, SLOT, item_size,
+};
 use crate::index::btree::page::posting::{self, PostingRow, PostingRows, key_of, row_id_of};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::tree_key::separator;

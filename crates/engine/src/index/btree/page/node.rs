@@ -28,10 +28,11 @@ use crate::ids::RowId;
 use crate::index::btree::counters::count;
 use crate::index::btree::page::read::PageRead;
 pub(crate) use crate::index::btree::page::read::common;
-use crate::index::btree::page::search::SearchBounds;
+pub(crate) use crate::index::dead_marks::{DEAD, HAS_DEAD};
 use crate::page::PageKind;
 use crate::page::buf::gather;
 use crate::page::header::{self, FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, SPECIAL, UPPER};
+pub(crate) use crate::page::{Checked, Damage};
 
 /// Bytes of a slot.
 pub(crate) const SLOT: usize = 6;
@@ -51,8 +52,6 @@ pub(crate) const PREFIX_LEN: usize = PAGE_SIZE - 4;
 pub(crate) const HEAD: usize = 4;
 /// Offset bits of a slot word.
 pub(crate) const OFFSET_MASK: u16 = 0x1fff;
-/// The entry is dead to everyone (a hint).
-pub(crate) const DEAD: u16 = 1 << 13;
 /// The item ends with an extra area.
 pub(crate) const EXTRA: u16 = 1 << 14;
 /// The extra area is a posting list.
@@ -65,8 +64,6 @@ pub(crate) const INCOMPLETE: u16 = 1;
 pub(crate) const HALF_DEAD: u16 = 2;
 /// Page flag: this is the root.
 pub(crate) const ROOT: u16 = 4;
-/// Page flag, a hint: some entries carry `DEAD`.
-pub(crate) const HAS_DEAD: u16 = 8;
 
 const _: () = assert!(
     UPPER == LOWER + 2 && SPECIAL == LOWER + 4 && GARBAGE == LOWER + 6 && LOWER.is_multiple_of(8),
@@ -85,11 +82,6 @@ const _: () = assert!(
     HEADER_SIZE + TRAILER + 3 * MAX_KEY_BYTES + SLOT + 4 + 4 <= PAGE_SIZE,
     "a page with one entry always fits"
 );
-
-/// What is wrong with bytes of a page.
-pub(crate) type Damage = &'static str;
-/// A value read from a page, or what is wrong there.
-pub(crate) type Checked<T> = std::result::Result<T, Damage>;
 
 /// An open leaf or inner page.
 #[derive(Clone, Copy)]
@@ -167,6 +159,28 @@ pub(crate) fn is_node<R: PageRead>(page: R) -> bool {
 /// Vacuum cycle id of a page.
 pub(crate) fn cycle_of(page: &[u8; PAGE_SIZE]) -> u32 {
     header::u32_at(page, OWNER + 4)
+}
+
+/// What an entry holds besides its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryValue<'a> {
+    /// Payload or posting list (leaves).
+    pub(crate) extra: &'a [u8],
+    /// Child (inner pages).
+    pub(crate) child: u32,
+    /// Tags of the slot.
+    pub(crate) tags: u16,
+}
+
+/// Bytes of an item whose key has `rem` bytes after the prefix.
+pub(crate) fn item_size(rem: usize, extra: usize, level: u8) -> usize {
+    let child = if level == 0 { 0 } else { 4 };
+    let tail = if extra == 0 { 0 } else { varint_size(extra) + extra };
+    child + varint_size(rem) + rem.saturating_sub(HEAD) + tail
+}
+
+pub(super) fn varint_size(value: usize) -> usize {
+    if value < 0x80 { 1 } else { 2 }
 }
 
 impl<R: PageRead> Node<R> {
@@ -478,11 +492,6 @@ impl<R: PageRead> Node<R> {
         });
         let order = self.page.compare(self.special, both, &key[..both]).reverse();
         if order == Ordering::Equal && key.len() < self.prefix { Ordering::Less } else { order }
-    }
-
-    /// First entry not below `key`.
-    pub(crate) fn search(&self, key: &[u8]) -> Checked<SearchPosition> {
-        self.search_within(key, SearchBounds::NOTHING).map(|probe| probe.found)
     }
 }
 

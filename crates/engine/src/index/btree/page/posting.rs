@@ -290,8 +290,8 @@ mod tests {
         rows.into_iter().map(|row| PostingRow::first(row, rng.chance(1, 5))).collect()
     }
 
-    /// What is encoded comes back, hint bits where they are said to be, and a list without some of
-    /// its rows is never longer.
+    /// A decoded list is the encoded one, hint bits included. A list without some of its rows is
+    /// never longer.
     #[test]
     fn lists_come_back_and_shrink() {
         let mut rng = Rng::from_seed(1);

@@ -75,6 +75,11 @@ fn same_head(a: u32, b: u32) -> usize {
 
 impl<R: PageRead> Node<R> {
     /// First entry not below `key`.
+    pub(crate) fn search(&self, key: &[u8]) -> Checked<SearchPosition> {
+        self.search_within(key, SearchBounds::NOTHING).map(|result| result.found)
+    }
+
+    /// First entry not below `key`.
     #[inline(always)]
     pub(crate) fn search_within(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
         if counters::is_on() || !bounds.set.has(Optimisation::Heads) {

@@ -12,7 +12,7 @@
 //! PostgreSQL: `_bt_first`, `_bt_readpage`, `_bt_steppage`.
 
 mod lookup;
-mod mark_dead;
+pub(crate) mod mark_dead;
 mod skip;
 
 use rightlink_env::Broken;

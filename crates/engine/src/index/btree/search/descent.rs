@@ -15,7 +15,7 @@
 use rightlink_env::Broken;
 use rightlink_env::points::broken;
 
-use crate::buffer::{Peek, Pin, Reading, Shared};
+use crate::buffer::{Peek, Pin, Reading, SharedPage};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::index::Tries;
@@ -304,7 +304,7 @@ impl Tree {
         &self,
         target: SearchTarget<'_>,
         mut before: impl FnMut(),
-        read: impl FnOnce(&Shared<'_>, &Node<&[u8; PAGE_SIZE]>, SearchPosition) -> Checked<T>,
+        read: impl FnOnce(&SharedPage<'_>, &Node<&[u8; PAGE_SIZE]>, SearchPosition) -> Checked<T>,
     ) -> Result<T> {
         let mut tries = Tries::default();
         loop {

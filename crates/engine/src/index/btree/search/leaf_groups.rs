@@ -1,8 +1,8 @@
 //! The leaves that the entries of a batch belong on, named from the inner pages above them, so
 //! that the caller can have them read before it needs them.
 //!
-//! Each inner page above the leaves is read once for all entries below it. What is named is a
-//! guess: the leaf may be split, merged or freed until it is latched, and its user checks level
+//! Each inner page above the leaves is read once for all entries below it. A named leaf is a
+//! guess: it may be split, merged or freed until it is latched, and its user checks level
 //! and fences (R6). Resident leaves are prefetched into the processor's caches a few groups ahead.
 //!
 //! Invariants: the groups of a batch are named in its order, without gaps. No pin and no latch is

@@ -12,7 +12,7 @@ use crate::index::btree::tests::tree;
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, same, verify_clean};
 
-/// Keys that nobody touches while the others come and go around them.
+/// Keys that stay while others are inserted and deleted around them.
 const STABLE: u64 = 10;
 const KEYS: u64 = 3000;
 
@@ -162,7 +162,7 @@ fn apart(n: u64) -> (Vec<u8>, RowId) {
     (key(n * 1000), stable(n))
 }
 
-/// Keys between two of [`apart`], of row ids that tell who inserted them.
+/// Keys between two of [`apart`], of row ids that tell which thread inserted them.
 fn between(slot: u16) -> Vec<(Vec<u8>, RowId)> {
     let offset = u64::from(slot) * 100;
     (0..60).map(|n| (key(200_000 + offset + n), RowId::new(n as u32, slot))).collect()

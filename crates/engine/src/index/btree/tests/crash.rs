@@ -55,7 +55,7 @@ fn the_whole_log_gives_the_same_tree() {
     }
 }
 
-/// Wherever the log ends, the tree is one; incomplete splits are finished by whoever writes next.
+/// Wherever the log ends, the tree is sound; the next writer finishes incomplete splits.
 #[test]
 fn every_prefix_of_the_log_gives_a_tree() {
     let (records, _) = history(4);

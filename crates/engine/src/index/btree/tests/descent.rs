@@ -171,7 +171,7 @@ fn no_separator_is_left_over_across_a_rightmost_downlink() {
     separator.clear();
     assert_eq!(Node::open(&*image).unwrap().append_separator(1, &mut separator), Ok(false));
     assert_eq!(separator, b"");
-    // The rightmost leaf has split at "h", which nobody but its own fence knows yet.
+    // The rightmost leaf has split at "h", which only its own fence says yet.
     let (_, image) = page_of(0, &[b"g123456".to_vec()], (b"f", Some(b"h")));
     let leaf = Node::open(&*image).unwrap();
     let lead = ParentHint { trusted: true, ..ParentHint::NONE };
@@ -225,7 +225,7 @@ fn scattered() {
     looked_up_beside_splits(&order);
 }
 
-/// A separator that is taken for the high key without a comparison sends nobody right.
+/// A separator that is taken for the high key without a comparison sends no descent right.
 #[test]
 fn keys_are_found_between_a_split_and_its_downlink() {
     let checks: [(&str, fn()); 2] = [("ascending", ascending), ("scattered", scattered)];
@@ -243,7 +243,7 @@ fn descents_pass_latched_inner_pages() {
     let mut entries: Vec<_> = (0..3000).map(|n| (int8(n), RowId::new(1 + n as u32, 1))).collect();
     suite::insert(&tree, &entries);
     assert!(tree.levels() > 2, "{} levels", tree.levels());
-    // Room for what comes back, so that nobody splits a leaf.
+    // Room for what comes back, so that no leaf is split.
     let back: Vec<_> = entries.drain(1500..1503).collect();
     for (key, row) in &back {
         assert!(tree.delete(Xid(5), &IndexEntry::new(key, *row)).unwrap());

@@ -219,7 +219,7 @@ fn vacuum_follows_what_a_merge_moved_behind_it() {
     let at = "btree.vacuum.visit";
     assert_eq!(merge_behind_vacuum(at, 0), 0, "dead rows were missed");
     let _broken = points::break_rule(Broken::MergeWithoutCycle);
-    assert!(merge_behind_vacuum(at, 0) > 0, "without the cycle id nobody would notice");
+    assert!(merge_behind_vacuum(at, 0) > 0, "without the cycle id no check would notice");
 }
 
 /// Found by a schedule: vacuum had found dead rows on a leaf, let go of it to latch it for good,
@@ -232,7 +232,7 @@ fn vacuum_follows_a_leaf_that_was_merged_while_it_judged() {
     assert_eq!(sound, 0, "dead rows were missed");
     let _broken = points::break_rule(Broken::MergedPageNotFollowed);
     let broken: usize = missed();
-    assert!(broken > 0, "without a second look nobody would notice");
+    assert!(broken > 0, "without a second look no check would notice");
 }
 
 /// Between a merge's record and the list of freed blocks, a vacuum that passes sees a free page
@@ -301,10 +301,10 @@ fn merged_though_named() {
         suite::insert(&tree, &more);
         model.extend(more);
         if registered.is_some() {
-            assert!(free.iter().all(is_free), "somebody may still come to them");
+            assert!(free.iter().all(is_free), "an operation may still come to them");
         }
     }
-    assert!(!free.iter().any(is_free), "they are used again when nobody can");
+    assert!(!free.iter().any(is_free), "they are used again when none can");
     same(&tree, &model);
     verify_clean(&tree);
 }

@@ -64,7 +64,7 @@ fn a_hundred_rows_a_key_take_at_most_five_bytes_each() {
     same(&random, &entries.into_iter().collect());
 }
 
-/// Lists are made only where a page is full, and by nobody who has them switched off.
+/// Lists are made only where a page is full, and only if they are switched on.
 #[test]
 fn lists_are_made_lazily() {
     let entries: Vec<_> = (0..100).map(|n| (key(7), RowId::new(n, 1))).collect();

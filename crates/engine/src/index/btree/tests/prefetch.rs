@@ -1,4 +1,4 @@
-//! Leaves named ahead: which ones, and beside whom.
+//! Leaves named ahead: which ones, and beside which changes.
 
 use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicU32, Ordering};
@@ -73,7 +73,7 @@ fn leaves_are_named_in_their_order() {
     verify_clean(&tree);
 }
 
-/// The parent that names them is latched for itself by somebody who has not changed it (R11).
+/// The parent that names them is latched exclusively and unchanged (R11).
 #[test]
 fn leaves_are_named_beside_a_latch_on_their_parent() {
     let (pool, tree) = filled(800, 300);
@@ -108,7 +108,7 @@ fn a_parent_that_changes_names_nothing() {
     let changes = points::install_local(move |name| {
         if name == "btree.ahead.peeked" {
             count.fetch_add(1, Ordering::Relaxed);
-            assert!(pin.hint(None, |_| ()), "nobody has it latched");
+            assert!(pin.hint(None, |_| ()), "it is not latched");
         }
     });
     assert!(look(&mut blocks, 4), "there are more");

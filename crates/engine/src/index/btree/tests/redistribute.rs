@@ -156,5 +156,5 @@ fn spread_behind_vacuum() -> usize {
 fn vacuum_follows_what_was_shared_behind_it() {
     assert_eq!(spread_behind_vacuum(), 0, "dead rows were missed");
     let _broken = points::break_rule(Broken::SpreadWithoutCycle);
-    assert!(spread_behind_vacuum() > 0, "without the cycle id nobody would notice");
+    assert!(spread_behind_vacuum() > 0, "without the cycle id no check would notice");
 }

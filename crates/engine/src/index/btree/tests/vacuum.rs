@@ -197,11 +197,12 @@ fn what_is_merged_as_a_pass_begins_stays_free() {
     assert_eq!(points::caught(Broken::VacuumRegistersLate, &checks), Some("merged"));
 }
 
-/// Seen on a slow device beside a writer of ascending keys: the pass had just begun when its
-/// stream, which reads ahead, met the end of the file and was over. The rightmost leaf, still to
-/// come, was split; the last of its dead entries went to a block that the file grew by. The pass
-/// did not follow them, for that block was to come, and it never came. Their row ids were free from
-/// then on, and the next rows to get them were found under the keys of the dead.
+/// Seen on a slow device beside a writer of ascending keys. The pass had just begun when its
+/// read stream met the end of the file. Then the rightmost leaf was split, before the pass came to
+/// it, and the last of its dead entries went to a new block.
+///
+/// The pass expected that block later and did not follow them, but the stream had ended. Their row
+/// ids were freed, and new rows with these ids were found under the keys of the dead rows.
 fn split_beyond_the_end_that_was_met() {
     let (pool, tree) = tree(CAPACITY, 1);
     pool.pool.set_prefetch(Prefetch::Fixed(64));

@@ -214,8 +214,8 @@ impl Tree {
             return Ok(false);
         }
         state.hints.pop();
-        // No deletion of the page has begun, and hints are used under the lock only: what the page
-        // says now holds.
+        // No deletion of the page has begun, and hints are used under the lock only. So the page
+        // tells whether it is free.
         let free = says_free(&pin?);
         if free {
             state.reserved.insert(block);
@@ -251,8 +251,8 @@ impl Tree {
         if growing || FreePages::is_claimed(&state, block) {
             return Ok(());
         }
-        // No change can be about to use a block that is in none of the sets, so what the page says
-        // now holds.
+        // No change can be about to use a block that is in none of the sets, so the page
+        // tells whether it is free.
         if says_free(&pin) {
             state.ready.push(block);
         }

@@ -92,7 +92,7 @@ impl Registrations {
     fn register_overflow(&self) -> Registration<'_> {
         let mut overflow = self.overflow.lock();
         // Read under the lock. A thread that computes the oldest moment either finds this one in
-        // the list, or had the lock before; what it frees had left the tree by then.
+        // the list, or had the lock before; its pages had left the tree by then.
         let now = self.now.load(Ordering::SeqCst);
         overflow.push(now);
         Registration(RegisteredIn::Overflow(&self.overflow, now))

@@ -1,9 +1,7 @@
 //! Removing entries by key: one entry, or those of rows that the heap has pruned.
 //!
-//! Invariants: an entry is found by key and row id, and the caller's check runs under the leaf's
-//! latch, because the verdict is older than the latch (R3). Removals are logged. A page may become
-//! empty here but stays in the tree; `merge` takes it out afterwards.
-//! Does not do: look at the heap; decide what is dead; set dead marks (`scan/mark_dead`).
+//! Invariants: a page may become empty here but stays in the tree; `merge` takes it out afterwards.
+//! Does not do: decide what is dead; what all methods share (`index/removal`).
 
 use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::error::Result;
@@ -18,18 +16,11 @@ use crate::index::btree::page::remove::LeafRemoval;
 use crate::index::btree::page::tree_key::TreeKey;
 use crate::index::btree::search::{LatchResult, OtherLatches, PageMatch, SearchTarget};
 use crate::index::btree::tree::Tree;
+use crate::index::removal::{DeadRemoval, Located};
 use crate::wal::RecordKind;
 
 /// Percent of a page in use at which a removal merges it.
 const SPARSE_PERCENT: usize = 25;
-
-/// A removal of entries of pruned rows.
-struct DeadRemoval<'a, 'e> {
-    entries: &'a [IndexEntry<'e>],
-    check: &'a mut dyn FnMut(RowId) -> bool,
-    traces: &'a mut [Trace],
-    removed: u64,
-}
 
 impl Tree {
     /// See [`crate::index::am::AccessMethod::delete`].
@@ -100,10 +91,9 @@ impl Tree {
         check: &mut dyn FnMut(RowId) -> bool,
         traces: &mut [Trace],
     ) -> Result<u64> {
-        assert_eq!(entries.len(), traces.len(), "one answer per entry");
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
         let _registered = self.registrations.register();
-        let mut removal = DeadRemoval { entries, check, traces, removed: 0 };
+        let mut removal = DeadRemoval::new(entries, check, traces);
         for group in self.groups(entries, false) {
             let Group { page, entries } = group?;
             let (mut at, mut block) = (entries.start, page.block.0);
@@ -118,7 +108,7 @@ impl Tree {
                 (at, block) = (next, right);
             }
         }
-        Ok(removal.removed)
+        Ok(removal.removed())
     }
 
     /// The leaf that takes the entry: the one at `block`, if that guess is right.
@@ -147,55 +137,30 @@ impl Tree {
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.corrupt(block, what))?;
         let right = node.right;
-        let found = removal.find(&node, range).map_err(|what| self.corrupt(block, what))?;
+        let found = removal.find_on_page(range, |entry| locate(&node, entry));
+        let found = found.map_err(|what| self.corrupt(block, what))?;
         if !found.places.is_empty() {
             let before = self.is_sparse(&mtr, held);
             self.remove_rows(&mut mtr, held, &found.places)?;
             let after = self.is_sparse(&mtr, held);
             mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
-            removal.removed += found.places.len() as u64;
             if after && !before {
                 self.merge_underfull(block)?;
             }
         }
-        found.traces.into_iter().for_each(|(at, trace)| removal.traces[at] = trace);
-        Ok(Some((found.next, right)))
+        let next = found.next;
+        removal.note(found);
+        Ok(Some((next, right)))
     }
 }
 
-/// The entries to remove that a leaf has.
-struct LeafRemovals {
-    /// The first entry that belongs elsewhere.
-    next: usize,
-    /// Rows to remove.
-    places: Vec<RowPosition>,
-    /// The outcome for entries that the index will not have afterwards.
-    traces: Vec<(usize, Trace)>,
-}
-
-impl DeadRemoval<'_, '_> {
-    fn find<R: PageRead>(
-        &mut self,
-        node: &Node<R>,
-        range: std::ops::Range<usize>,
-    ) -> Checked<LeafRemovals> {
-        let mut out = LeafRemovals { next: range.start, places: Vec::new(), traces: Vec::new() };
-        for at in range {
-            let entry = &self.entries[at];
-            let key = TreeKey::new(entry.key, entry.row);
-            let PageMatch::Here(found) = node.match_target(SearchTarget::At(&key))? else { break };
-            out.next = at + 1;
-            match node.entry_position(found, &key)? {
-                EntryPosition::Present(position) if (self.check)(entry.row) => {
-                    out.places.push(position);
-                    out.traces.push((at, Trace::Removed));
-                }
-                EntryPosition::Present(_) => {}
-                EntryPosition::Gap(_) | EntryPosition::InsideList(_) => {
-                    out.traces.push((at, Trace::Absent))
-                }
-            }
-        }
-        Ok(out)
-    }
+/// Where the entry is on a leaf.
+fn locate<R: PageRead>(node: &Node<R>, entry: &IndexEntry<'_>) -> Checked<Located<RowPosition>> {
+    let key = TreeKey::new(entry.key, entry.row);
+    let matched = node.match_target(SearchTarget::At(&key))?;
+    let PageMatch::Here(found) = matched else { return Ok(Located::Elsewhere) };
+    Ok(match node.entry_position(found, &key)? {
+        EntryPosition::Present(position) => Located::Present(position),
+        EntryPosition::Gap(_) | EntryPosition::InsideList(_) => Located::Absent,
+    })
 }

@@ -1,10 +1,12 @@
 //! Merges a page into its right sibling and deletes it.
 //!
 //! One record covers it, under the latches of the left sibling, the page, the right sibling and
-//! the parent; nothing is left to finish after a crash. An underfull page is merged into its right
-//! sibling, or its left sibling into it, if the result keeps a fifth of the page free. A parent
-//! that becomes underfull is next. The last child of a parent has its right sibling under another
-//! parent: its left sibling is merged into it; an only child first has its parent merged.
+//! the parent. Nothing is left to finish after a crash.
+//!
+//! An underfull page is merged into its right sibling, or its left sibling into it, if the result
+//! keeps a fifth of the page free. A parent that becomes underfull is next. The last child of a
+//! parent has no right sibling under it, so its left sibling is merged into it. The parent of an
+//! only child is merged first.
 //!
 //! Invariants: the right sibling takes over the low fence, so keys move only right (R5). Both
 //! pages have the same parent. Never the root, never the rightmost page of a level. The page is

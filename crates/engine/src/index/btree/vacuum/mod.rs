@@ -3,16 +3,14 @@
 //!
 //! A split may send entries to a block that the pass has left behind. Every split stamps the
 //! pass's cycle id on both halves, and the pass follows a right link from such a page to a lower
-//! block (R5). A pass may run in parts, ranges of blocks, by several threads. A part follows links
-//! to all blocks but those of its own range that are still to come; that a page is visited twice
-//! does no harm.
-//! A part remembers the pages that it followed from, and stops at one of them that has taken in no
-//! entries since. That is enough: such a page has the low fence that it had when it was visited,
-//! so an entry that is right of it now was there or right of it then. README.md gives the whole
-//! argument.
+//! block (R5). Several threads may run parts of a pass, which are ranges of blocks. A part follows
+//! links to all blocks, except to blocks of its own range that it visits later.
 //!
-//! Invariants: a page without dead entries is latched shared only. What is removed under the
-//! exclusive latch was found dead in the same bytes. Row ids of the dead set are not reused before
+//! A part remembers the pages that it followed from, and stops at one of them that has taken in no
+//! entries since. README.md says why that is enough.
+//!
+//! Invariants: a page without dead entries is latched shared only. Entries removed under the
+//! exclusive latch were found dead in the same bytes. Row ids of the dead set are not reused before
 //! the pass has ended (R3). The pass is registered before any page can be freed under its cycle id
 //! (R6).
 //! Does not do: decide which rows are dead; run two passes at once.
@@ -372,7 +370,7 @@ impl PassPart<'_> {
 }
 
 impl VacuumFindings {
-    /// Merges what is underfull, each page once.
+    /// Merges underfull pages, each once.
     fn merge_underfull(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
         let mut blocks = std::mem::take(&mut self.underfull);
         blocks.sort_unstable();

@@ -28,10 +28,9 @@ use rightlink_env::points::{self, broken};
 
 use crate::buffer::{Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
-use crate::error::{Error, Result};
-use crate::ids::RowId;
+use crate::error::Result;
 use crate::index::Direction;
-use crate::index::am::{Finding, HeapOracle, Liveness, VerifyStats};
+use crate::index::am::{HeapOracle, VerifyStats};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::meta;
 use crate::index::btree::page::node::{HALF_DEAD, INCOMPLETE, Node, ROOT, is_node};
@@ -39,10 +38,11 @@ use crate::index::btree::page::tree_key::split_key;
 use crate::index::btree::search::SearchTarget;
 use crate::index::btree::search::prefetch::LeafPrefetch;
 use crate::index::btree::tree::Tree;
-use crate::index::btree::verify::page_checks::{PageFinding, check_node, compare_siblings};
+use crate::index::btree::verify::page_checks::{check_node, compare_siblings};
+use crate::index::structure_check::StructureCheck;
 use crate::keycode::KeyRange;
-use crate::page::PageKind;
 use crate::page::header::KIND;
+use crate::page::{PageFinding, PageKind};
 
 type Page = Box<[u8; PAGE_SIZE]>;
 
@@ -55,17 +55,12 @@ struct PageCopy {
 /// A verification under way.
 struct Verifier<'a> {
     tree: &'a Tree,
-    oracle: Option<&'a dyn HeapOracle>,
-    report: &'a mut dyn FnMut(Finding),
-    stats: VerifyStats,
+    check: StructureCheck<'a>,
     /// Blocks met along some level.
     chained: Vec<bool>,
     /// Blocks that some downlink names.
     downlinked: Vec<bool>,
     root: (u32, u8),
-    used: u64,
-    /// The last key of the walk along the leaves, for uniqueness across pages.
-    last: Option<(Vec<u8>, RowId)>,
     /// Leaves that are read ahead of the walk.
     prefetch: LeafPrefetch,
 }
@@ -87,56 +82,47 @@ impl Tree {
     pub(crate) fn verify(
         &self,
         oracle: Option<&dyn HeapOracle>,
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(PageFinding),
     ) -> Result<VerifyStats> {
         let _registered = self.registrations.register();
-        let mut check = Verifier {
+        let mut verifier = Verifier {
             tree: self,
-            oracle,
-            report,
-            stats: VerifyStats::default(),
+            check: StructureCheck::new(oracle, report),
             chained: Vec::new(),
             downlinked: Vec::new(),
             root: (0, 0),
-            used: 0,
-            last: None,
             prefetch: LeafPrefetch::default(),
         };
-        if check.meta()? {
-            for level in (0..=check.root.1).rev() {
-                check.level(level)?;
+        if verifier.meta()? {
+            for level in (0..=verifier.root.1).rev() {
+                verifier.level(level)?;
             }
-            check.blocks()?;
+            verifier.blocks()?;
         }
-        Ok(check.finish())
+        Ok(verifier.check.finish(u32::from(verifier.root.1) + 1))
     }
 }
 
 impl Verifier<'_> {
-    fn add_finding(&mut self, block: u32, check: &'static str, what: impl Into<String>) {
-        let finding = Finding { page: self.tree.page(block), check, what: what.into() };
-        (self.report)(finding);
-    }
-
     fn meta(&mut self) -> Result<bool> {
         let pin = self.tree.pool.pin(self.tree.page(0))?;
         loop {
             let meta = match meta::parse(&copy_page(&pin)) {
                 Ok(meta) => meta,
                 Err(what) => {
-                    self.add_finding(0, "B1", what);
+                    self.check.add(0, "B1", what);
                     return Ok(false);
                 }
             };
             self.root = (meta.root, meta.level);
             let blocks = self.tree.pool.blocks(self.tree.file);
             if meta.root >= blocks {
-                self.add_finding(0, "B1", "the root is outside the file");
+                self.check.add(0, "B1", "the root is outside the file");
                 return Ok(false);
             }
             // A block beyond the end is fine: growth that no record formatted may be lost.
             if meta.free.contains(&0) {
-                self.add_finding(0, "B15", "the free list names the meta page");
+                self.check.add(0, "B15", "the free list names the meta page");
             }
             points::hit("btree.verify.meta");
             let page = copy_page(&self.tree.pool.pin(self.tree.page(meta.root))?);
@@ -149,29 +135,27 @@ impl Verifier<'_> {
             if now.is_ok_and(|now| now.root != meta.root) && !broken(Broken::SplitRootReported) {
                 continue;
             }
-            self.add_finding(meta.root, "B1", "the root page is not what the meta page says");
+            self.check.add(meta.root, "B1", "the root page is not what the meta page says");
             return Ok(false);
         }
     }
 
     /// Walks along one level.
     fn level(&mut self, level: u8) -> Result<()> {
-        let mut here = match self.arrive(SearchTarget::At(&[]), level) {
-            Ok(Some(here)) => here,
-            Ok(None) => {
-                self.add_finding(0, "B1", format!("there is no level {level}"));
-                return Ok(());
-            }
-            Err(error) => return self.record_corruption(error, "B6"),
+        let leftmost = self.arrive(SearchTarget::At(&[]), level);
+        let Some(leftmost) = self.check.sound(leftmost, "B6")? else { return Ok(()) };
+        let Some(mut here) = leftmost else {
+            self.check.add(0, "B1", format!("there is no level {level}"));
+            return Ok(());
         };
         if Node::open(&*here.page).is_ok_and(|node| node.left != 0) {
-            self.add_finding(here.block, "B5", "the leftmost page of a level has a left sibling");
+            self.check.add(here.block, "B5", "the leftmost page of a level has a left sibling");
         }
-        self.last = None;
+        self.check.last = None;
         let mut walked = Vec::new();
         loop {
             if set_bit(&mut walked, here.block) {
-                self.add_finding(here.block, "B9", "the right links of a level form a ring");
+                self.check.add(here.block, "B9", "the right links of a level form a ring");
                 return Ok(());
             }
             set_bit(&mut self.chained, here.block);
@@ -182,17 +166,6 @@ impl Verifier<'_> {
                 Some(next) => here = next,
                 None => return Ok(()),
             }
-        }
-    }
-
-    /// Damage becomes a finding, other errors stay errors.
-    fn record_corruption(&mut self, error: Error, check: &'static str) -> Result<()> {
-        match error {
-            Error::Corruption { block, what, .. } => {
-                self.add_finding(block.unwrap_or(0), check, what);
-                Ok(())
-            }
-            other => Err(other),
         }
     }
 
@@ -210,13 +183,8 @@ impl Verifier<'_> {
             if level == 0 {
                 self.look_ahead(&here.page, right);
             }
-            let neighbour = match self.tree.pin_linked(right) {
-                Ok(neighbour) => neighbour,
-                Err(error) => {
-                    self.record_corruption(error, "B5")?;
-                    return Ok(None);
-                }
-            };
+            let neighbour = self.tree.pin_linked(right);
+            let Some(neighbour) = self.check.sound(neighbour, "B5")? else { return Ok(None) };
             let left_page = pin.shared();
             let right_page = neighbour.shared();
             let left = Node::open(left_page.bytes());
@@ -228,8 +196,8 @@ impl Verifier<'_> {
             let next = PageCopy { block: right, page: Box::new(*right_page.bytes()) };
             drop((left_page, right_page));
             let readable = is_node(&*next.page);
-            for PageFinding { block, check, what } in findings {
-                self.add_finding(block.unwrap_or(right), check, what);
+            for (check, what) in findings {
+                self.check.add(right, check, what);
             }
             return Ok(readable.then_some(next));
         }
@@ -263,10 +231,8 @@ impl Verifier<'_> {
         let Some(high) = Node::open(&*here.page).ok().and_then(|node| node.high()) else {
             return Ok(None);
         };
-        match self.arrive(SearchTarget::At(&high), level) {
-            Ok(here) => Ok(here),
-            Err(error) => self.record_corruption(error, "B9").map(|()| None),
-        }
+        let here = self.arrive(SearchTarget::At(&high), level);
+        Ok(self.check.sound(here, "B9")?.flatten())
     }
 
     /// Checks one page; false if the walk cannot continue from it.
@@ -275,12 +241,12 @@ impl Verifier<'_> {
         let node = match Node::open(&*here.page) {
             Ok(node) => node,
             Err(what) => {
-                self.add_finding(block, "P3", what);
+                self.check.add(block, "P3", what);
                 return Ok(false);
             }
         };
         if node.level != level {
-            self.add_finding(
+            self.check.add(
                 block,
                 "B6",
                 format!("level {} among pages of level {level}", node.level),
@@ -288,13 +254,13 @@ impl Verifier<'_> {
             return Ok(false);
         }
         if node.flags & ROOT != 0 && block != self.root.0 && self.tree.root().0 != block {
-            self.add_finding(block, "B1", "a page that is not the root says it is");
+            self.check.add(block, "B1", "a page that is not the root says it is");
         }
         if node.flags & HALF_DEAD != 0 {
-            self.add_finding(block, "B10", "a half-dead page");
+            self.check.add(block, "B10", "a half-dead page");
         }
         for (check, what) in check_node(&node) {
-            self.add_finding(block, check, what);
+            self.check.add(block, check, what);
         }
         match level {
             0 => self.leaf(block, &node)?,
@@ -304,17 +270,17 @@ impl Verifier<'_> {
     }
 
     fn leaf(&mut self, block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> Result<()> {
-        self.stats.leaves += 1;
+        self.check.stats.leaves += 1;
         let mut members = Vec::new();
         for i in 0..node.count {
             // What cannot be read is a finding already.
             if node.members(i, &mut members).is_ok() {
-                let dead = members.iter().filter(|member| member.dead).count() as u64;
-                self.stats.dead += dead;
-                self.stats.live += members.len() as u64 - dead;
+                let dead = members.iter().filter(|member| member.dead).count();
+                self.check.count_entries(members.len(), dead);
             }
         }
-        self.used += (PAGE_SIZE - node.free_bytes()).saturating_sub(node.garbage) as u64;
+        self.check.used_bytes +=
+            (PAGE_SIZE - node.free_bytes()).saturating_sub(node.garbage) as u64;
         let mut entries = Entries::default();
         if entries.append_page(node).is_err() {
             return Ok(());
@@ -331,13 +297,20 @@ impl Verifier<'_> {
     fn find_again(&mut self, block: u32, key: &[u8]) -> Result<()> {
         // If it was deleted before the search and inserted again before the copy, the next attempt
         // finds it.
+        if !self.attempt(|verifier| verifier.is_found(block, key))? {
+            self.check.add(block, "B14", "a key of this page is not found from the root");
+        }
+        Ok(())
+    }
+
+    /// Looks again while the answer is no, since other threads may change pages between two looks.
+    fn attempt(&mut self, mut look: impl FnMut(&mut Self) -> Result<bool>) -> Result<bool> {
         for _ in 0..8 {
-            if self.is_found(block, key)? {
-                return Ok(());
+            if look(self)? {
+                return Ok(true);
             }
         }
-        self.add_finding(block, "B14", "a key of this page is not found from the root");
-        Ok(())
+        Ok(false)
     }
 
     /// Is the key found from the root, or no longer on its page?
@@ -354,13 +327,12 @@ impl Verifier<'_> {
                 });
                 Ok(!there)
             }
-            Err(error) => self.record_corruption(error, "B14").map(|()| true),
+            Err(error) => self.check.add_damage(error, "B14").map(|()| true),
         }
     }
 
     /// B13, for neighbours in key order.
     fn uniqueness(&mut self, block: u32, entries: &Entries) {
-        let Some(oracle) = self.oracle else { return };
         for i in 0..entries.len() {
             let Ok((key, first)) = split_key(entries.key(i)) else { return };
             let rows = match entries.checked_members(i) {
@@ -368,25 +340,14 @@ impl Verifier<'_> {
                 Err(_) => vec![first],
             };
             for row in rows {
-                if let Some((last, other)) = &self.last
-                    && last == key
-                    && *other != row
-                {
-                    let mut states = [Liveness::Dead; 2];
-                    oracle.liveness(&[*other, row], &mut states);
-                    if states == [Liveness::Live; 2] {
-                        let what = format!("rows {other} and {row} are both live under one key");
-                        self.add_finding(block, "B13", what);
-                    }
-                }
-                self.last = Some((key.to_vec(), row));
+                self.check.check_unique(block, key, row);
             }
         }
     }
 
     /// Checks the downlinks of an inner page, while its version stands still.
     fn children(&mut self, block: u32) -> Result<()> {
-        self.stats.inner += 1;
+        self.check.stats.inner += 1;
         for _ in 0..8 {
             let pin = self.tree.pin_linked(block)?;
             let (page, version) = {
@@ -403,7 +364,7 @@ impl Verifier<'_> {
             for i in 0..entries.len() {
                 self.tree
                     .prefetch_children(i, |i| (i < entries.len()).then(|| entries.value(i).child));
-                let finding = self.child(&node, &entries, i)?;
+                let finding = self.child(block, &node, &entries, i)?;
                 moved = pin.version() != version;
                 if moved {
                     break;
@@ -411,8 +372,8 @@ impl Verifier<'_> {
                 findings.extend(finding);
             }
             if !moved {
-                for PageFinding { block: child, check, what } in findings {
-                    self.add_finding(child.unwrap_or(block), check, what);
+                for PageFinding { block, check, what } in findings {
+                    self.check.add(block, check, what);
                 }
                 return Ok(());
             }
@@ -420,39 +381,34 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// One downlink.
+    /// One downlink of the inner page at `block`.
     fn child(
         &mut self,
+        block: u32,
         parent: &Node<&[u8; PAGE_SIZE]>,
         entries: &Entries,
         i: usize,
     ) -> Result<Option<PageFinding>> {
         let child = entries.value(i).child;
         if child == 0 || child >= self.tree.pool.blocks(self.tree.file) {
-            return Ok(Some(PageFinding::new(None, "B7", "a downlink leads outside the file")));
+            return Ok(Some(PageFinding::new(block, "B7", "a downlink leads outside the file")));
         }
         set_bit(&mut self.downlinked, child);
-        let page = match self.tree.pin_linked(child) {
-            Ok(pin) => copy_page(&pin),
-            Err(error) => return self.record_corruption(error, "P2").map(|()| None),
-        };
+        let pin = self.tree.pin_linked(child);
+        let Some(pin) = self.check.sound(pin, "P2")? else { return Ok(None) };
+        let page = copy_page(&pin);
+        let found = |check, what: &str| Ok(Some(PageFinding::new(child, check, what)));
         if page[KIND] == PageKind::BtreeFree as u8 {
-            return Ok(Some(PageFinding::new(Some(child), "B10", "a downlink to a free page")));
+            return found("B10", "a downlink to a free page");
         }
         let Ok(node) = Node::open(&*page) else {
-            return Ok(Some(PageFinding::new(
-                Some(child),
-                "P3",
-                "a downlink to something else than a page",
-            )));
+            return found("P3", "a downlink to something else than a page");
         };
         if node.level + 1 != parent.level {
-            let what = format!("level {} below level {}", node.level, parent.level);
-            return Ok(Some(PageFinding::new(Some(child), "B6", what)));
+            return found("B6", &format!("level {} below level {}", node.level, parent.level));
         }
         if node.low() != entries.key(i) {
-            let what = "the low fence is not the separator of its downlink";
-            return Ok(Some(PageFinding::new(Some(child), "B7", what)));
+            return found("B7", "the low fence is not the separator of its downlink");
         }
         let (bound, next) = if i + 1 < entries.len() {
             (Some(entries.key(i + 1).to_vec()), Some(entries.value(i + 1).child))
@@ -461,15 +417,10 @@ impl Verifier<'_> {
         };
         let incomplete = node.flags & INCOMPLETE != 0;
         if !incomplete && node.high() != bound {
-            let what = "the high key is not the next separator";
-            return Ok(Some(PageFinding::new(Some(child), "B7", what)));
+            return found("B7", "the high key is not the next separator");
         }
         if !incomplete && next.is_some_and(|next| next != node.right) {
-            return Ok(Some(PageFinding::new(
-                Some(child),
-                "B8",
-                "the right sibling has no downlink",
-            )));
+            return found("B8", "the right sibling has no downlink");
         }
         Ok(None)
     }
@@ -485,52 +436,33 @@ impl Verifier<'_> {
             Ok((next < tree.pool.blocks(tree.file)).then(|| (tree.page(next), next)))
         });
         while let Some((tried, block)) = stream.next_tried()? {
-            let page = match tried {
-                Ok(pin) => copy_page(&pin),
-                Err(error) => {
-                    self.record_corruption(error, "P2")?;
-                    continue;
-                }
-            };
+            let Some(pin) = self.check.sound(tried, "P2")? else { continue };
+            let page = copy_page(&pin);
             if !is_node(&*page) {
-                self.stats.free += 1;
+                self.check.stats.free += 1;
                 let kind = page[KIND];
                 if kind != PageKind::BtreeFree as u8 && kind != 0 {
-                    self.add_finding(block, "B15", "a page that belongs to no tree");
+                    self.check.add(block, "B15", "a page that belongs to no tree");
                 }
                 continue;
             }
             let at = block as usize;
             let chained = self.chained.get(at).copied().unwrap_or(false);
             let linked = self.downlinked.get(at).copied().unwrap_or(false);
-            if !chained && !self.any_attempt(block, Self::arrives_at)? {
-                self.add_finding(block, "B9", "a page that its level does not lead to");
+            if !chained && !self.attempt(|verifier| verifier.arrives_at(block))? {
+                self.check.add(block, "B9", "a page that its level does not lead to");
             } else if !linked
                 && block != self.root.0
-                && !self.any_attempt(block, Self::sees_downlink)?
+                && !self.attempt(|verifier| verifier.sees_downlink(block))?
             {
-                self.add_finding(block, "B8", "a page without a downlink");
+                self.check.add(block, "B8", "a page without a downlink");
             }
         }
         Ok(())
     }
 
-    /// Does some of a few attempts say yes? A split or merge between two copies that one attempt
-    /// makes is over at the next.
-    fn any_attempt(
-        &mut self,
-        block: u32,
-        attempt: fn(&mut Self, u32) -> Result<bool>,
-    ) -> Result<bool> {
-        for _ in 0..8 {
-            if attempt(self, block)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Does a descent for its low fence arrive at this page, or has it left the tree?
+    /// Does a descent for its low fence arrive at this page, or has it left the tree? A page that
+    /// was merged between descent and copy is gone at the next attempt.
     fn arrives_at(&mut self, block: u32) -> Result<bool> {
         let page = copy_page(&self.tree.pin_linked(block)?);
         let Ok(node) = Node::open(&*page) else { return Ok(!is_node(&*page)) };
@@ -538,13 +470,13 @@ impl Verifier<'_> {
         let mut found = match self.tree.descend(SearchTarget::At(&low), node.level) {
             Ok(Some(pin)) => pin,
             Ok(None) => return Ok(self.tree.root().0 == block),
-            Err(error) => return self.record_corruption(error, "B9").map(|()| true),
+            Err(error) => return self.check.add_damage(error, "B9").map(|()| true),
         };
         for _ in 0..64 {
             let here = copy_page(&found);
             let Ok(node) = Node::open(&*here) else { return Ok(false) };
             if found.page().block.0 == block {
-                return self.is_linked(block);
+                return self.attempt(|verifier| verifier.is_linked(block));
             }
             if node.right == 0 || node.high().is_none_or(|high| low < high) {
                 return Ok(false);
@@ -561,15 +493,15 @@ impl Verifier<'_> {
         if node.left == 0 {
             return Ok(true);
         }
-        let left = match self.tree.pin_linked(node.left) {
-            Ok(pin) => copy_page(&pin),
-            Err(error) => return self.record_corruption(error, "B5").map(|()| true),
-        };
-        Ok(Node::open(&*left).is_ok_and(|left| left.right == block))
+        let left = self.tree.pin_linked(node.left);
+        let Some(left) = self.check.sound(left, "B5")? else { return Ok(true) };
+        // A split or merge of the left sibling between the two copies is over at the next attempt.
+        Ok(Node::open(&*copy_page(&left)).is_ok_and(|left| left.right == block))
     }
 
     /// Has this page a downlink, or is one still to come, or has the page left the tree? Page, left
-    /// sibling and parent are copied one after the other.
+    /// sibling and parent are copied one after the other. A split in between makes them disagree;
+    /// it is over at the next attempt.
     fn sees_downlink(&mut self, block: u32) -> Result<bool> {
         let page = copy_page(&self.tree.pin_linked(block)?);
         let Ok(node) = Node::open(&*page) else { return Ok(true) };
@@ -584,7 +516,7 @@ impl Verifier<'_> {
         let mut parent = match self.tree.descend(target, node.level + 1) {
             Ok(Some(pin)) => copy_page(&pin),
             Ok(None) => return Ok(self.tree.root().0 == block),
-            Err(error) => return self.record_corruption(error, "B8").map(|()| true),
+            Err(error) => return self.check.add_damage(error, "B8").map(|()| true),
         };
         // The parent may have been split, and its own parent not have the downlink yet.
         for _ in 0..64 {
@@ -601,18 +533,5 @@ impl Verifier<'_> {
             parent = copy_page(&self.tree.pin_linked(right)?);
         }
         Ok(false)
-    }
-
-    fn finish(mut self) -> VerifyStats {
-        let leaves = self.stats.leaves as f64 * PAGE_SIZE as f64;
-        let entries = (self.stats.live + self.stats.dead) as f64;
-        self.stats.levels = u32::from(self.root.1) + 1;
-        if leaves > 0.0 {
-            self.stats.leaf_fill = self.used as f64 / leaves;
-        }
-        if entries > 0.0 {
-            self.stats.bytes_per_entry = leaves / entries;
-        }
-        self.stats
     }
 }

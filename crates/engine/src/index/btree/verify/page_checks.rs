@@ -9,49 +9,27 @@ use crate::index::btree::page::node::{Checked, Node, common};
 use crate::page::PageKind;
 use crate::page::header::KIND;
 
-/// A finding on a page; `None`: the page at hand.
-pub(super) struct PageFinding {
-    pub(super) block: Option<u32>,
-    pub(super) check: &'static str,
-    pub(super) what: String,
-}
-
-impl PageFinding {
-    pub(super) fn new(
-        block: Option<u32>,
-        check: &'static str,
-        what: impl Into<String>,
-    ) -> PageFinding {
-        PageFinding { block, check, what: what.into() }
-    }
-}
-
-/// Two neighbours, the left one readable.
+/// Findings about two neighbours: the page at `block`, which can be read, and the right one.
 pub(super) fn compare_siblings(
     block: u32,
     left: &[u8; PAGE_SIZE],
     right: &[u8; PAGE_SIZE],
-) -> Vec<PageFinding> {
-    let mut out: Vec<PageFinding> = Vec::new();
+) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
     if right[KIND] == PageKind::BtreeFree as u8 {
-        return vec![PageFinding::new(None, "B15", "a free page in the chain of a level")];
+        return vec![("B15", "a free page in the chain of a level".into())];
     }
     let (Ok(left), Ok(right)) = (Node::open(left), Node::open(right)) else {
-        return vec![PageFinding::new(None, "P3", "a right link to something else than a page")];
+        return vec![("P3", "a right link to something else than a page".into())];
     };
     if right.left != block {
-        out.push(PageFinding::new(
-            None,
-            "B5",
-            format!("its left link is {}, not {block}", right.left),
-        ));
+        out.push(("B5", format!("its left link is {}, not {block}", right.left)));
     }
     if left.high().is_some_and(|high| high != right.low()) {
-        let what = "its low fence is not its left sibling's high key";
-        out.push(PageFinding::new(None, "B4", what));
+        out.push(("B4", "its low fence is not its left sibling's high key".into()));
     }
     if left.level != right.level {
-        out.push(PageFinding::new(None, "B6", "neighbours on different levels"));
+        out.push(("B6", "neighbours on different levels".into()));
     }
     out
 }

@@ -5,7 +5,7 @@ use rightlink_env::Rng;
 use crate::buffer::testing::TestPool;
 use crate::ids::{PageId, RowId};
 use crate::index::am::AccessMethod;
-use crate::index::hash::bucket::{INCOMPLETE, is_bucket};
+use crate::index::hash::page::{INCOMPLETE, is_bucket};
 use crate::index::hash::tests::{FILE, index, integer, skewed};
 use crate::index::hash::{HashIndex, HashOptions};
 use crate::index::search_key::{Direction, KeyRange};
@@ -61,7 +61,7 @@ fn the_whole_log_gives_the_same_index() {
     }
 }
 
-/// Wherever the log ends, the index is one; incomplete splits are finished by whoever writes next.
+/// Wherever the log ends, the index is sound; the next writer finishes incomplete splits.
 #[test]
 fn every_prefix_of_the_log_gives_an_index() {
     let (records, _) = history(4);

@@ -64,7 +64,7 @@ fn a_block_that_others_took_and_wrote_is_not_covered_with_zeroes() {
     world.1();
     assert!(
         points::caught(Broken::HashBlockNotRechecked, &[world]).is_some(),
-        "nobody noticed zeroes"
+        "no check noticed zeroes"
     );
 }
 

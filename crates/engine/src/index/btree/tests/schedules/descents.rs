@@ -1,4 +1,4 @@
-//! Worlds of descents: single keys looked up beside those who split, merge, delete and use again.
+//! Worlds of descents: single keys looked up beside splits, merges, deletions and reuse of pages.
 //!
 //! Invariants: a key that stays is found, whatever the pages on the way have become (R5, R6).
 //! Does not do: ranges (`scans`).
@@ -153,7 +153,7 @@ fn nested_registrations() {
         })
     };
     join(std::array::from_fn::<_, 5, _>(|_| entrant()));
-    assert!(registrations.advance() < registrations.oldest(), "nobody is left");
+    assert!(registrations.advance() < registrations.oldest(), "none is left");
 }
 
 fn low_fence(pin: &Pin) -> Option<Vec<u8>> {

@@ -1,7 +1,7 @@
-//! Worlds of the look-ahead: leaves named from the pages above them, beside those who change both.
+//! Worlds of the look-ahead: leaves named from the pages above them, beside changes of both.
 //!
 //! Invariants: while the look-ahead is registered, what it names is a leaf of the tree, or free
-//! again (R6, R11). It is advice: nobody is wrong who reads another leaf ahead.
+//! again (R6, R11). It is advice: to read another leaf ahead is no fault.
 //! Does not do: say how far ahead (`tests/prefetch.rs`).
 
 use rightlink_env::Broken;

@@ -1,21 +1,20 @@
-//! Where a batch will go, by the directory alone: no page of entries is looked at.
+//! The pages that a batch will go to, named by the directory alone.
 //!
-//! Invariants: groups come in the batch's order, without gaps; a page that is named is a guess
-//! (R6).
-//! Does not do: name overflow pages, which only the links know.
+//! Invariants: groups come in the batch's order, without gaps. A named page is a guess (R6).
+//! Does not do: read pages of entries; name overflow pages, which only links lead to.
 
 use crate::error::Result;
 use crate::index::am::{Group, IndexEntry};
-use crate::index::hash::Index;
-use crate::index::hash::code::code_of;
+use crate::index::hash::page::hash_code;
+use crate::index::hash::state::Index;
 
-/// The groups of one batch: a run of entries for which the directory names one page.
+/// The groups of one batch: runs of entries for which the directory names the same page.
 pub(crate) struct BucketGroups<'a> {
     index: &'a Index,
     entries: &'a [IndexEntry<'a>],
-    /// Entries below are in a group.
+    /// Entries before this position are in a group.
     grouped: usize,
-    /// Block for the first entry that is not.
+    /// Block for the first entry that is in none.
     next: Option<u32>,
 }
 
@@ -28,7 +27,7 @@ impl Index {
 
 impl BucketGroups<'_> {
     fn block(&self, at: usize) -> Result<u32> {
-        self.index.named(code_of(self.entries[at].key))
+        self.index.first_page(hash_code(self.entries[at].key))
     }
 
     fn group(&mut self) -> Result<Group> {

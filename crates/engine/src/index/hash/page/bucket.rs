@@ -1,18 +1,17 @@
-//! A page of entries: its bytes, judged and searched.
+//! A page of entries: layout, reading, searching. The format is specified in docs/format.md.
 //!
-//! FORMAT. Page of kind `HashBucket`. From offset 32 the slots, 6 bytes each, in the order of the
-//! entries: a word (bits 0 to 12: offset of the item; bit 13: the row is dead to everyone, a hint,
-//! R1; bit 14: the item ends with a payload), then the code of the key, big-endian. Items grow
-//! down from the fences: length of the key (varint: one byte below 128, else two), key, row id,
-//! and with bit 14 a varint length and the payload. `special` is the start of the fences: low
-//! fence, high fence, then the trailer of 16 bytes: right link u32 (0: last page), length of the
-//! low fence u16, of the high fence u16, 8 bytes 0. A fence is code, key and row id of an entry,
-//! cut off where it tells the pages apart: 4 bytes and no more where a bucket begins. `flags`: bit
-//! 0, the page to the right begins a bucket that the directory does not name yet; bit 3, a hint:
-//! some entries are marked dead. `garbage` counts bytes of removed items.
+//! | where | bytes | content |
+//! |---|---|---|
+//! | 0 | 32 | page header; `flags` bit 0: incomplete split, bit 3: some entries are marked dead |
+//! | 32 | 6 each | slots, in the order of positions: offset and tags u16, code big-endian |
+//! | upper..special | | items: length of the key, key, row id; with a tag length and payload |
+//! | special | | low fence, then high fence |
+//! | 8176 | 16 | right link (0: last page), lengths of both fences, 8 bytes 0 |
 //!
-//! Invariants: `Bucket::open` judges the header once; each item is judged when it is read. Bad
-//! bytes are a [`Damage`], never a panic.
+//! A fence is a position, cut off where it tells the pages apart. It has 4 bytes where a bucket
+//! begins, and more elsewhere. Lengths are one byte below 128, else two.
+//!
+//! Invariants: [`Bucket::open`] checks the header once; each item is checked when it is read.
 //! Does not do: changes (`edit`), latching.
 
 use std::cmp::Ordering;
@@ -20,11 +19,12 @@ use std::cmp::Ordering;
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
 use crate::index::MAX_ENTRY_BYTES;
-use crate::index::hash::code::{CODE, split_code};
-use crate::page::PageKind;
+pub(crate) use crate::index::dead_marks::{DEAD, HAS_DEAD};
+use crate::index::hash::page::hash_code::{CODE_BYTES, bucket_code, split_code};
 use crate::page::header::{
     FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, SPECIAL, UPPER, u16_at, u32_at,
 };
+use crate::page::{Checked, Damage, PageKind};
 
 /// Bytes of a slot.
 pub(crate) const SLOT: usize = 6;
@@ -38,26 +38,17 @@ pub(crate) const LOW_LEN: usize = PAGE_SIZE - 12;
 pub(crate) const HIGH_LEN: usize = PAGE_SIZE - 10;
 /// Offset bits of a slot word.
 pub(crate) const OFFSET_MASK: u16 = 0x1fff;
-/// The row is dead to everyone (a hint).
-pub(crate) const DEAD: u16 = 1 << 13;
 /// The item ends with a payload.
 pub(crate) const EXTRA: u16 = 1 << 14;
 
 /// Page flag: the directory does not name the page to the right, which begins a bucket.
 pub(crate) const INCOMPLETE: u16 = 1;
-/// Page flag, a hint: some entries carry `DEAD`.
-pub(crate) const HAS_DEAD: u16 = 8;
-
 const _: () = assert!(PAGE_SIZE - 1 <= OFFSET_MASK as usize, "an offset fits a slot");
 const _: () = assert!(
-    HEADER_SIZE + TRAILER + 3 * (MAX_ENTRY_BYTES + CODE + RowId::SIZE) + SLOT + 4 <= PAGE_SIZE,
+    HEADER_SIZE + TRAILER + 3 * (MAX_ENTRY_BYTES + CODE_BYTES + RowId::SIZE) + SLOT + 4
+        <= PAGE_SIZE,
     "a page with one entry always fits"
 );
-
-/// What is wrong with bytes of a page.
-pub(crate) type Damage = &'static str;
-/// A value read from a page, or what is wrong there.
-pub(crate) type Checked<T> = std::result::Result<T, Damage>;
 
 type Page = [u8; PAGE_SIZE];
 
@@ -92,15 +83,24 @@ pub(crate) struct Item<'p> {
     pub(crate) dead: bool,
 }
 
-/// Where a position belongs, as one page sees it.
+/// Where a position belongs, by the fences of one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum PageMatch {
     /// On this page.
     Here,
-    /// To the right of it, in this block or beyond.
-    Right(u32),
+    /// On the page in this block, or right of it.
+    MoveRight(u32),
     /// To the left, or the page holds no entries any more.
     Lost,
+}
+
+/// Where on a page an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SearchPosition {
+    /// Number of the first entry that is not before it.
+    pub(crate) at: usize,
+    /// Is that the entry itself?
+    pub(crate) exact: bool,
 }
 
 /// Is this a page of entries?
@@ -108,12 +108,12 @@ pub(crate) fn is_bucket(page: &Page) -> bool {
     page[KIND] == PageKind::HashBucket as u8
 }
 
-/// Where `position` belongs, as `page` sees it: any page of the index.
-pub(crate) fn place_on(page: &Page, position: &[u8]) -> Checked<Place> {
+/// Where `position` belongs, by the fences of `page`, which may be any page of the index.
+pub(crate) fn match_page(page: &Page, position: &[u8]) -> Checked<PageMatch> {
     if !is_bucket(page) {
-        return Ok(Place::Lost);
+        return Ok(PageMatch::Lost);
     }
-    Ok(Bucket::open(page)?.place(position))
+    Ok(Bucket::open(page)?.match_position(position))
 }
 
 fn varint(page: &Page, at: &mut usize) -> Checked<usize> {
@@ -129,7 +129,7 @@ fn varint(page: &Page, at: &mut usize) -> Checked<usize> {
 }
 
 impl<'p> Bucket<'p> {
-    /// Opens a page of entries: its header and trailer are judged here.
+    /// Opens a page of entries, and checks its header and trailer.
     pub(crate) fn open(page: &'p Page) -> Checked<Self> {
         if !is_bucket(page) {
             return Err("not a page of entries");
@@ -146,11 +146,11 @@ impl<'p> Bucket<'p> {
             low_len: usize::from(u16_at(page, LOW_LEN)),
             high_len: usize::from(u16_at(page, HIGH_LEN)),
         };
-        bucket.judge(lower)?;
+        bucket.check(lower)?;
         Ok(bucket)
     }
 
-    fn judge(&self, lower: usize) -> Checked<()> {
+    fn check(&self, lower: usize) -> Checked<()> {
         if lower != HEADER_SIZE + self.count * SLOT || lower > self.upper {
             return Err("the slot array does not end where it should");
         }
@@ -162,10 +162,10 @@ impl<'p> Bucket<'p> {
         if (self.right == 0) != (self.high_len == 0) {
             return Err("only the last page has no high fence");
         }
-        let most = CODE + MAX_ENTRY_BYTES + RowId::SIZE;
-        let sound = |len| len == 0 || (CODE..=most).contains(&len);
+        let most = CODE_BYTES + MAX_ENTRY_BYTES + RowId::SIZE;
+        let sound = |len| len == 0 || (CODE_BYTES..=most).contains(&len);
         if !sound(self.low_len) || !sound(self.high_len) {
-            return Err("a fence of a length that none has");
+            return Err("a fence of a length that no fence has");
         }
         if self.right != 0 && self.low() >= self.fence(self.low_len, self.high_len) {
             return Err("the fences do not ascend");
@@ -189,29 +189,33 @@ impl<'p> Bucket<'p> {
 
     /// The code at which a bucket begins to the right, if one does.
     pub(crate) fn next_bucket(&self) -> Option<u32> {
-        let code = self.high().and_then(|high| <[u8; CODE]>::try_from(high).ok());
-        code.map(u32::from_be_bytes)
+        self.high().and_then(bucket_code)
+    }
+
+    /// The code at which a bucket begins on this page, if one does.
+    pub(crate) fn begun_bucket(&self) -> Option<u32> {
+        if self.low().is_empty() { Some(0) } else { bucket_code(self.low()) }
     }
 
     /// Where `position` belongs.
-    pub(crate) fn place(&self, position: &[u8]) -> Place {
+    pub(crate) fn match_position(&self, position: &[u8]) -> PageMatch {
         if position < self.low() {
-            return Place::Lost;
+            return PageMatch::Lost;
         }
         match self.high() {
-            Some(high) if position >= high => Place::Right(self.right),
-            _ => Place::Here,
+            Some(high) if position >= high => PageMatch::MoveRight(self.right),
+            _ => PageMatch::Here,
         }
     }
 
     /// Bytes free in one piece.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn free_bytes(&self) -> usize {
         self.upper - HEADER_SIZE - self.count * SLOT
     }
 
     /// Bytes that entries take, and header, fences and trailer.
-    pub(crate) fn used(&self) -> usize {
-        PAGE_SIZE - (self.room() + self.garbage).min(PAGE_SIZE)
+    pub(crate) fn used_bytes(&self) -> usize {
+        PAGE_SIZE - (self.free_bytes() + self.garbage).min(PAGE_SIZE)
     }
 
     /// The slot word of entry `i`.
@@ -226,7 +230,7 @@ impl<'p> Bucket<'p> {
         u32_at(self.page, HEADER_SIZE + i * SLOT + 2).swap_bytes()
     }
 
-    /// Entry `i`, judged.
+    /// Entry `i`, checked.
     pub(crate) fn item(&self, i: usize) -> Checked<Item<'p>> {
         let word = self.word(i);
         let start = usize::from(word & OFFSET_MASK);
@@ -256,26 +260,27 @@ impl<'p> Bucket<'p> {
     }
 
     /// Key and row id of entry `i`, which are one piece.
-    fn tail(&self, i: usize) -> Checked<&'p [u8]> {
+    fn key_and_row(&self, i: usize) -> Checked<&'p [u8]> {
         let mut at = usize::from(self.word(i) & OFFSET_MASK);
         let len = varint(self.page, &mut at)? + RowId::SIZE;
         self.page.get(at..at + len).ok_or("a key outside the page")
     }
 
-    fn compare(&self, i: usize, (code, rest): (u32, &[u8])) -> Checked<Ordering> {
+    /// Compares entry `i` with a position of this code, of which `rest` follows the code.
+    fn compare(&self, i: usize, code: u32, rest: &[u8]) -> Checked<Ordering> {
         match self.code(i).cmp(&code) {
-            Ordering::Equal => Ok(self.tail(i)?.cmp(rest)),
+            Ordering::Equal => Ok(self.key_and_row(i)?.cmp(rest)),
             order => Ok(order),
         }
     }
 
-    /// First entry not below `position`: codes are compared, and keys only where those are equal.
+    /// First entry not before `position`. Codes are compared, and keys only where those are equal.
     pub(crate) fn search(&self, position: &[u8]) -> Checked<usize> {
-        let aim = split_code(position);
+        let (code, rest) = split_code(position);
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = (low + high) / 2;
-            match self.compare(middle, aim)? {
+            match self.compare(middle, code, rest)? {
                 Ordering::Less => low = middle + 1,
                 _ => high = middle,
             }
@@ -283,11 +288,12 @@ impl<'p> Bucket<'p> {
         Ok(low)
     }
 
-    /// Where the entry at exactly `position` is or would be, and whether it is there.
-    pub(crate) fn find(&self, position: &[u8]) -> Checked<(usize, bool)> {
+    /// Where the entry at exactly `position` is or would be.
+    pub(crate) fn find(&self, position: &[u8]) -> Checked<SearchPosition> {
         let at = self.search(position)?;
-        let there = at < self.count && self.compare(at, split_code(position))?.is_eq();
-        Ok((at, there))
+        let (code, rest) = split_code(position);
+        let exact = at < self.count && self.compare(at, code, rest)?.is_eq();
+        Ok(SearchPosition { at, exact })
     }
 
     /// Does entry `i` have this key, whose code is `code`?
@@ -295,7 +301,7 @@ impl<'p> Bucket<'p> {
         if self.code(i) != code {
             return Ok(false);
         }
-        let tail = self.tail(i)?;
-        Ok(tail.len() == key.len() + RowId::SIZE && tail.starts_with(key))
+        let entry = self.key_and_row(i)?;
+        Ok(entry.len() == key.len() + RowId::SIZE && entry.starts_with(key))
     }
 }

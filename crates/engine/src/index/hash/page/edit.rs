@@ -1,20 +1,22 @@
-//! Changing a page of entries: whole images, and single entries in place.
+//! Changes of a page of entries: whole images, and single entries in place.
 //!
-//! Invariants: an image built here opens and judges clean; free space of an image is zero, so that
-//! its log record is short; a change in place is a few small stores, never made unless it fits.
+//! Invariants: an image built here opens. Its free space is zero, so that its log record is short.
+//! A change in place is a few small stores, and is made only if it fits.
 //! Does not do: choose where to split, latch, log.
+
+use std::ops::Range;
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
-use crate::index::hash::bucket::{
-    Bucket, Checked, DEAD, EXTRA, HAS_DEAD, HIGH_LEN, Item, LOW_LEN, RIGHT, SLOT, TRAILER,
+use crate::index::hash::page::bucket::{
+    Bucket, DEAD, EXTRA, HAS_DEAD, HIGH_LEN, Item, LOW_LEN, RIGHT, SLOT, TRAILER,
 };
 use crate::page::header::{self, FLAGS, GARBAGE, HEADER_SIZE, LOWER, UPPER};
-use crate::page::{PageKind, PageMut};
+use crate::page::{Checked, PageKind, PageMut};
 
 /// An entry of a page that is being encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct BucketEntry<'a> {
     /// Code of the key.
     pub(crate) code: u32,
     /// The key.
@@ -40,16 +42,16 @@ fn push_varint(out: &mut Vec<u8>, value: usize) {
     }
 }
 
-impl<'a> Entry<'a> {
-    /// Entry `i` of an open page.
-    pub(crate) fn of(bucket: &Bucket<'a>, i: usize) -> Checked<Entry<'a>> {
+impl<'a> BucketEntry<'a> {
+    /// BucketEntry `i` of an open page.
+    pub(crate) fn of(bucket: &Bucket<'a>, i: usize) -> Checked<BucketEntry<'a>> {
         let Item { key, row, payload, dead, .. } = bucket.item(i)?;
-        Ok(Entry { code: bucket.code(i), key, row, payload, dead })
+        Ok(BucketEntry { code: bucket.code(i), key, row, payload, dead })
     }
 
     /// All entries of an open page.
-    pub(crate) fn all(bucket: &Bucket<'a>) -> Checked<Vec<Entry<'a>>> {
-        (0..bucket.count).map(|i| Entry::of(bucket, i)).collect()
+    pub(crate) fn all(bucket: &Bucket<'a>) -> Checked<Vec<BucketEntry<'a>>> {
+        (0..bucket.count).map(|i| BucketEntry::of(bucket, i)).collect()
     }
 
     /// Bytes that it takes on a page, its slot included.
@@ -61,7 +63,7 @@ impl<'a> Entry<'a> {
         SLOT + varint_size(self.key.len()) + self.key.len() + RowId::SIZE + payload
     }
 
-    /// Where it stands.
+    /// Its position.
     pub(crate) fn position(&self) -> Vec<u8> {
         [&self.code.to_be_bytes()[..], self.key, &self.row.to_bytes()].concat()
     }
@@ -88,9 +90,9 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Everything of a page but its entries.
+/// The content of a page without its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct BucketHeader {
     /// Flags that are no hints.
     pub(crate) flags: u16,
     /// Right link.
@@ -99,42 +101,42 @@ pub(crate) struct Frame {
     pub(crate) low: Vec<u8>,
     /// High fence, unless it is the last page.
     pub(crate) high: Option<Vec<u8>>,
-    /// Bytes that are not to be used, once the page holds a few entries (tests make pages small).
-    pub(crate) reserve: usize,
+    /// Bytes that stay unused once the page holds a few entries (tests make pages small).
+    pub(crate) unused_bytes: usize,
 }
 
-/// Entries that may use the whole of a page even when tests reserve a part.
-const FEW: usize = 4;
+/// So many entries may use the whole of a page even when tests make it small.
+const MIN_ENTRIES: usize = 4;
 
-fn reserved(reserve: usize, count: usize) -> usize {
-    if count <= FEW { 0 } else { reserve }
+fn unused(unused_bytes: usize, count: usize) -> usize {
+    if count <= MIN_ENTRIES { 0 } else { unused_bytes }
 }
 
-impl Frame {
-    /// The frame of an existing page.
-    pub(crate) fn of(bucket: &Bucket<'_>, reserve: usize) -> Frame {
-        Frame {
+impl BucketHeader {
+    /// The header of an existing page.
+    pub(crate) fn of(bucket: &Bucket<'_>, unused_bytes: usize) -> BucketHeader {
+        BucketHeader {
             flags: bucket.flags & !HAS_DEAD,
             right: bucket.right,
             low: bucket.low().to_vec(),
             high: bucket.high().map(<[u8]>::to_vec),
-            reserve,
+            unused_bytes,
         }
     }
 
     /// Bytes of a page with `count` entries of `bytes` together.
     pub(crate) fn size(&self, count: usize, bytes: usize) -> usize {
         let fences = self.low.len() + self.high.as_ref().map_or(0, Vec::len);
-        HEADER_SIZE + TRAILER + fences + bytes + reserved(self.reserve, count)
+        HEADER_SIZE + TRAILER + fences + bytes + unused(self.unused_bytes, count)
     }
 
     /// Do these entries fit a page?
-    pub(crate) fn fits(&self, entries: &[Entry<'_>]) -> bool {
-        self.size(entries.len(), entries.iter().map(Entry::size).sum()) <= PAGE_SIZE
+    pub(crate) fn fits(&self, entries: &[BucketEntry<'_>]) -> bool {
+        self.size(entries.len(), entries.iter().map(BucketEntry::size).sum()) <= PAGE_SIZE
     }
 
     /// Image of a page that holds `entries`; `None` when they do not fit.
-    pub(crate) fn image(&self, entries: &[Entry<'_>]) -> Option<Box<[u8; PAGE_SIZE]>> {
+    pub(crate) fn image(&self, entries: &[BucketEntry<'_>]) -> Option<Box<[u8; PAGE_SIZE]>> {
         assert!(self.high.is_some() == (self.right != 0), "only the last page has no high fence");
         if !self.fits(entries) {
             return None;
@@ -173,12 +175,12 @@ impl Frame {
 }
 
 /// Can the entry go into `bucket` without encoding the page again?
-pub(crate) fn fits(bucket: &Bucket<'_>, entry: &Entry<'_>, reserve: usize) -> bool {
-    bucket.room() >= entry.size() + reserved(reserve, bucket.count + 1)
+pub(crate) fn fits(bucket: &Bucket<'_>, entry: &BucketEntry<'_>, unused_bytes: usize) -> bool {
+    bucket.free_bytes() >= entry.size() + unused(unused_bytes, bucket.count + 1)
 }
 
-/// Puts an entry in front of entry `pos`. The caller asked [`fits`].
-pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, entry: &Entry<'_>) {
+/// Inserts an entry in front of entry `pos`. The caller asked [`fits`].
+pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, entry: &BucketEntry<'_>) {
     let bucket = Bucket::open(page.bytes()).expect("the caller opened it under the same latch");
     assert!(pos <= bucket.count && fits(&bucket, entry, 0), "the caller asked");
     let count = bucket.count;
@@ -200,8 +202,9 @@ fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
     page.write(LOWER, &bounds);
 }
 
-/// Takes out entry `pos`, whose item the caller has read and found from `start` to `end`.
-pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, (start, end): (usize, usize)) {
+/// Removes entry `pos`, whose item the caller has read and found at these offsets.
+pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: Range<usize>) {
+    let Range { start, end } = item;
     let bucket = Bucket::open(page.bytes()).expect("the caller opened it under the same latch");
     assert!(pos < bucket.count && start < end, "there is such an entry");
     let (count, garbage, upper) = (bucket.count, bucket.garbage, bucket.upper);
@@ -221,42 +224,46 @@ pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, (start, end): (usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::hash::code::code_of;
+    use crate::index::hash::page::hash_code::hash_code;
     use crate::page::PageBuf;
 
-    fn entry(key: &[u8], n: u32) -> Entry<'_> {
+    fn entry(key: &[u8], n: u32) -> BucketEntry<'_> {
         let row = RowId::new(n, 1);
-        Entry { code: code_of(key), key, row, payload: &[], dead: false }
+        BucketEntry { code: hash_code(key), key, row, payload: &[], dead: false }
     }
 
     #[test]
     fn entries_go_in_and_out_in_place() {
         let keys: Vec<[u8; 4]> = (0..60u32).map(u32::to_be_bytes).collect();
         let mut page = PageBuf::zeroed();
-        let empty = Frame::default().image(&[]).unwrap();
+        let empty = BucketHeader::default().image(&[]).unwrap();
         let mut page = PageMut::owned(&mut page);
         page.replace(&empty);
         for (n, key) in keys.iter().enumerate() {
             let entry = entry(key, n as u32);
-            let (pos, there) = Bucket::open(page.bytes()).unwrap().find(&entry.position()).unwrap();
-            assert!(!there);
-            insert_at(&mut page, pos, &entry);
+            let found = Bucket::open(page.bytes()).unwrap().find(&entry.position()).unwrap();
+            assert!(!found.exact);
+            insert_at(&mut page, found.at, &entry);
         }
         for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % 3 != 0) {
             let bucket = Bucket::open(page.bytes()).unwrap();
-            let (pos, there) = bucket.find(&entry(key, n as u32).position()).unwrap();
-            let item = bucket.item(pos).unwrap();
-            assert!(there && item.key == key);
-            let bytes = (item.start, item.end);
-            remove_at(&mut page, pos, bytes);
+            let found = bucket.find(&entry(key, n as u32).position()).unwrap();
+            let item = bucket.item(found.at).unwrap();
+            assert!(found.exact && item.key == key);
+            let bytes = item.start..item.end;
+            remove_at(&mut page, found.at, bytes);
         }
         let bucket = Bucket::open(page.bytes()).unwrap();
-        let left = Entry::all(&bucket).unwrap();
+        let left = BucketEntry::all(&bucket).unwrap();
         assert_eq!(left.len(), 20);
-        assert!(left.is_sorted_by_key(Entry::position));
-        let bytes: usize = left.iter().map(Entry::size).sum();
-        assert_eq!(bucket.used(), Frame::default().size(20, bytes), "garbage is counted");
-        let again = Frame::of(&bucket, 0).image(&left).unwrap();
-        assert_eq!(Entry::all(&Bucket::open(&again).unwrap()).unwrap(), left);
+        assert!(left.is_sorted_by_key(BucketEntry::position));
+        let bytes: usize = left.iter().map(BucketEntry::size).sum();
+        assert_eq!(
+            bucket.used_bytes(),
+            BucketHeader::default().size(20, bytes),
+            "garbage is counted"
+        );
+        let again = BucketHeader::of(&bucket, 0).image(&left).unwrap();
+        assert_eq!(BucketEntry::all(&Bucket::open(&again).unwrap()).unwrap(), left);
     }
 }
