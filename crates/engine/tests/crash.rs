@@ -1,9 +1,9 @@
-//! The power fails at every call of every scenario, and again while the store comes back: what is
-//! found is always a prefix of the commits that holds every acknowledged one, and `verify` is
-//! clean.
+//! The power fails at calls of every scenario, from 10,000 states on at every call, and again while
+//! the store comes back: what is found is always a prefix of the commits that holds every
+//! acknowledged one, and `verify` is clean.
 //!
 //! `RIGHTLINK_CRASH_STATES=N` asks for about N distinct crash states, at least five sixths of them
-//! (default: a few thousand, for quick runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A
+//! (default: two thousand, for quick runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A
 //! state that fails is named by scenario, moment (calls that had happened) and choice; both are the
 //! same in every run.
 //!
@@ -28,10 +28,14 @@ use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use rightlink_env::{Rng, points, thread};
 
 /// States without `RIGHTLINK_CRASH_STATES`.
-const FEW: usize = 6_000;
+const FEW: usize = 2_000;
+/// States of the scenario that must show a broken rule.
+const BROKEN: usize = 100;
+/// States from which on the power fails at every call.
+const MANY: usize = 10_000;
 /// States from which on no plain choice is left out.
 const PLENTY: usize = 100_000;
-/// Failing states of a scenario that are told before it gives up.
+/// Failing states of a scenario that are told before it gives up; of a broken rule one is enough.
 const MAX_FINDINGS: usize = 4;
 /// Of so many states, one is crashed again while it recovers.
 const NESTED: usize = 40;
@@ -85,7 +89,8 @@ fn broken_rules_are_found() {
     for (rule, name) in cases {
         let scenario = ALL.iter().find(|scenario| scenario.name == name).expect("a scenario");
         let broken = points::break_rule(rule);
-        let ran = unprinted(|| enumerate(scenario, FEW / ALL.len(), false));
+        let effort = Effort { states: BROKEN, beyond: Beyond::Ends, findings: 1 };
+        let ran = unprinted(|| enumerate(scenario, effort));
         let asked = broken.asked();
         drop(broken);
         match ran {
@@ -133,8 +138,13 @@ fn work(scenarios: &[&'static Scenario], wanted: usize, shared: &Shared) {
         // What small scenarios cannot give is asked of those that follow.
         let missing = wanted.saturating_sub(shared.images.lock().len());
         let budget = missing.div_ceil(scenarios.len() - at).max(wanted / ALL.len() / 4);
-        let all_plain = wanted >= PLENTY;
-        let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, budget, all_plain)));
+        let beyond = match wanted {
+            PLENTY.. => Beyond::Plain,
+            MANY.. => Beyond::Ends,
+            _ => Beyond::SomeEnds,
+        };
+        let effort = Effort { states: budget, beyond, findings: MAX_FINDINGS };
+        let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, effort)));
         let (line, images, findings) = ran.unwrap_or_else(|panic| {
             let finding = format!("{}: the script panicked: {}", scenario.name, told(&*panic));
             (String::new(), HashSet::new(), vec![finding])
@@ -169,23 +179,45 @@ fn record(scenario: &Scenario) -> Script {
     script
 }
 
+/// Which choices are tried beyond the share of all.
+#[derive(Clone, Copy, PartialEq)]
+enum Beyond {
+    /// All changes lost, and all kept, at a quarter of the moments.
+    SomeEnds,
+    /// All lost, and all kept, at every moment.
+    Ends,
+    /// Also each change lost alone and kept alone.
+    Plain,
+}
+
+/// How far a scenario is enumerated.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Distinct states.
+    states: usize,
+    /// Choices beyond the share.
+    beyond: Beyond,
+    /// Failing states after which it gives up.
+    findings: usize,
+}
+
 /// Everything about one scenario; a line for people, the images, and what is wrong.
-fn enumerate(
-    scenario: &Scenario,
-    budget: usize,
-    all_plain: bool,
-) -> (String, HashSet<u64>, Vec<String>) {
+fn enumerate(scenario: &Scenario, effort: Effort) -> (String, HashSet<u64>, Vec<String>) {
+    let Effort { states: budget, beyond, findings } = effort;
     let mut script = record(scenario);
     let recording = script.disk.recording();
     script.abandon();
     let mut run = Run::new(scenario.name, &script);
-    let mut plan = Plan::new(&recording, budget, all_plain);
+    let mut plan = Plan::new(&recording, budget, beyond);
     loop {
         let before = run.images.len();
         recording.for_each_moment(|moment, state| {
+            if run.findings.len() >= findings {
+                return;
+            }
             for choice in plan.choices(moment, state) {
                 let enough = plan.round > 0 && run.images.len() >= budget;
-                if run.findings.len() < MAX_FINDINGS && !enough {
+                if run.findings.len() < findings && !enough {
                     run.crash(&recording, (moment, state), &choice);
                 }
             }
@@ -193,7 +225,8 @@ fn enumerate(
         // Again with other random choices and more crashes inside recovery, as long as that helps.
         plan.round += 1;
         run.round = plan.round;
-        if run.images.len() >= budget || run.images.len() < before + before / 16 + 16 {
+        let is_over = run.findings.len() >= findings || run.images.len() >= budget;
+        if is_over || run.images.len() < before + before / 16 + 16 {
             break;
         }
     }
@@ -212,8 +245,7 @@ fn enumerate(
 /// there are.
 struct Plan {
     round: u64,
-    /// Are the plain choices beyond the share?
-    all_plain: bool,
+    beyond: Beyond,
     /// Of all choices, so many in 1024.
     share: u64,
     more: u64,
@@ -226,7 +258,7 @@ fn is_plain(choice: &CrashChoice) -> bool {
 }
 
 impl Plan {
-    fn new(recording: &Recording, budget: usize, all_plain: bool) -> Plan {
+    fn new(recording: &Recording, budget: usize, beyond: Beyond) -> Plan {
         let (mut all, mut plain, mut moments) = (0, 0, 1);
         recording.for_each_moment(|_, state| {
             let choices = state.choices(SEED);
@@ -234,14 +266,14 @@ impl Plan {
             all += choices.len();
             moments += usize::from(state.len() > 3);
         });
-        let (room, shared) = match all_plain {
-            true => (budget.saturating_sub(plain / 2).max(budget / 2), all - plain),
-            false => (budget, all),
+        let (room, shared) = match beyond {
+            Beyond::Plain => (budget.saturating_sub(plain / 2).max(budget / 2), all - plain),
+            _ => (budget, all),
         };
         let share = (room * 1024 / shared.max(1)).min(1024) as u64;
         // About half of the random choices give an image that was seen.
         let more = (budget.saturating_sub(all / 2) * 2 / moments) as u64;
-        Plan { round: 0, all_plain, share, more }
+        Plan { round: 0, beyond, share, more }
     }
 
     fn choices(&self, moment: u64, state: &PendingState) -> Vec<CrashChoice> {
@@ -249,8 +281,13 @@ impl Plan {
         let mut rng = Rng::from_seed(seed ^ moment.rotate_left(32));
         let mut choices = state.choices(seed.wrapping_add(moment << 20));
         choices.retain(|choice| {
-            let always = matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept);
-            always || self.all_plain && is_plain(choice) || rng.chance(self.share, 1024)
+            let is_end = matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept);
+            let beyond = match self.beyond {
+                Beyond::SomeEnds => is_end && rng.chance(1, 4),
+                Beyond::Ends => is_end,
+                Beyond::Plain => is_plain(choice),
+            };
+            beyond || rng.chance(self.share, 1024)
         });
         if state.len() > 3 {
             choices.extend((0..self.more).map(|_| CrashChoice::Subset(rng.next_u64())));

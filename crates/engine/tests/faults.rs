@@ -24,9 +24,9 @@ use rightlink_env::{Rng, thread};
 
 const SEED: u64 = 1;
 /// Runs with a fault without `RIGHTLINK_FAULTS`.
-const FEW_FAULTS: usize = 700;
+const FEW_FAULTS: usize = 300;
 /// Flipped bits of each kind without `RIGHTLINK_FLIPS`.
-const FEW_FLIPS: usize = 700;
+const FEW_FLIPS: usize = 200;
 
 fn setting(name: &str, default: usize) -> usize {
     match std::env::var(name).ok().as_deref() {

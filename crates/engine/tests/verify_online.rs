@@ -1,7 +1,7 @@
 //! No false alarms: verify runs again and again beside everything that can be done meanwhile.
 //!
 //! Some tests do one thing at one point of a run, so that they fail every time; the others do
-//! all of it at random, for `VERIFY_SECONDS` (3).
+//! all of it at random, for `RIGHTLINK_VERIFY_SECONDS` (1).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Clock, Env, Rng, points, thread};
 
 fn seconds() -> u64 {
-    std::env::var("VERIFY_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+    std::env::var("RIGHTLINK_VERIFY_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
 fn schema() -> TableSchema {
