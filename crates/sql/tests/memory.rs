@@ -149,7 +149,7 @@ fn plans_that_are_kept_take_no_more_than_there_is() {
     let (_dir, db) = small();
     let before = free(&db);
     let mut sessions: Vec<Session> = (0..8).map(|_| Session::new(&db)).collect();
-    for number in 0..300 {
+    for number in 0..150 {
         let columns: Vec<String> = (0..200).map(|at| format!("a + {number} + {at}")).collect();
         let sql = format!("select {} from t where b = 'k{number}'", columns.join(", "));
         for session in &mut sessions {
