@@ -20,10 +20,10 @@ pub(crate) struct Session {
 }
 
 /// What a command left: its session, unless the transaction ended, and its output.
-type Finished = (Option<Session>, Vec<String>);
+type Finished = (Option<Box<Session>>, Vec<String>);
 
 enum State {
-    Idle(Session),
+    Idle(Box<Session>),
     Running(Arc<Mutex<Option<Finished>>>),
 }
 
@@ -89,7 +89,7 @@ impl Runner {
             let options = TransactionOptions { isolation, ..TransactionOptions::default() };
             let txn = self.db().begin_with(options);
             let number = txn.number();
-            let state = State::Idle(Session { txn, savepoints: BTreeMap::new() });
+            let state = State::Idle(Box::new(Session { txn, savepoints: BTreeMap::new() }));
             let before = self.sessions.insert(name.to_owned(), Slot { number, state });
             assert!(before.is_none(), "{name} runs a transaction");
             return Vec::new();

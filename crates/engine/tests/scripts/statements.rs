@@ -28,9 +28,9 @@ pub(crate) fn run_alone(db: &Database, words: &[String]) -> Vec<String> {
 
 /// Runs a statement in a session, which is returned unless it ended.
 pub(crate) fn run_in_session(
-    mut session: Session,
+    mut session: Box<Session>,
     words: &[String],
-) -> (Option<Session>, Vec<String>) {
+) -> (Option<Box<Session>>, Vec<String>) {
     let savepoint = |session: &Session| session.savepoints[words[1].as_str()];
     let lines = match words[0].as_str() {
         "commit" => return (None, done(session.txn.commit())),
@@ -154,7 +154,7 @@ fn value(word: &str, number: i64, kind: Type) -> Value {
         _ if word == "null" => Value::Null,
         Type::Int4 => Value::Int4(word.parse().expect("a number")),
         Type::Int8 => Value::Int8(word.parse().expect("a number")),
-        _ => Value::Text(word.into()),
+        _ => Value::Text(word),
     }
 }
 
