@@ -182,7 +182,7 @@ fn record(scenario: &Scenario) -> Script {
 /// Which choices are tried beyond the share of all.
 #[derive(Clone, Copy, PartialEq)]
 enum Beyond {
-    /// All changes lost, and all kept, at a quarter of the moments.
+    /// All changes lost, and all kept, at a tenth of the moments.
     SomeEnds,
     /// All lost, and all kept, at every moment.
     Ends,
@@ -283,7 +283,7 @@ impl Plan {
         choices.retain(|choice| {
             let is_end = matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept);
             let beyond = match self.beyond {
-                Beyond::SomeEnds => is_end && rng.chance(1, 4),
+                Beyond::SomeEnds => is_end && rng.chance(1, 10),
                 Beyond::Ends => is_end,
                 Beyond::Plain => is_plain(choice),
             };
