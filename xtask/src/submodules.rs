@@ -70,6 +70,9 @@ const LAYERS_INSIDE: &[(&str, Layers)] = &[
         ("checkpoint", 4), ("close", 4), ("open", 4), ("threads", 4), ("vacuum", 4),
         ("backup", 5), ("verify_offline", 5),
     ]),
+    ("crates/engine/src/table/", &[
+        ("definition", 0), ("sequence", 1), ("read", 1), ("write", 2), ("build", 3),
+    ]),
 ];
 
 /// One import of a submodule by another.

@@ -27,7 +27,9 @@ use crate::catalog::rows::Object;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::ObjectId;
 use crate::table::schema::IndexDef;
-use crate::table::{BuildOptions, GoOn, Statement, Table, TableIndex, forgets_to_wait};
+use crate::table::{
+    BuildOptions, GoOn, MissedVersions, Statement, Table, TableIndex, forgets_to_wait,
+};
 use crate::txn::{Isolation, LockMode, Snapshot, Transaction, WaitsFor};
 
 /// Pause between two looks at the transactions that are waited for.
@@ -207,10 +209,11 @@ impl Build<'_> {
             self.wait_for_writers(online)?;
         }
         let now = self.txn.latest_snapshot();
+        let missed = MissedVersions { since, before: &before, now: &now };
         let table = Arc::clone(&self.now);
         let (catalog, id, go_on) = (self.catalog, self.table(), &mut *online.go_on);
         let mut ask = || give_way(catalog, id).and_then(|()| go_on());
-        table.table.catch_up(&mut self.txn, &built, (since, &before, &now), &mut ask)?;
+        table.table.catch_up(&mut self.txn, &built, &missed, &mut ask)?;
         drop(before);
         hit("online.caught-up");
         if self.again {

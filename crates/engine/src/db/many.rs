@@ -18,7 +18,7 @@ use crate::db::{Row, definition};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
-use crate::table::{Change, Done, GoOn, Merge, Statement, Table, Upserted, Wanted};
+use crate::table::{BulkUpdate, Merge, Statement, Table, Upserted, Wanted};
 use crate::txn::LockMode;
 
 /// The unique indexes that decide whether a row is there already: see [`Insert::or_skip`] and
@@ -303,9 +303,10 @@ impl Transaction {
         let (handle, frees) = (Arc::clone(&self.handle), self.frees);
         let mut go_on = || handle.engine.admit_more(frees);
         let mut statement = self.statement()?;
-        let change = ((!returns).then_some(&only[..]), &mut change as Change<'_>);
-        let how = (&mut go_on as GoOn<'_>, &mut done as Done<'_>);
-        let written = entry.table.update_many(&mut statement, ids, change, how);
+        let only = (!returns).then_some(&only[..]);
+        let (change, go_on, done) = (&mut change, &mut go_on, &mut done);
+        let update = BulkUpdate { only, change, go_on, done };
+        let written = entry.table.update_many(&mut statement, ids, update);
         entry.table.naming(written)
     }
 
@@ -343,8 +344,8 @@ impl Transaction {
         self.freeing(|txn| {
             let mut statement = txn.statement()?;
             let wanted = returns.then_some(&mut wanted as Wanted<'_>);
-            let how = (&mut go_on as GoOn<'_>, &mut done as Done<'_>);
-            let written = entry.table.delete_many(&mut statement, ids, wanted, how);
+            let (table, go_on, done) = (&entry.table, &mut go_on, &mut done);
+            let written = table.delete_many(&mut statement, ids, wanted, go_on, done);
             entry.table.naming(written)
         })
     }

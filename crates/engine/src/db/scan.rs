@@ -20,7 +20,7 @@ use crate::ids::RowId;
 use crate::index;
 use crate::keycode::Condition;
 use crate::table::schema::{IndexDef, TableDef};
-use crate::table::{IndexBounds, IndexScanOptions, Projection, Table};
+use crate::table::{BlockSample, IndexBounds, IndexScanOptions, Projection, Table};
 use crate::txn::Snapshot;
 
 /// Direction of a scan.
@@ -217,13 +217,16 @@ pub(crate) fn start_for(
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
         if let Some(at) = options.at {
-            let scan = table.scan_place(snapshot, projection, (at, options.limit));
+            let scan = table.scan_place(snapshot, projection, at, options.limit);
             return Ok(Rows::new(alive, snapshot, scan, budget));
         }
-        let how = (options.limit, ahead);
+        let limit = options.limit;
         let scan = match options.sample {
-            Some(sample) => table.scan_sample(snapshot, projection, how, sample),
-            None => table.scan_ahead(snapshot, projection, how),
+            Some((blocks, seed)) => {
+                let sample = BlockSample { blocks, seed };
+                table.scan_sample(snapshot, projection, limit, ahead, sample)
+            }
+            None => table.scan_ahead(snapshot, projection, limit, ahead),
         };
         return Ok(Rows::new(alive, snapshot, scan, budget));
     };
@@ -233,8 +236,8 @@ pub(crate) fn start_for(
     let index = table.index(name)?;
     if let Some(key) = whole_key(index.def(), options) {
         let scan = match to_write {
-            true => table.scan_key_to_write(snapshot, index, &projection, (key, options.limit))?,
-            false => table.scan_key(snapshot, index, &projection, (key, options.limit))?,
+            true => table.scan_key_to_write(snapshot, index, &projection, key, options.limit)?,
+            false => table.scan_key(snapshot, index, &projection, key, options.limit)?,
         };
         return Ok(Rows::new(alive, snapshot, scan, budget));
     }

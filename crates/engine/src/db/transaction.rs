@@ -330,7 +330,7 @@ impl Transaction {
     /// different sets of statements share rows.
     pub fn lock_row(&mut self, table: &str, id: RowId, lock: RowLock, busy: Busy) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.lock_row(&mut self.statement()?, id, None, (lock, busy));
+        let written = entry.table.lock_row(&mut self.statement()?, id, None, lock, busy);
         let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }

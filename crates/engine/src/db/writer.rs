@@ -234,7 +234,7 @@ impl Writer<'_> {
     ) -> Result<Written> {
         self.writing(false, |writer| {
             let table = &writer.entry.table;
-            table.naming(table.lock_row(&mut writer.statement, id, Some(wanted), (lock, busy)))
+            table.naming(table.lock_row(&mut writer.statement, id, Some(wanted), lock, busy))
         })
     }
 }

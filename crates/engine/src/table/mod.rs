@@ -1,53 +1,25 @@
 //! One logical table: a heap and any number of indexes that always agree with it.
 //!
-//! | file | hides |
+//! | module, lowest layer first | concern |
 //! |---|---|
-//! | `schema`, `settings`, `predicate` | definitions, as the catalog hands them down |
+//! | `definition` | definitions; rows and index entries as bytes |
 //! | `sequence` | numbers for generated columns |
-//! | `row`, `keys`, `bounds` | rows, index entries and conditions as bytes |
-//! | `statement` | the transaction and snapshot of a running statement |
-//! | `oracle` | what an index may ask the heap |
-//! | `entries`, `share` | entries into all indexes, on several threads where there are many |
-//! | `insert`, `update`, `delete`, `lock`, `upsert` | writes: heap first, then each index |
-//! | `write` | waiting, lost races and new attempts, for all writes by row id |
-//! | `fetch`, `by_key`, `scan`, `index_scan`, `groups`, `index_only` | reads |
-//! | `long` | values in overflow pages |
-//! | `clean` | entries of pruned rows leave by key |
-//! | `build`, `online` | an index over rows that exist, and beside writers |
+//! | `read` | rows by row id, by key, through an index, or in the order of the heap |
+//! | `write` | writes: heap first, then every index |
+//! | `build` | an index over rows that exist, also beside writers |
+//!
+//! [`Table`] has one `impl` here, for its life, and others in the files of these modules. Each
+//! `mod.rs` lists which file holds which concern.
 //!
 //! Invariants: every version that a snapshot can see has an entry in every index (its own, or that
 //! of its heap-only chain's root); a write that fails undoes its whole statement by aborting the
 //! statement's xid; nothing here waits for a transaction while it holds a latch or a pin (R12).
 //! Does not do: definitions on disk (`catalog`), cleaning (`vacuum`), choice of an index.
 
-pub mod predicate;
-pub mod row;
-pub mod schema;
-pub mod sequence;
-pub mod settings;
-
-mod bounds;
 mod build;
-mod by_key;
-mod clean;
-mod delete;
-mod entries;
-mod fetch;
-mod groups;
-mod index_only;
-mod index_scan;
-mod insert;
-mod keys;
-mod lock;
-mod long;
-mod many;
-mod online;
-mod oracle;
-mod scan;
-mod share;
-mod statement;
-mod update;
-mod upsert;
+mod definition;
+mod read;
+pub mod sequence;
 mod write;
 
 #[cfg(test)]
@@ -58,24 +30,24 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 pub use crate::keycode::ColumnRange;
-pub use bounds::IndexBounds;
-use bounds::Search;
 pub use build::BuildOptions;
-pub use by_key::Twice;
-pub use clean::Cleaned;
-pub use delete::{Wanted, WantedAt};
-pub use index_scan::Mark;
-pub use long::{LongReader, LongWriter};
-pub use many::{Done, Pending};
-pub use online::GoOn;
-pub(crate) use online::forgets_to_wait;
-pub use oracle::TableOracle;
-pub use row::Projection;
-pub use scan::{IndexScanOptions, Row, Scan};
-pub use statement::{Busy, Statement};
-pub use update::{Change, ChangeAt};
-pub use upsert::{Merge, Upserted};
-pub use write::Written;
+pub use build::online::MissedVersions;
+pub(crate) use build::online::forgets_to_wait;
+pub use definition::row::Projection;
+pub use definition::{predicate, row, schema, settings};
+pub use read::Row;
+pub use read::bounds::IndexBounds;
+pub use read::index_scan::Mark;
+pub use read::long_value::LongReader;
+pub use read::scan::{BlockSample, IndexScanOptions, Scan};
+pub use write::bulk::{BulkUpdate, Done, Pending};
+pub use write::clean::Cleaned;
+pub use write::delete::{Wanted, WantedAt};
+pub use write::long_value::LongWriter;
+pub use write::statement::{Busy, GoOn, Statement};
+pub use write::update::{Change, ChangeAt};
+pub use write::upsert::{Merge, Upserted};
+pub use write::{Twice, Written};
 
 use crate::buffer::BufferPool;
 use crate::datum::Value;
@@ -86,12 +58,13 @@ use crate::ids::{Csn, FileId, ObjectId, RowId, Xid};
 use crate::index::AccessMethod;
 use crate::txn::{Snapshot, TxnManager};
 
-use clean::HeapOfIndex;
-use keys::KeyMaker;
-use online::Unfinished;
+use build::online::Unfinished;
+use definition::keys::{KeyMaker, Keys};
+use read::bounds::Search;
 use schema::{IndexDef, TableDef};
+use write::clean::HeapOfIndex;
 
-/// An open table. Shared by everyone who uses it: its heap's clock (R3) exists once.
+/// An open table. Its users share it, because its heap's clock (R3) exists once.
 pub struct Table {
     def: TableDef,
     pool: Arc<BufferPool>,
@@ -113,12 +86,12 @@ pub struct TableIndex {
     method: Arc<dyn AccessMethod>,
     /// Commit number of the snapshot that it was built from, 0: older than this process (R10).
     built_at: Csn,
-    /// Scans that began, entries that they came to, and rows that they handed out: the same under
-    /// every definition.
+    /// Scans that began, entries that they read, and rows that they returned: the same under every
+    /// definition.
     used: Arc<[AtomicU64; 3]>,
-    /// Has another been built in its place, or has its own build been given up? From then on nobody
-    /// cleans it, so what its entries say is a guess: the heap is asked what they stand for (R4),
-    /// the other index who has a key (R8), and verification says nothing about it.
+    /// Has another index been built in its place, or was its own build given up? From then on it is
+    /// not cleaned, so an entry is only a guess. Reads ask the heap for the row (R4), unique checks
+    /// ask the other index (R8), and verification skips it.
     replaced: Arc<AtomicBool>,
 }
 
@@ -131,11 +104,11 @@ impl Table {
     ) -> Result<Arc<Table>> {
         def.validate()?;
         let heap = Heap::create(pool, txns, heap_files(&def), heap_options(&def))?;
-        let overflow = has_overflow(&def);
+        let overflow = overflow_file(&def);
         let overflow = overflow.map(|file| Overflow::create(pool, file, def.logged)).transpose()?;
         let create = |index: &IndexDef| TableIndex::create(pool, &def, index);
-        let indexes = def.indexes.iter().map(create).collect::<Result<Vec<_>>>()?;
-        Ok(Self::assemble(pool, txns, def, (heap, overflow), (indexes, Unfinished::None)))
+        let indexes = def.indexes.iter().map(create).collect::<Result<_>>()?;
+        Ok(Self::new(pool, txns, def, heap, overflow).with_indexes(indexes, Unfinished::None))
     }
 
     /// Opens a table that exists.
@@ -146,11 +119,11 @@ impl Table {
     ) -> Result<Arc<Table>> {
         def.validate()?;
         let heap = Heap::open(pool, txns, heap_files(&def), heap_options(&def))?;
-        let overflow = has_overflow(&def);
+        let overflow = overflow_file(&def);
         let overflow = overflow.map(|file| Overflow::open(pool, file, def.logged)).transpose()?;
         let open = |index: &IndexDef| TableIndex::open(pool, &def, index);
-        let indexes = def.indexes.iter().map(open).collect::<Result<Vec<_>>>()?;
-        Ok(Self::assemble(pool, txns, def, (heap, overflow), (indexes, Unfinished::None)))
+        let indexes = def.indexes.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self::new(pool, txns, def, heap, overflow).with_indexes(indexes, Unfinished::None))
     }
 
     /// The same table under a changed definition; `built` are indexes that the old one did not
@@ -161,34 +134,38 @@ impl Table {
         let reuse = |index: &IndexDef| {
             let mut known = built.iter().chain(&self.indexes);
             match known.find(|known| known.def.id == index.id && known.def.file == index.file) {
-                Some(known) => known.redefined(&def, index),
+                Some(known) => Ok(known.redefined(&def, index, known.built_at)),
                 None => TableIndex::open(&self.pool, &def, index),
             }
         };
-        let indexes = def.indexes.iter().map(reuse).collect::<Result<Vec<_>>>()?;
-        let (rows, indexes) = (self.rows(), (indexes, Unfinished::None));
-        Ok(Self::assemble(&self.pool, &self.txns, def, rows, indexes))
+        let indexes = def.indexes.iter().map(reuse).collect::<Result<_>>()?;
+        Ok(self.redefined(def).with_indexes(indexes, Unfinished::None))
     }
 
-    fn assemble(
+    /// A table without indexes.
+    fn new(
         pool: &Arc<BufferPool>,
         txns: &Arc<TxnManager>,
         def: TableDef,
-        (heap, overflow): (Heap, Option<Overflow>),
-        (indexes, unfinished): (Vec<Arc<TableIndex>>, Unfinished),
-    ) -> Arc<Table> {
+        heap: Heap,
+        overflow: Option<Overflow>,
+    ) -> Table {
         let (pool, txns) = (Arc::clone(pool), Arc::clone(txns));
-        for index in &indexes {
-            index.method.attach(Arc::new(HeapOfIndex(heap.clone())));
-        }
-        let all = Arc::new(Projection::all(&def));
-        let none = Arc::new(Projection::none());
-        Arc::new(Table { def, pool, txns, heap, overflow, indexes, unfinished, all, none })
+        let (all, none) = (Arc::new(Projection::all(&def)), Arc::new(Projection::none()));
+        let (indexes, unfinished) = (Vec::new(), Unfinished::None);
+        Table { def, pool, txns, heap, overflow, indexes, unfinished, all, none }
     }
 
-    /// Where its rows are.
-    fn rows(&self) -> (Heap, Option<Overflow>) {
-        (self.heap.clone(), self.overflow.clone())
+    /// The same rows under the definition `def`, without indexes.
+    fn redefined(&self, def: TableDef) -> Table {
+        Self::new(&self.pool, &self.txns, def, self.heap.clone(), self.overflow.clone())
+    }
+
+    fn with_indexes(self, indexes: Vec<Arc<TableIndex>>, unfinished: Unfinished) -> Arc<Table> {
+        for index in &indexes {
+            index.method.attach(Arc::new(HeapOfIndex(self.heap.clone())));
+        }
+        Arc::new(Table { indexes, unfinished, ..self })
     }
 
     /// Its definition.
@@ -281,14 +258,19 @@ impl TableIndex {
     }
 
     /// The same index under a changed definition of it or of its table.
-    fn redefined(&self, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
+    fn redefined(&self, def: &TableDef, index: &IndexDef, built_at: Csn) -> Arc<Self> {
         let (keys, method) = (KeyMaker::new(def, index), Arc::clone(&self.method));
-        let (built_at, used) = (self.built_at, Arc::clone(&self.used));
-        let replaced = Arc::clone(&self.replaced);
-        Ok(Arc::new(Self { def: index.clone(), keys, method, built_at, used, replaced }))
+        let (used, replaced) = (Arc::clone(&self.used), Arc::clone(&self.replaced));
+        Arc::new(Self { def: index.clone(), keys, method, built_at, used, replaced })
     }
 
-    /// Another one takes its place, or none does. Before anybody can leave this one out.
+    /// The error for a second row with `key`, in a table of that name.
+    fn violation(&self, table: &str, key: &[u8]) -> Error {
+        let (table, index) = (table.to_owned(), self.def.name.clone());
+        Error::UniqueViolation { table, index, key: self.keys.show(key) }
+    }
+
+    /// Notes that another index takes its place, or none. Called while every writer maintains it.
     pub(crate) fn replace(&self) {
         self.replaced.store(true, Ordering::SeqCst);
     }
@@ -338,7 +320,7 @@ impl TableIndex {
         row: RowId,
         take: impl FnOnce(&crate::index::IndexEntry<'_>) -> T,
     ) -> Result<Option<T>> {
-        let mut keys = keys::Keys::default();
+        let mut keys = Keys::default();
         self.keys.push(&mut keys, values)?;
         Ok(keys.entry(0, row).map(|entry| take(&entry)))
     }
@@ -370,7 +352,7 @@ fn heap_files(def: &TableDef) -> HeapFiles {
     HeapFiles::starting_at(def.heap)
 }
 
-fn has_overflow(def: &TableDef) -> Option<FileId> {
+fn overflow_file(def: &TableDef) -> Option<FileId> {
     Some(def.overflow).filter(|file| *file != FileId(0))
 }
 

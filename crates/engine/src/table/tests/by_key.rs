@@ -41,7 +41,7 @@ fn a_read_by_key_and_a_scan_agree() {
         let key = key_of(id);
         let options = IndexScanOptions::new(IndexBounds::equal(key.clone()));
         let slow = || table.scan_index(&snapshot, index, Arc::clone(all), &options).unwrap();
-        let quick = |limit| table.scan_key(&snapshot, index, all, (&key, limit)).unwrap();
+        let quick = |limit| table.scan_key(&snapshot, index, all, &key, limit).unwrap();
         let wanted = rows(slow());
         assert!(wanted.contains(&id));
         counts.insert(wanted.len());
@@ -65,7 +65,7 @@ fn a_read_by_key_and_a_scan_agree() {
         }
     }
     assert!(counts.len() >= 7, "{counts:?}");
-    assert_eq!(rows(table.scan_key(&snapshot, index, all, (&key_of(9000), None)).unwrap()), []);
+    assert_eq!(rows(table.scan_key(&snapshot, index, all, &key_of(9000), None).unwrap()), []);
 }
 
 /// Rows of one key up to the most that are read so, one more, and as many as fill a leaf: alike by
@@ -110,7 +110,7 @@ fn many_rows_of_a_key_are_read_like_few() {
             let key = vec![Value::Text(name(*count)), item(0, "")[2].clone()];
             let options = IndexScanOptions::new(IndexBounds::equal(key.clone()));
             let slow = table.scan_index(snapshot, index, Arc::clone(all), &options).unwrap();
-            let quick = |limit| table.scan_key(snapshot, index, all, (&key, limit)).unwrap();
+            let quick = |limit| table.scan_key(snapshot, index, all, &key, limit).unwrap();
             let wanted = rows(slow);
             assert_eq!(rows(quick(None)), wanted);
             assert_eq!(rows(quick(Some(7))), wanted[..wanted.len().min(7)]);
@@ -137,11 +137,11 @@ fn old_and_new_keys_lead_to_their_own_versions() {
     let new = vec![Value::Text("other".into()), item(7, "")[2].clone()];
     let found = |snapshot: &Arc<Snapshot>, key: &[Value]| {
         let all = store.table.all_columns();
-        rows(store.table.scan_key(snapshot, index, all, (key, None)).unwrap()).contains(&7)
+        rows(store.table.scan_key(snapshot, index, all, key, None).unwrap()).contains(&7)
     };
     assert!(found(&before, &key_of(7)) && !found(&before, &new));
     assert!(found(&after, &new) && !found(&after, &key_of(7)));
-    let bad = store.table.scan_key(&after, index, store.table.all_columns(), (&new[1..], None));
+    let bad = store.table.scan_key(&after, index, store.table.all_columns(), &new[1..], None);
     assert!(bad.is_err(), "a part of the key, of another type");
 }
 
@@ -159,8 +159,8 @@ fn rows_to_be_written_are_found_by_their_keys() {
         for id in [0, 7, 899, 900] {
             let key = [Value::Int8(id)];
             let scan = |write: bool, limit| match write {
-                true => table.scan_key_to_write(&snapshot, index, &some, (&key, limit)).unwrap(),
-                false => table.scan_key(&snapshot, index, &some, (&key, limit)).unwrap(),
+                true => table.scan_key_to_write(&snapshot, index, &some, &key, limit).unwrap(),
+                false => table.scan_key(&snapshot, index, &some, &key, limit).unwrap(),
             };
             let wanted: Vec<_> = store.find(&snapshot, id).into_iter().map(|(at, _)| at).collect();
             assert_eq!(wanted.is_empty(), id == 900);

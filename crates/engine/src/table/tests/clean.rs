@@ -119,7 +119,7 @@ fn a_cleaning_reads_no_long_values() {
     let rows: Vec<_> = (0..10).map(row).collect();
     let ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
     let delete = |s: &mut Statement<'_>| {
-        store.table.delete_many(s, &ids[..4], None, (&mut || Ok(()), &mut |_| ()))
+        store.table.delete_many(s, &ids[..4], None, &mut || Ok(()), &mut |_| ())
     };
     assert_eq!(store.run(delete).unwrap(), 4);
     store.pool.pool.evict_all().unwrap();

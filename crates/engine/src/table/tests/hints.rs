@@ -66,7 +66,7 @@ fn a_read_by_key_makes_way_for_marks_that_are_worth_it() {
         txn.commit(false).unwrap();
         let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
         let all = store.table.all_columns();
-        let scan = store.table.scan_key(&snapshot, index, all, (&key, None)).unwrap();
+        let scan = store.table.scan_key(&snapshot, index, all, &key, None).unwrap();
         assert_eq!(scan.count(), ROWS - dead);
         let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}")).unwrap();
         marked.push(stats.dead);

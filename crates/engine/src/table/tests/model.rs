@@ -358,8 +358,7 @@ fn open(
         IndexBounds::Columns { equal, range: ColumnRange::All }
             if plain && equal.len() == index.def().columns.len() =>
         {
-            let wanted = (equal.as_slice(), options.limit);
-            store.table.scan_key(snapshot, index, all, wanted).unwrap()
+            store.table.scan_key(snapshot, index, all, equal, options.limit).unwrap()
         }
         _ => store.table.scan_index(snapshot, index, Arc::clone(all), options).unwrap(),
     }

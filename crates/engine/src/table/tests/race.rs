@@ -28,7 +28,7 @@ fn under_snapshot_isolation_the_second_writer_has_a_conflict() {
         let result = match case {
             0 => store.table.update(&mut statement, row, &mut rename("second")),
             1 => store.table.delete(&mut statement, row, &mut |_| Ok(true)),
-            _ => store.table.lock_row(&mut statement, row, None, (RowLock::Exclusive, Busy::Wait)),
+            _ => store.table.lock_row(&mut statement, row, None, RowLock::Exclusive, Busy::Wait),
         };
         let error = result.unwrap_err();
         assert!(error.is_retryable() && error.to_string().contains("table items"), "{error}");
@@ -210,7 +210,7 @@ fn until_waiting(store: &Store, count: usize) {
 
 fn share(table: &Arc<Table>, txn: &mut Transaction, row: RowId) -> Result<Written> {
     let mut statement = Statement::begin(txn)?;
-    table.lock_row(&mut statement, row, None, (RowLock::Shared, Busy::Wait))
+    table.lock_row(&mut statement, row, None, RowLock::Shared, Busy::Wait)
 }
 
 /// Who comes to share a row while somebody waits to write it, waits until that has it. Who shares
@@ -242,8 +242,8 @@ fn a_writer_that_waits_stops_new_sharers() {
     assert_eq!(share(&store.table, &mut first, row).unwrap(), Written::Done(row));
     let mut hasty = store.begin(Isolation::ReadCommitted);
     let mut statement = Statement::begin(&mut hasty).unwrap();
-    let how = (RowLock::Shared, Busy::Skip);
-    let passed = store.table.lock_row(&mut statement, row, None, how).unwrap();
+    let passed =
+        store.table.lock_row(&mut statement, row, None, RowLock::Shared, Busy::Skip).unwrap();
     assert_eq!(passed, Written::Done(row), "who does not wait passes by");
     drop(statement);
     hasty.rollback();

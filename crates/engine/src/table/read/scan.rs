@@ -1,9 +1,10 @@
-//! Reading many rows: the whole heap in block order, or an index in its order.
+//! Scans: of the whole heap in block order, of an index in its order, or of one place.
 //!
-//! Invariants: a scan is owned and `Send`; between two calls it holds neither latch nor pin. The
-//! first step reads as little as possible and later ones more, so that a small limit stays cheap;
-//! what is read beyond a limit is bounded by one step.
+//! Invariants: a scan is owned and `Send`. Between two calls it holds neither latch nor pin. The
+//! first step reads as little as possible and later ones more, so a small limit stays cheap. What
+//! is read beyond a limit is bounded by one step.
 //! Does not do: filters beyond an index range, joins, parallel work.
+//! PostgreSQL: `heapgettup_pagemode` for the heap; `index_scan` for an index.
 
 use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
@@ -16,21 +17,14 @@ use crate::ids::{PageId, RowId};
 use crate::index::Direction;
 use crate::txn::Snapshot;
 
-use super::bounds::IndexBounds;
-use super::by_key::{KeyRows, Next};
-use super::index_only::KeyReader;
-use super::index_scan::{IndexRows, Leaves, Mark, checker};
-use super::row::Projection;
-use super::{Table, TableIndex};
-
-/// A row that a scan found.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Row {
-    /// Names the row for a write by the same statement.
-    pub row_id: RowId,
-    /// The wanted columns.
-    pub values: Vec<Value>,
-}
+use crate::table::definition::row::Projection;
+use crate::table::read::bounds::IndexBounds;
+use crate::table::read::by_key::{KeyRows, Next};
+use crate::table::read::index_cursor::{IndexSearch, checker};
+use crate::table::read::index_only::KeyReader;
+use crate::table::read::index_scan::{IndexRows, Mark};
+use crate::table::read::{Reader, Row};
+use crate::table::{Table, TableIndex};
 
 /// A scan in progress.
 pub struct Scan {
@@ -52,16 +46,6 @@ enum Source {
     Place(Box<Reader>, Option<RowId>),
 }
 
-/// What all sources read by.
-#[derive(Clone)]
-pub(super) struct Reader {
-    pub(super) table: Arc<Table>,
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) projection: Arc<Projection>,
-    /// Most reads of heap pages at once.
-    pub(super) ahead: u32,
-}
-
 /// A heap scan, a page at a time.
 struct HeapRows {
     reader: Reader,
@@ -78,6 +62,15 @@ struct HeapRows {
 
 /// So many rows are held where the budget has no room for a page's.
 const PIECE: usize = 4;
+
+/// A random sample of the blocks of a heap.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockSample {
+    /// How many blocks.
+    pub blocks: u32,
+    /// The seed that chooses them.
+    pub seed: u64,
+}
 
 /// What to read of an index.
 #[derive(Clone, Debug)]
@@ -100,6 +93,10 @@ impl IndexScanOptions {
         let direction = Direction::Forward;
         Self { bounds, direction, limit: None, any_order: false, ahead: u32::MAX }
     }
+
+    fn of_key(key: &[Value], limit: Option<u64>) -> Self {
+        Self { limit, ..Self::new(IndexBounds::equal(key.to_vec())) }
+    }
 }
 
 impl Table {
@@ -110,7 +107,7 @@ impl Table {
         projection: impl Into<Arc<Projection>>,
         limit: Option<u64>,
     ) -> Scan {
-        self.scan_ahead(snapshot, projection, (limit, u32::MAX))
+        self.scan_ahead(snapshot, projection, limit, u32::MAX)
     }
 
     /// As [`Table::scan`], with at most so many reads at once; 1 reads none ahead.
@@ -118,21 +115,24 @@ impl Table {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         projection: impl Into<Arc<Projection>>,
-        (limit, ahead): (Option<u64>, u32),
+        limit: Option<u64>,
+        ahead: u32,
     ) -> Scan {
         let reader = Reader { ahead, ..Reader::new(self, snapshot, projection.into()) };
         Scan::new(Source::Heap(Box::new(HeapRows::new(reader, None))), limit)
     }
 
-    /// As [`Table::scan_ahead`], of so many blocks, which a seed chooses.
+    /// As [`Table::scan_ahead`], of a random sample of the blocks.
     pub fn scan_sample(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         projection: impl Into<Arc<Projection>>,
-        (limit, ahead): (Option<u64>, u32),
-        (blocks, seed): (u32, u64),
+        limit: Option<u64>,
+        ahead: u32,
+        sample: BlockSample,
     ) -> Scan {
         let reader = Reader { ahead, ..Reader::new(self, snapshot, projection.into()) };
+        let BlockSample { blocks, seed } = sample;
         let chosen = Chosen { left: self.heap.blocks().saturating_sub(1), wanted: blocks, seed };
         Scan::new(Source::Heap(Box::new(HeapRows::new(reader, Some(chosen)))), limit)
     }
@@ -142,7 +142,8 @@ impl Table {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         projection: impl Into<Arc<Projection>>,
-        (at, limit): (RowId, Option<u64>),
+        at: RowId,
+        limit: Option<u64>,
     ) -> Scan {
         let reader = Reader::new(self, snapshot, projection.into());
         Scan::new(Source::Place(Box::new(reader), Some(at)), limit)
@@ -156,15 +157,7 @@ impl Table {
         projection: impl Into<Arc<Projection>>,
         options: &IndexScanOptions,
     ) -> Result<Scan> {
-        let reader =
-            Reader { ahead: options.ahead, ..Reader::new(self, snapshot, projection.into()) };
-        let search = options.bounds.resolve(&checker(self, index))?;
-        let leaves = Leaves::new(&reader, index, (search, options.direction))?;
-        let keys = KeyReader::new(&self.def, index, &reader.projection);
-        let rows = IndexRows::new(reader, leaves, keys, options.any_order);
-        let mut scan = Scan::new(Source::Index(Box::new(rows)), options.limit);
-        scan.turns = !options.any_order;
-        Ok(scan)
+        Reader::new(self, snapshot, projection.into()).scan_index(index, options)
     }
 
     /// Scans `index`, one of this table's, for one whole key: a value for each key column.
@@ -173,10 +166,14 @@ impl Table {
         snapshot: &Arc<Snapshot>,
         index: &Arc<TableIndex>,
         projection: &Arc<Projection>,
-        (key, limit): (&[Value], Option<u64>),
+        key: &[Value],
+        limit: Option<u64>,
     ) -> Result<Scan> {
-        let serves = KeyReader::serves(index, projection);
-        self.scan_rows_of_key((snapshot, index, projection), (key, serves), limit)
+        let reader = Reader::new(self, snapshot, Arc::clone(projection));
+        match KeyReader::serves(index, projection) {
+            true => reader.scan_index(index, &IndexScanOptions::of_key(key, limit)),
+            false => reader.scan_key(index, key, limit),
+        }
     }
 
     /// As [`Table::scan_key`], of rows that are to be written: entries alone will not do.
@@ -185,38 +182,33 @@ impl Table {
         snapshot: &Arc<Snapshot>,
         index: &Arc<TableIndex>,
         projection: &Arc<Projection>,
-        (key, limit): (&[Value], Option<u64>),
-    ) -> Result<Scan> {
-        self.scan_rows_of_key((snapshot, index, projection), (key, false), limit)
-    }
-
-    /// The rows of a key; `serves`: do the entries alone do?
-    fn scan_rows_of_key(
-        self: &Arc<Self>,
-        (snapshot, index, projection): (&Arc<Snapshot>, &Arc<TableIndex>, &Arc<Projection>),
-        (key, serves): (&[Value], bool),
+        key: &[Value],
         limit: Option<u64>,
     ) -> Result<Scan> {
-        let rows = KeyRows::new((self, snapshot), index, projection, (key, serves))?;
-        let Some(rows) = rows else {
-            let bounds = IndexBounds::equal(key.to_vec());
-            let options = IndexScanOptions { limit, ..IndexScanOptions::new(bounds) };
-            return self.scan_index(snapshot, index, Arc::clone(projection), &options);
-        };
-        let mut scan = Scan::new(Source::Key(rows), limit);
-        scan.turns = true;
-        Ok(scan)
+        Reader::new(self, snapshot, Arc::clone(projection)).scan_key(index, key, limit)
     }
 }
 
 impl Reader {
-    pub(super) fn new(
-        table: &Arc<Table>,
-        snapshot: &Arc<Snapshot>,
-        projection: Arc<Projection>,
-    ) -> Self {
-        let (table, snapshot) = (Arc::clone(table), Arc::clone(snapshot));
-        Self { table, snapshot, projection, ahead: u32::MAX }
+    fn scan_index(mut self, index: &Arc<TableIndex>, options: &IndexScanOptions) -> Result<Scan> {
+        self.ahead = options.ahead;
+        let Self { table, snapshot, projection, .. } = &self;
+        let search = options.bounds.resolve(&checker(table, index))?;
+        let search = IndexSearch::new(table, snapshot, index, search, options.direction)?;
+        let keys = KeyReader::new(&table.def, index, projection);
+        let rows = IndexRows::new(self, search, keys, options.any_order);
+        let mut scan = Scan::new(Source::Index(Box::new(rows)), options.limit);
+        scan.turns = !options.any_order;
+        Ok(scan)
+    }
+
+    fn scan_key(self, index: &Arc<TableIndex>, key: &[Value], limit: Option<u64>) -> Result<Scan> {
+        let Some(bytes) = KeyRows::encode_key(&self, index, key)? else {
+            return self.scan_index(index, &IndexScanOptions::of_key(key, limit));
+        };
+        let mut scan = Scan::new(Source::Key(KeyRows::new(self, index, bytes)), limit);
+        scan.turns = true;
+        Ok(scan)
     }
 
     /// The version at `at`.
@@ -225,12 +217,6 @@ impl Reader {
             Some(bytes) => self.row(at, &bytes).map(Some),
             None => Ok(None),
         }
-    }
-
-    /// The wanted columns of a version.
-    pub(super) fn row(&self, row_id: RowId, bytes: &[u8]) -> Result<Row> {
-        let values = self.table.read(&self.projection, row_id, bytes)?;
-        Ok(Row { row_id, values })
     }
 }
 

@@ -1,29 +1,32 @@
-//! Building an index over rows that exist: scan the heap, sort, load in bulk.
+//! Build of an index over rows that exist: scan the heap, sort, load in bulk.
 //!
-//! The caller holds a `Share` lock on the table, so no other transaction has changes of it under
-//! way. The index gets the entry of every row that is there now, from its root; versions that were
-//! replaced before get none, so older snapshots must not use the index (R10,
-//! [`TableIndex::is_usable`]).
+//! The caller holds a `Share` lock on the table, so no other transaction has unfinished changes.
+//! The index gets an entry for the root of every row that exists now. Versions that were replaced
+//! earlier get none, so older snapshots must not use the index (R10, [`TableIndex::is_usable`]).
 //!
-//! Invariants: the file is synced before the caller publishes the definition; after an error the
-//! file names no index and the caller drops it. Memory stays within the sort's share of the budget.
-//! Does not do: building beside writers (`online`), the catalog's row.
+//! Invariants: the file is synced before the caller publishes the definition. After an error the
+//! file names no index, and the caller drops it. Memory stays within the sort's share of the
+//! budget.
+//! Does not do: build beside writers (`online`); the catalog's row.
+//! PostgreSQL: `heapam_index_build_range_scan` and `nbtsort.c`.
+
+pub(super) mod online;
 
 use rightlink_env::Budget;
 use rightlink_env::points::hit;
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ids::RowId;
+use crate::ids::{Csn, RowId};
 use crate::index::{AccessMethod, IndexBuilder, IndexEntry};
 use crate::keycode::Malformed;
 use crate::sort::{Sorted, Sorter, TempFiles};
 use crate::txn::{LockMode, Snapshot, Transaction};
 
-use super::keys::KeyMaker;
-use super::online::GoOn;
-use super::schema::{IndexDef, IndexMethod};
-use super::{Table, TableIndex};
+use crate::table::definition::keys::KeyMaker;
+use crate::table::definition::schema::{IndexDef, IndexMethod};
+use crate::table::write::statement::GoOn;
+use crate::table::{Table, TableIndex};
 
 /// Rows between two questions whether to go on.
 const ROWS_BETWEEN: u64 = 4096;
@@ -57,19 +60,35 @@ impl Table {
         let mut index = index.clone();
         index.usable_from = self.txns.next_xid();
         index.data_version = index.current_data(&self.def);
-        let keys = KeyMaker::new(&self.def, &index);
         let mut go_on = || txn.check_cancelled();
-        let sorted = self.sort_entries((&index, &keys), &snapshot, options, &mut go_on)?;
+        self.load_index(&index, &snapshot, snapshot.csn(), options, &mut go_on)
+    }
+
+    /// A new index with the entries of all rows that `snapshot` sees, usable from `built_at` on.
+    pub(super) fn load_index(
+        &self,
+        index: &IndexDef,
+        snapshot: &Snapshot,
+        built_at: Csn,
+        options: &BuildOptions<'_>,
+        go_on: GoOn<'_>,
+    ) -> Result<Arc<TableIndex>> {
+        let keys = KeyMaker::new(&self.def, index);
+        let sorted = self.sort_entries(index, &keys, snapshot, options, go_on)?;
+        if built_at == Csn(0) {
+            hit("online.sorted");
+        }
         self.pool.create_file(index.file, self.def.logged)?;
         let builder = index.method.builder(&self.pool, index.file, index.options())?;
-        let built = self.load(&index, &keys, sorted, builder, &mut go_on)?;
-        Ok(TableIndex::new(&self.def, &index, built, snapshot.csn()))
+        let built = self.load(index, &keys, sorted, builder, go_on)?;
+        Ok(TableIndex::new(&self.def, index, built, built_at))
     }
 
     /// The entries of all rows that `snapshot` sees, in the method's order.
-    pub(super) fn sort_entries(
+    fn sort_entries(
         &self,
-        (index, keys): (&IndexDef, &KeyMaker),
+        index: &IndexDef,
+        keys: &KeyMaker,
         snapshot: &Snapshot,
         options: &BuildOptions<'_>,
         go_on: GoOn<'_>,
@@ -92,7 +111,7 @@ impl Table {
         sorter.finish()
     }
 
-    pub(super) fn load(
+    fn load(
         &self,
         index: &IndexDef,
         keys: &KeyMaker,

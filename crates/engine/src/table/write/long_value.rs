@@ -1,105 +1,49 @@
-//! Values that do not fit their rows: which ones go to overflow pages, how they come back, and when
-//! nobody names them any more.
+//! Long values on their way into overflow pages: which values go there, how they are streamed in,
+//! and when no version names them any more.
 //!
 //! A value of over a quarter of a page goes, and the longest of the others as long as the row does
-//! not fit a page. Columns of indexes stay: keys are made from rows alone, also of dead ones. Long
-//! values that an update leaves alone are named again, not copied.
+//! not fit a page. Columns of indexes stay: keys are made from rows alone, also of dead ones. An
+//! update names the long values again that it leaves alone, and copies none.
 //!
-//! Invariants: a value is in its pages before its row names it; a value in memory is at most a
-//! sixteenth of the budget, longer ones are read and written as streams only.
-//! Does not do: pages and their map (`heap::overflow`).
+//! Invariants: a value is in its pages before its row names it. A value that is written as a whole
+//! is at most a sixteenth of the budget; longer ones are written as streams only.
+//! Does not do: overflow pages and their map (`heap::overflow`).
+//! PostgreSQL: `heap_toast_insert_or_update` in `access/heap/heaptoast.c`.
 
 use rightlink_env::Budget;
-use rightlink_env::sync::Arc;
+use rightlink_env::points::hit;
 
 use crate::config::MAX_VALUE_BYTES;
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
-use crate::heap::overflow::{
-    Overflow, OverflowPointer, OverflowReader, OverflowWriter, SweepMarks, Swept,
-};
+use crate::heap::overflow::{Overflow, OverflowPointer, OverflowWriter, SweepMarks, Swept};
 use crate::ids::{RowId, Xid};
 use crate::keycode::Malformed;
-use crate::txn::{Isolation, LockMode, RowVersion, Snapshot, Transaction};
+use crate::txn::{Isolation, LockMode};
 
-use super::Table;
-use super::row::{self, Projection, ReadError};
-use super::schema::{ColumnNo, IndexDef};
-use super::statement::Statement;
-use super::update::OldRow;
-use super::write::Written;
+use crate::table::Table;
+use crate::table::definition::row;
+use crate::table::definition::schema::ColumnNo;
+use crate::table::write::Written;
+use crate::table::write::statement::Statement;
+use crate::table::write::update::OldRow;
 
-/// Part of the memory budget that one value may take.
-const MEMORY_SHARE: usize = 16;
 /// A streamed value up to this length is kept in its row.
 const SHORT: usize = 1024;
 
+/// A value that is streamed in: the first bytes, then an overflow chain.
+pub struct LongWriter {
+    store: Option<Overflow>,
+    place: usize,
+    ty: Type,
+    start: Vec<u8>,
+    chain: Option<OverflowWriter>,
+    /// Of text, the bytes at the end that are not a whole character yet.
+    partial: Vec<u8>,
+    limit: usize,
+}
+
 impl Table {
-    /// Longest value that is read and written as a whole.
-    fn whole_limit(&self) -> usize {
-        (self.pool.budget().limit() / MEMORY_SHARE).min(MAX_VALUE_BYTES as usize)
-    }
-
-    /// The columns of `projection` of the version at `at`.
-    pub(super) fn read(&self, wanted: &Projection, at: RowId, bytes: &[u8]) -> Result<Vec<Value>> {
-        self.read_if(wanted, at, bytes, &mut |_, _| true)
-    }
-
-    /// All live columns of the version at `at`.
-    pub(super) fn read_row(&self, at: RowId, bytes: &[u8]) -> Result<Vec<Value>> {
-        self.read(&self.all, at, bytes)
-    }
-
-    /// All live columns, but of long values only those that the indexes use; nulls for the others.
-    pub(super) fn read_for(
-        &self,
-        indexes: &[&IndexDef],
-        at: RowId,
-        bytes: &[u8],
-    ) -> Result<Vec<Value>> {
-        let used = |no| indexes.iter().any(|index| index.touches(no));
-        self.read_if(&self.all, at, bytes, &mut |no, _| used(no))
-    }
-
-    /// The columns of `wanted`, of long values those that `loads` wants, nulls for the others.
-    fn read_if(
-        &self,
-        wanted: &Projection,
-        at: RowId,
-        bytes: &[u8],
-        loads: &mut dyn FnMut(ColumnNo, OverflowPointer) -> bool,
-    ) -> Result<Vec<Value>> {
-        let read = wanted.read_with(&self.def, bytes, &mut |no, stored| match loads(no, stored) {
-            true => self.load_long(no, stored),
-            false => Ok(Value::Null),
-        });
-        read.map_err(|error| match error {
-            ReadError::Malformed(what) => self.damaged_row(at, what),
-            ReadError::Failed(error) => error,
-        })
-    }
-
-    /// A long value as a whole.
-    fn load_long(
-        &self,
-        no: ColumnNo,
-        stored: OverflowPointer,
-    ) -> std::result::Result<Value, ReadError> {
-        let column = &self.def.columns[usize::from(no)];
-        let limit = self.whole_limit();
-        if stored.len as usize > limit {
-            let (name, table, len) = (&column.name, &self.def.name, stored.len);
-            let what = format!(
-                "the value of {len} bytes in column {name} of table {table} is read as a stream; \
-                 at most {limit} are read as a whole"
-            );
-            return Err(ReadError::Failed(Error::Limit(what)));
-        }
-        let store = self.overflow.as_ref().ok_or(Malformed("a long value without a file"))?;
-        let bytes = store.load(stored).map_err(ReadError::Failed)?;
-        Ok(row::value_of(column.ty, &bytes)?)
-    }
-
     /// A row to be replaced. As [`Table::update_only`] if `only` is given.
     pub(super) fn read_old<'r>(
         &self,
@@ -123,11 +67,6 @@ impl Table {
             used
         })?;
         Ok(OldRow { bytes, values, unread, is_countable })
-    }
-
-    /// Do entries of an index depend on this column?
-    fn is_used(&self, no: ColumnNo) -> bool {
-        self.indexes.iter().any(|index| index.def.touches(no))
     }
 
     /// The long values of `old` that `new` leaves as they are.
@@ -225,146 +164,12 @@ impl Table {
                 marked.map_err(|what| self.damaged_row(at, what))
             };
             self.heap.visit_versions(&mut mark, go_on)?;
-            rightlink_env::points::hit("table.long.marked");
+            hit("table.long.marked");
             let more = store.sweep(&marks, horizon, go_on)?;
             (swept.chains, swept.pages) = (swept.chains + more.chains, swept.pages + more.pages);
             from = marks.range().end;
         }
         Ok(swept)
-    }
-
-    /// Checks the long values of a version that a snapshot sees, and reads what its indexes need of
-    /// it (for verification). What is wrong with its bytes is told as an `Err` inside.
-    pub fn check_row_bytes(
-        &self,
-        bytes: &[u8],
-    ) -> Result<std::result::Result<Vec<Value>, Malformed>> {
-        if let Err(what) = row::strictly(&self.def, bytes) {
-            return Ok(Err(what));
-        }
-        let mut long = Vec::new();
-        if let Err(what) = row::long_values(&self.def, bytes, &mut |_, value| long.push(value)) {
-            return Ok(Err(what));
-        }
-        for value in long {
-            match &self.overflow {
-                Some(store) => store.check(value)?,
-                None => return Ok(Err(Malformed("a long value without a file"))),
-            }
-        }
-        let all = Projection::all(&self.def);
-        let read = all.read_with(&self.def, bytes, &mut |no, stored| match self.is_used(no) {
-            true => self.load_long(no, stored),
-            false => Ok(Value::Null),
-        });
-        match read {
-            Ok(values) => Ok(Ok(values)),
-            Err(ReadError::Malformed(what)) => Ok(Err(what)),
-            Err(ReadError::Failed(error)) => Err(error),
-        }
-    }
-}
-
-/// A value on its way out.
-pub struct LongReader {
-    from: Source,
-    /// Sees the row, and keeps its pages from being given back.
-    snapshot: Arc<Snapshot>,
-}
-
-enum Source {
-    Row(std::io::Cursor<Vec<u8>>),
-    Pages(Box<OverflowReader>),
-}
-
-impl LongReader {
-    /// Bytes of the value.
-    pub fn total(&self) -> u64 {
-        match &self.from {
-            Source::Row(bytes) => bytes.get_ref().len() as u64,
-            Source::Pages(reader) => u64::from(reader.total()),
-        }
-    }
-
-    /// Fills `out` from the front as far as it goes; 0 at the end.
-    pub fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        let read = match &mut self.from {
-            Source::Row(bytes) => Ok(std::io::Read::read(bytes, out).expect("memory is read")),
-            Source::Pages(reader) => reader.fill().map(|_| {
-                let len = reader.rest().len().min(out.len());
-                out[..len].copy_from_slice(&reader.rest()[..len]);
-                reader.consume(len);
-                len
-            }),
-        };
-        // What was read by a snapshot that became too old may be anything.
-        self.snapshot.check()?;
-        read
-    }
-}
-
-/// A value on its way in: the first bytes, then a chain.
-pub struct LongWriter {
-    store: Option<Overflow>,
-    place: usize,
-    ty: Type,
-    start: Vec<u8>,
-    chain: Option<OverflowWriter>,
-    /// Of text, the bytes at the end that are not a whole character yet.
-    partial: Vec<u8>,
-    limit: usize,
-}
-
-impl Table {
-    /// Begins to read the value of a column; `None` if the row is gone or the value is null. The
-    /// row is looked for as for a write.
-    pub fn read_long(
-        &self,
-        txn: &mut Transaction,
-        row: RowId,
-        no: ColumnNo,
-    ) -> Result<Option<LongReader>> {
-        self.streamed(no)?;
-        let snapshot = txn.begin_statement()?;
-        let row = txn.current_row_id(RowVersion { table: self.def.id, row });
-        let seen = self.heap.fetch_version(&snapshot, row)?.map(|(_, bytes)| bytes);
-        let bytes = match seen {
-            Some(bytes) => Some(bytes),
-            // Changed since: the newest version, as for a write.
-            None if self.heap.fetch_handed_out(txn, row)?.is_some() => {
-                let newest = self.heap.newest_version(row, None, &|by| txn.owns(by))?;
-                newest.map(|(_, bytes)| bytes)
-            }
-            None => None,
-        };
-        let Some(bytes) = bytes else { return Ok(None) };
-        let mut found = None;
-        let wanted = Projection::new(&self.def, &[no])?;
-        let values = self.read_if(&wanted, row, &bytes, &mut |_, stored| {
-            found = Some(stored);
-            false
-        })?;
-        let from = match (found, &self.overflow) {
-            (Some(stored), Some(store)) => Source::Pages(Box::new(store.read(stored))),
-            _ => match row::long_bytes(&values[0]) {
-                Some(bytes) => Source::Row(std::io::Cursor::new(bytes.to_vec())),
-                None => return Ok(None),
-            },
-        };
-        Ok(Some(LongReader { from, snapshot }))
-    }
-
-    /// Is this a column of text or bytes?
-    fn streamed(&self, no: ColumnNo) -> Result<Type> {
-        let column = self.def.live_column(no)?;
-        match column.ty {
-            Type::Text | Type::Bytes => Ok(column.ty),
-            ty => {
-                let (name, table) = (&column.name, &self.def.name);
-                let what = format!("column {name} of table {table} is {ty}: not read by streams");
-                Err(Error::Invalid(what))
-            }
-        }
     }
 
     /// Begins to write a value of a column.
@@ -412,7 +217,7 @@ impl Table {
             new[place] = value.clone();
             Ok(Some(new))
         };
-        self.update_with(statement, row, (Some(&[place]), &mut change), long)
+        self.update_with(statement, row, Some(&[place]), &mut change, long)
     }
 }
 

@@ -1,16 +1,16 @@
-//! Locking a row until the transaction ends, for a change that comes later, or against those of
-//! others.
+//! Lock of a row until the transaction ends, before a later change or against changes by others.
 //!
 //! Does not do: predicate locks.
+//! PostgreSQL: `heap_lock_tuple`.
 
 use crate::error::Result;
 use crate::ids::RowId;
 use crate::txn::{RowLock, RowVersion};
 
-use super::Table;
-use super::delete::WantedAt;
-use super::statement::{Busy, Statement};
-use super::write::Written;
+use crate::table::Table;
+use crate::table::write::Written;
+use crate::table::write::delete::WantedAt;
+use crate::table::write::statement::{Busy, Statement};
 
 impl Table {
     /// Locks the row at `row` if it is `wanted`, or whatever it is. The closure's last call saw the
@@ -21,7 +21,8 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
         mut wanted: Option<WantedAt<'_>>,
-        (lock, busy): (RowLock, Busy),
+        lock: RowLock,
+        busy: Busy,
     ) -> Result<Written> {
         let work = |statement: &mut Statement<'_>| {
             let prepare = |_: &mut Statement<'_>, at, bytes: &[u8]| {
@@ -39,8 +40,8 @@ impl Table {
         statement.write(|statement| statement.when_busy(busy, work))
     }
 
-    /// Before sharing the row at `at`, lets somebody go first who waits for those that share it
-    /// already. Who has a lock of it need not, and who would not wait for a lock does not.
+    /// Before this statement shares the row at `at`, a writer that waits for the present sharers
+    /// goes first. A statement that has a lock of the row, or that waits for no lock, passes.
     fn wait_behind_writer(
         &self,
         statement: &mut Statement<'_>,

@@ -1,10 +1,10 @@
-//! A running statement: the transaction it belongs to and the snapshot it reads by.
+//! A running statement: its transaction and the snapshot that it reads by.
 //!
 //! Invariants: all writes of a statement carry one xid. A write that does not reach its end, by an
-//! error or by a panic of a caller's closure, undoes the statement by aborting that xid; after that
+//! error or by a panic of a caller's closure, undoes the statement: it aborts that xid. After that
 //! the statement takes no more writes, and [`Statement::check`] fails. Its snapshot does not see
 //! its own writes (R22).
-//! Does not do: savepoints and ends of transactions.
+//! Does not do: savepoints, the end of a transaction.
 
 use rightlink_env::sync::Arc;
 
@@ -13,6 +13,9 @@ use crate::ids::RowId;
 use crate::txn::{
     ReleasableReads, RowVersion, RowWait, RowWaitResult, Snapshot, Transaction, WriteHolds,
 };
+
+/// Called now and then by long work. Its error ends the work.
+pub type GoOn<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// What to do about a row that a running transaction has changed or locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,8 +73,8 @@ impl<'t> Statement<'t> {
         self.snapshot.as_ref().expect("a statement that waits reads nothing")
     }
 
-    /// Nothing is read by the snapshot any more but the row of the next write. Who waits for that
-    /// keeps no version for itself meanwhile, and has a later snapshot afterwards.
+    /// The statement reads nothing any more but the row of its next write. If it waits for that
+    /// row, it releases its snapshot, which then keeps no versions, and has a later one afterwards.
     pub fn read_no_more(&mut self) {
         self.reads_no_more = true;
     }
@@ -171,8 +174,8 @@ impl<'t> Statement<'t> {
         self.txn.rollback_statement();
     }
 
-    /// Undoes a statement that is let go of before its end. If it has no error of its own by then,
-    /// nobody is left to see this one, unless a panic was caught half way.
+    /// Undoes a statement that is dropped before its end. If it has no error of its own by then,
+    /// only a caller that caught a panic half way sees this one.
     pub(crate) fn fail_unended(&mut self) {
         self.fail(&Error::Invalid("a panic ended the statement".into()));
     }

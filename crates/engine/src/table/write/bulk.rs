@@ -1,13 +1,13 @@
-//! Updating and deleting many rows as one statement: heap pages in the heap's order and ahead, the
-//! entries of all new versions into all indexes at once. Whoever finds the rows one after the other
-//! (SQL) has the entries go in together likewise.
+//! Updates and deletions of many rows as one statement.
 //!
-//! Until the entries of a portion go in, their rows' new versions have none. That is sound: nobody
-//! but this transaction sees them, its snapshot does not see this statement's changes, and a rival
-//! for a unique key is met when the entry goes in (R8). What is under way counts against the memory
-//! budget; a portion that has used its share goes in before the next one begins.
+//! A [`RowFetcher`] reads the heap pages ahead, in the heap's order. The entries of the new
+//! versions go into all indexes together, in portions that fit the statement's share of the memory
+//! budget. A caller that finds its rows one after the other, as SQL does, collects them in
+//! [`Pending`].
 //!
-//! Invariants: an error undoes all of it, as with a single row.
+//! Invariants: an error undoes all of it, as with a single row. Between a new version and its
+//! entries only this transaction sees the version, and the statement's snapshot does not. A rival
+//! for a unique key is met when the entry goes in (R8).
 //! Does not do: unique keys that change places across two portions.
 
 use rightlink_env::sync::Arc;
@@ -20,17 +20,29 @@ use crate::heap::WriteOutcome;
 use crate::ids::RowId;
 use crate::txn::RowVersion;
 
-use super::Table;
-use super::delete::Wanted;
-use super::entries::options;
-use super::insert::{ENTRY_BYTES, LEAST_MEMORY, MEMORY_SHARE, ROW_BYTES};
-use super::online::GoOn;
-use super::statement::Statement;
-use super::update::{Change, ChangeAt, NEW, Update};
-use super::write::Written;
+use crate::table::Table;
+use crate::table::read::row_fetcher::{FetchQueue, Grouping, RowFetcher};
+use crate::table::write::Written;
+use crate::table::write::delete::Wanted;
+use crate::table::write::entries::options;
+use crate::table::write::insert::{ENTRY_BYTES, LEAST_MEMORY, MEMORY_SHARE, ROW_BYTES};
+use crate::table::write::statement::{GoOn, Statement};
+use crate::table::write::update::{Change, ChangeAt, NEW, Update};
 
 /// Told of each row that was written.
 pub type Done<'a> = &'a mut dyn FnMut(RowId);
+
+/// An update of many rows.
+pub struct BulkUpdate<'a> {
+    /// The only places that `change` reads and changes; `None`: any ([`Table::update_only`]).
+    pub only: Option<&'a [usize]>,
+    /// Called for the rows in the heap's order.
+    pub change: Change<'a>,
+    /// Called before each row. Its error is one of the statement.
+    pub go_on: GoOn<'a>,
+    /// Called for each row that was written, after the last call of `change` for it.
+    pub done: Done<'a>,
+}
 
 /// New versions whose entries are still to go in.
 #[derive(Default)]
@@ -67,25 +79,23 @@ impl Pending {
 }
 
 impl Table {
-    /// Updates rows; how many. A row that is named twice is updated once. `change` is called for
-    /// the rows in the heap's order, and after its last call for a row that was written `done`. As
-    /// for [`Table::update_only`], it may change and look at the places `only` alone. An error of
-    /// `go_on` is one of the statement.
+    /// Updates rows and returns how many. A row that is named twice is updated once.
     pub fn update_many(
         &self,
         statement: &mut Statement<'_>,
         rows: &[RowId],
-        (only, change): (Option<&[usize]>, Change<'_>),
-        (go_on, done): (GoOn<'_>, Done<'_>),
+        update: BulkUpdate<'_>,
     ) -> Result<u64> {
+        let BulkUpdate { only, change, go_on, done } = update;
         statement.write(|statement| {
-            let memory = self.memory_for_many(rows.len());
+            let each = ROW_BYTES + (1 + self.indexes.len()) * 2 * ENTRY_BYTES;
+            let memory = self.reserve_for_statement(rows.len().saturating_mul(each));
             let most = memory.as_ref().map_or(0, Reservation::bytes).max(LEAST_MEMORY);
             let mut pending = Pending::default();
             let count = self.in_heap_order(statement, rows, &mut |statement, row| {
                 go_on()?;
                 let how = &mut |_, old: &[Value]| change(old);
-                let written = self.update_later(statement, row, (only, how), &mut pending)?;
+                let written = self.update_later(statement, row, only, how, &mut pending)?;
                 if let Written::Done(id) = written {
                     done(id);
                 }
@@ -111,7 +121,7 @@ impl Table {
         pending: &mut Pending,
     ) -> Result<Written> {
         statement.write(|statement| {
-            let written = self.update_later(statement, row, (None, change), pending)?;
+            let written = self.update_later(statement, row, None, change, pending)?;
             if !pending.has_room(self.heap.pool().budget()) {
                 self.insert_pending(statement, pending)?;
             }
@@ -147,7 +157,8 @@ impl Table {
         statement: &mut Statement<'_>,
         rows: &[RowId],
         mut wanted: Option<Wanted<'_>>,
-        (go_on, done): (GoOn<'_>, Done<'_>),
+        go_on: GoOn<'_>,
+        done: Done<'_>,
     ) -> Result<u64> {
         statement.write(|statement| {
             self.in_heap_order(statement, rows, &mut |statement, row| {
@@ -179,15 +190,19 @@ impl Table {
         // A row id outside the table is for `write` to judge.
         let end = self.heap.blocks();
         let inside = |row: &RowId| (1..end).contains(&row.block.0);
-        let mut next = rows.iter().copied();
+        let (list, mut rest, mut queue) = (&rows[..], 0..rows.len(), FetchQueue::default());
+        let grouping = Grouping { adjacent: true, recheck_alone: false };
         let source = || {
-            let Some(row) = next.next() else { return Ok(None) };
-            Ok(Some((inside(&row).then(|| self.heap.page_id(row.block.0)), row)))
+            let next = queue.pop();
+            let next = next.or_else(|| queue.refill(&list, &mut rest, false, grouping));
+            let Some(batch) = next else { return Ok(None) };
+            let row = list[batch.first()];
+            Ok(Some((inside(&row).then(|| self.heap.page_id(row.block.0)), batch)))
         };
-        let mut stream = ReadStream::lent_sparse(self.heap.pool(), options(statement), source);
+        let stream = ReadStream::lent_sparse(self.heap.pool(), options(statement), source);
+        let mut fetcher = RowFetcher::new(stream);
         let mut done = 0;
-        while let Some((page, row)) = stream.next_entry()? {
-            drop(page);
+        while let Some(row) = fetcher.next_row_id()? {
             done += u64::from(matches!(write(statement, row)?, Written::Done(_)));
         }
         Ok(done)
@@ -198,7 +213,8 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        (only, change): (Option<&[usize]>, ChangeAt<'_>),
+        only: Option<&[usize]>,
+        change: ChangeAt<'_>,
         pending: &mut Pending,
     ) -> Result<Written> {
         let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
@@ -229,13 +245,5 @@ impl Table {
         };
         let batches = (0..self.indexes.len()).map(entries).collect();
         self.insert_entries(statement, xid, batches)
-    }
-
-    /// Memory for what `rows` changed rows may have under way, if the budget can spare it.
-    fn memory_for_many(&self, rows: usize) -> Option<Reservation> {
-        let budget = self.heap.pool().budget();
-        let most = (budget.limit() / MEMORY_SHARE).min(budget.available() / 2);
-        let each = ROW_BYTES + (1 + self.indexes.len()) * 2 * ENTRY_BYTES;
-        budget.try_reserve(rows.saturating_mul(each).min(most))
     }
 }

@@ -1,36 +1,25 @@
-//! Reading single rows: by row id, or by key.
+//! Single rows by key, and the rows of many keys at once.
 //!
-//! Does not do: waiting; a reader never does.
+//! Invariants: where a snapshot sees two rows under a unique key, the row that its own transaction
+//! wrote is returned, because the other one is deleted.
+//! Does not do: wait; a reader never does.
 
 use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::ids::RowId;
 use crate::index::{Direction, KeyRange};
 use crate::keycode::ColumnRange;
 use crate::txn::Snapshot;
 
-use super::bounds::{Search, disjoint};
-use super::index_scan::{IndexRows, Leaves, checker};
-use super::row::Projection;
-use super::scan::{Reader, Row};
-use super::{Table, TableIndex};
+use crate::table::definition::row::Projection;
+use crate::table::read::bounds::{Search, disjoint};
+use crate::table::read::index_cursor::{IndexSearch, checker};
+use crate::table::read::index_scan::IndexRows;
+use crate::table::read::{Reader, Row};
+use crate::table::{Table, TableIndex};
 
 impl Table {
-    /// The version of a row that the snapshot sees.
-    pub fn fetch(
-        &self,
-        snapshot: &Snapshot,
-        row: RowId,
-        projection: &Projection,
-    ) -> Result<Option<Row>> {
-        let found = self.heap.fetch_version(snapshot, row)?;
-        let Some((row_id, bytes)) = found else { return Ok(None) };
-        let values = self.read(projection, row_id, &bytes)?;
-        Ok(Some(Row { row_id, values }))
-    }
-
     /// The first row whose key in `index` is `key`: of a unique index the only one, nulls excepted.
     /// Where the snapshot sees two rows under a unique key, it is the own transaction's, since the
     /// other one is gone.
@@ -52,7 +41,7 @@ impl Table {
                 (first, _) => Ok(first),
             };
         }
-        self.scan_key(snapshot, index, projection, (key, Some(1)))?.next()
+        self.scan_key(snapshot, index, projection, key, Some(1))?.next()
     }
 
     /// The rows that the snapshot sees under `key`, a whole key of the unique index `index`: one at
@@ -67,11 +56,11 @@ impl Table {
     ) -> Result<[Option<Row>; 2]> {
         assert!(index.is_whole_unique(key), "others may have any number of rows");
         if !snapshot.may_see_key_twice() {
-            let mut rows = self.scan_key(snapshot, index, projection, (key, Some(1)))?;
+            let mut rows = self.scan_key(snapshot, index, projection, key, Some(1))?;
             return Ok([rows.next()?, None]);
         }
         // Entries alone do not tell whose a row is, nor whether it was ended since.
-        let mut rows = self.scan_key_to_write(snapshot, index, projection, (key, Some(2)))?;
+        let mut rows = self.scan_key_to_write(snapshot, index, projection, key, Some(2))?;
         let Some(first) = rows.next()? else { return Ok([None, None]) };
         let shares = self.heap.may_share_key(snapshot, first.row_id)?;
         // Tests look behind every row.
@@ -83,7 +72,7 @@ impl Table {
     }
 
     /// Which of two rows with one unique key, both seen by `snapshot`, its own transaction wrote.
-    pub(super) fn own_of(&self, rows: [Row; 2], snapshot: &Snapshot) -> Result<Row> {
+    pub(in crate::table) fn own_of(&self, rows: [Row; 2], snapshot: &Snapshot) -> Result<Row> {
         let [first, second] = rows;
         let creators = [self.heap.creator(first.row_id)?, self.heap.creator(second.row_id)?];
         let is_own = creators.map(|xid| xid.is_some_and(|xid| snapshot.is_own(xid)));
@@ -108,8 +97,8 @@ impl Table {
         let search = Search::list(disjoint(ranges.clone()));
         let asked = Asked::new(ranges);
         let reader = Reader::new(self, snapshot, Arc::clone(projection));
-        let leaves = Leaves::new(&reader, index, (search, Direction::Forward))?;
-        let mut rows = IndexRows::new(reader, leaves, None, false);
+        let search = IndexSearch::new(self, snapshot, index, search, Direction::Forward)?;
+        let mut rows = IndexRows::new(reader, search, None, false);
         let mut found = vec![Vec::new(); keys.len()];
         while let Some(row) = rows.next(u64::MAX)? {
             // What was asked for is in the order of the index's method.

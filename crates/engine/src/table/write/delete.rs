@@ -1,14 +1,15 @@
-//! Deleting a row: its version gets an end; index entries leave with vacuum.
+//! Deletion of a row: its version gets an xmax. `clean` or vacuum removes the index entries.
 //!
-//! Does not do: anything to indexes.
+//! Does not do: change indexes.
+//! PostgreSQL: `heap_delete`.
 
 use crate::datum::Value;
 use crate::error::Result;
 use crate::ids::RowId;
 
-use super::Table;
-use super::statement::Statement;
-use super::write::Written;
+use crate::table::Table;
+use crate::table::write::Written;
+use crate::table::write::statement::Statement;
 
 /// Is the row still wanted? Called again if it has changed.
 pub type Wanted<'a> = &'a mut dyn FnMut(&[Value]) -> Result<bool>;

@@ -1,9 +1,10 @@
-//! Updating a row: a new version in the heap, and index entries for it unless it is heap-only.
+//! Update of a row: a new version in the heap, and index entries for it unless it is heap-only.
 //!
 //! Invariants: an update is heap-only only if the entry of every index has the same bytes before
-//! and after it, or is missing both times (R10); else every index that holds the new row gets an
-//! entry for the new version, the unchanged ones too, because the new version has another row id.
+//! and after it, or is missing both times (R10). Otherwise every index that holds the new row gets
+//! an entry for the new version, the unchanged ones too, because the version has another row id.
 //! Does not do: unique keys that change places within one statement; each row is checked by itself.
+//! PostgreSQL: `heap_update` and `ExecUpdate`.
 
 use rightlink_env::Broken;
 use rightlink_env::points::broken;
@@ -16,11 +17,11 @@ use crate::ids::{PageId, RowId};
 use crate::index::IndexEntry;
 use crate::txn::RowLock;
 
-use super::keys::Keys;
-use super::row::Malformed;
-use super::statement::Statement;
-use super::write::Written;
-use super::{Table, TableIndex};
+use crate::table::definition::keys::Keys;
+use crate::table::definition::row::Malformed;
+use crate::table::write::Written;
+use crate::table::write::statement::Statement;
+use crate::table::{Table, TableIndex};
 
 /// Makes the new row from the old one; `None` leaves it alone. Called again with the newest
 /// version if another transaction changed the row first.
@@ -61,7 +62,7 @@ impl Table {
         row: RowId,
         change: Change<'_>,
     ) -> Result<Written> {
-        self.update_with(statement, row, (None, &mut |_, old| change(old)), None)
+        self.update_with(statement, row, None, &mut |_, old| change(old), None)
     }
 
     /// As [`Table::update`], if `change` neither changes nor looks at other places than `only`:
@@ -73,7 +74,7 @@ impl Table {
         only: &[usize],
         change: Change<'_>,
     ) -> Result<Written> {
-        self.update_with(statement, row, (Some(only), &mut |_, old| change(old)), None)
+        self.update_with(statement, row, Some(only), &mut |_, old| change(old), None)
     }
 
     /// The same; the value at the place that `long` says is stored already.
@@ -81,7 +82,8 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        (only, change): (Option<&[usize]>, ChangeAt<'_>),
+        only: Option<&[usize]>,
+        change: ChangeAt<'_>,
         long: Option<(usize, OverflowPointer)>,
     ) -> Result<Written> {
         statement.write(|statement| {
@@ -141,10 +143,11 @@ impl Table {
 
     /// The entry of the new version, which the heap has at `row`.
     ///
-    /// A key that stays is the row's as long as this transaction runs: who wants it meets the old
-    /// version, whose end is under way (R8). That needs an entry of the old version, which an index
-    /// that is being built may lack, and nothing of this statement in between: where many rows go
-    /// in together, another one may have taken the key while none of them had its entry.
+    /// A key that stays belongs to the row while this transaction runs: a rival meets the old
+    /// version, whose end is in progress (R8). That takes an entry of the old version, which an
+    /// index that is being built may lack. It also takes that no other row of the statement came
+    /// in between: of rows that go in together, one may take the key of another that has no entry
+    /// yet.
     fn entry_of<'k>(
         &self,
         index: &TableIndex,
@@ -166,7 +169,7 @@ impl Table {
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
         let hot = unchanged && update.same_when_counted || broken(Broken::UpdateAlwaysHeapOnly);
-        // The old and the new row have the same keys to those who share them.
+        // A transaction that shares the row relies on its unique keys.
         let mut unique = self.indexes.iter().zip(&update.keys).filter(|(it, _)| it.def().unique);
         let keys_stay = unique.all(|(_, keys)| keys.same(OLD, NEW));
         let wants = if keys_stay { RowLock::Update } else { RowLock::Exclusive };
@@ -178,7 +181,7 @@ impl Table {
     }
 
     /// The error for a row that cannot be read.
-    pub(super) fn damaged_row(&self, at: RowId, Malformed(what): Malformed) -> Error {
+    pub(in crate::table) fn damaged_row(&self, at: RowId, Malformed(what): Malformed) -> Error {
         let page = PageId { file: self.def.heap, block: at.block };
         Error::corrupt(page, format!("row {at} of table {}: {what}", self.def.name))
     }

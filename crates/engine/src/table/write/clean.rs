@@ -1,13 +1,14 @@
-//! Entries of rows that were pruned leave every index by key, with no vacuum and no scan.
+//! Removal of the index entries of pruned rows by key, without a vacuum and without a scan.
 //!
-//! Pruning hands over the roots that died, with their bytes; from those the keys are made again.
-//! The entries go in batches, a leaf at a time; a row id that is in no index any more is given free
+//! Pruning returns the dead roots with their bytes. The keys are made again from those, and the
+//! entries are removed in batches, a leaf at a time. A row id that no index names any more is freed
 //! at once.
 //!
-//! Invariants: R3: an entry is removed only if no row id of its block was given free since its row
-//! died, and a row id only if every index said that it is gone. Without vacuum, what is not in
-//! memory is left to it, with the line pointer.
-//! Does not do: prune, decide what is dead.
+//! Invariants: an entry is removed only if no row id of its block was freed since its row died, and
+//! a row id is freed only if every index has confirmed that its entry is gone (R3). A writer cleans
+//! pages in memory only, and leaves the others to vacuum with the line pointer.
+//! Does not do: prune; decide which rows are dead.
+//! PostgreSQL: simple index deletion, `_bt_simpledel_pass`, which begins at a full leaf.
 
 use rightlink_env::Broken;
 use rightlink_env::points::broken;
@@ -19,14 +20,14 @@ use crate::ids::{RowId, Xid};
 use crate::index::am::{DeadRows, Trace};
 use crate::wal::Admission;
 
-use super::keys::Keys;
-use super::{Table, TableIndex};
+use crate::table::definition::keys::Keys;
+use crate::table::{Table, TableIndex};
 
-/// Dead roots that make a cleaning worth while for whoever writes.
+/// Dead roots from which on a writer cleans.
 const BATCH: usize = 48;
 
 /// Answers indexes that make room.
-pub(super) struct HeapOfIndex(pub(super) Heap);
+pub(in crate::table) struct HeapOfIndex(pub(in crate::table) Heap);
 
 impl DeadRows for HeapOfIndex {
     fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]) {
@@ -55,9 +56,9 @@ pub struct Cleaned {
 }
 
 impl Table {
-    /// Called where a statement has written and holds nothing: cleans up if there is enough to do,
-    /// and log for it. What is left out does the statement no harm, so neither does a page of
-    /// others' rows that cannot be read or made room for: vacuum, or who needs it, will tell.
+    /// Called where a statement has written and holds nothing. Cleans if there is enough to do, and
+    /// log space for it. Rows that are left out do the statement no harm. So an error of a page of
+    /// other rows is ignored: vacuum, or a reader of that page, reports it.
     pub(super) fn clean_some(&self) -> Result<()> {
         let has_room = || self.heap.pool().wal().has_room(Admission::GoOn);
         if self.heap.dead_roots() < BATCH || !has_room() {
@@ -69,29 +70,34 @@ impl Table {
         }
     }
 
-    /// Removes the entries of all rows that were pruned on access since the last time, as far as
-    /// their leaves are in memory, and gives their row ids free. Not while an index is being built,
-    /// which may be going to name them (R3); a build that waits for writers waits for the caller,
-    /// who holds the table's write lock.
+    /// Removes the entries of all rows that were pruned on access since the last call, as far as
+    /// their leaves are in memory, and frees their row ids. Does nothing while an index is being
+    /// built, which may name them later (R3). The caller holds the table's write lock, so a build
+    /// that waits for writers waits for it.
     pub fn clean(&self) -> Result<Cleaned> {
         if self.is_being_indexed() {
             return Ok(Cleaned::default());
         }
-        let (mut dead, rows, mut unread) = self.read_dead(self.heap.take_dead_roots());
-        let cleaned = self.clean_dead(&mut dead, &rows, &mut unread);
-        self.heap.leave_to_vacuum(dead, unread);
+        let mut unreadable = 0;
+        let (mut dead, rows) = self.read_roots(self.heap.take_dead_roots(), &mut unreadable);
+        let cleaned = self.clean_dead(&mut dead, &rows, &mut unreadable);
+        self.heap.leave_to_vacuum(dead, unreadable);
         cleaned
     }
 
-    /// Dead rows in order, what their keys are made of, and how many could not be read.
-    fn read_dead(&self, mut roots: Vec<DeadRoot>) -> (Vec<DeadRoot>, Vec<Vec<Value>>, u64) {
+    /// Dead rows in the order of their row ids, each once, and their values. Counts those that are
+    /// `unreadable`: verification finds them, and vacuum removes them.
+    fn read_roots(
+        &self,
+        mut roots: Vec<DeadRoot>,
+        unreadable: &mut u64,
+    ) -> (Vec<DeadRoot>, Vec<Vec<Value>>) {
         roots.sort_by_key(|root| (root.row_id, root.pruned_at));
-        let (mut dead, mut rows, mut unread) = (Vec::<DeadRoot>::new(), Vec::new(), 0);
+        let (mut dead, mut rows) = (Vec::<DeadRoot>::new(), Vec::new());
         let defs: Vec<_> = self.indexes.iter().map(|index| index.def()).collect();
         for root in roots {
-            // A row that cannot be read is found by whoever verifies; vacuum removes it.
             let Ok(values) = self.read_for(&defs, root.row_id, &root.row) else {
-                unread += 1;
+                *unreadable += 1;
                 continue;
             };
             if dead.last().is_some_and(|last| last.row_id == root.row_id) {
@@ -102,7 +108,7 @@ impl Table {
             dead.push(root);
             rows.push(values);
         }
-        (dead, rows, unread)
+        (dead, rows)
     }
 
     /// Cleans up `dead`, and leaves those of them there that vacuum must see to; `others` grows by
@@ -117,7 +123,7 @@ impl Table {
         let mut cleaned = Cleaned { rows: dead.len() as u64, ..Cleaned::default() };
         for index in &self.indexes {
             let Ok(keys) = index.keys.make(rows) else { return Ok(cleaned) };
-            cleaned.entries += self.clean_index(index, (dead, &keys), false, &mut gone)?;
+            cleaned.entries += self.clean_index(index, dead, &keys, false, &mut gone)?;
         }
         let mut gone = gone.into_iter();
         let free = dead.extract_if(.., |_| gone.next() == Some(true)).collect::<Vec<_>>();
@@ -142,14 +148,14 @@ impl Table {
     pub fn remove_by_key(&self, index: &TableIndex, dead: &[DeadRoot]) -> Result<Option<u64>> {
         let mut rows = Vec::with_capacity(dead.len());
         for root in dead {
-            // A row that cannot be read is found by whoever verifies.
+            // Verification finds a row that cannot be read.
             let read = self.read_for(&[index.def()], root.row_id, &root.row);
             let Ok(values) = read else { return Ok(None) };
             rows.push(values);
         }
         let Ok(keys) = index.keys.make(&rows) else { return Ok(None) };
         let mut gone = vec![true; dead.len()];
-        let removed = self.clean_index(index, (dead, &keys), true, &mut gone)?;
+        let removed = self.clean_index(index, dead, &keys, true, &mut gone)?;
         Ok(gone.into_iter().all(|gone| gone).then_some(removed))
     }
 
@@ -158,7 +164,8 @@ impl Table {
     fn clean_index(
         &self,
         index: &TableIndex,
-        (dead, keys): (&[DeadRoot], &Keys),
+        dead: &[DeadRoot],
+        keys: &Keys,
         reads: bool,
         gone: &mut [bool],
     ) -> Result<u64> {

@@ -1,9 +1,10 @@
-//! Conditions on an index, checked against the definition and turned into a range of key bytes.
+//! Conditions on an index: checked against the definition, and turned into ranges of key bytes.
 //!
-//! Invariants: a value of the wrong type is refused here, and so is what the index's method cannot
-//! do; below, either would be a programmer's error. A value that is too long for a key of the index
-//! is no error: no row has it.
-//! Does not do: choice of the index.
+//! Invariants: a value of the wrong type is an error here, and so is a condition that the index's
+//! method cannot search for. The layers below assert both. A value that is too long for a key is no
+//! error: no row has it.
+//! Does not do: choose the index.
+//! PostgreSQL: `_bt_preprocess_keys`.
 
 use std::ops::Bound;
 
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::index::KeyRange;
 use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, MAX_ENCODED, Malformed};
 
-use super::schema::{IndexDef, TableDef};
+use crate::table::definition::schema::{IndexDef, TableDef};
 
 /// Most keys that conditions on several columns may stand for where they are listed.
 const MAX_LISTED: usize = 10_000;
@@ -116,7 +117,7 @@ impl IndexBounds {
                 if !checker.index.method.is_ordered() =>
             {
                 checker.conditions(conditions)?;
-                Ok(Search::list(disjoint(checker.listed((from, to), conditions)?)))
+                Ok(Search::list(disjoint(checker.listed(from, to, conditions)?)))
             }
             IndexBounds::Columns { equal, range } => {
                 Ok(Search::whole(checker.columns(equal, range)?))
@@ -159,7 +160,7 @@ impl Checker<'_> {
         if let (ColumnRange::Between(low, high), Some(column)) =
             (range, self.columns.get(equal.len()))
         {
-            self.check_ends((low, high), column)?;
+            self.check_ends(low, high, column)?;
         }
         if !self.index.method.is_ordered() {
             return self.whole_key(equal, range);
@@ -197,10 +198,11 @@ impl Checker<'_> {
     /// The keys of which each column is one of some values, for a method without order.
     fn listed(
         &self,
-        bounds: (&Bound<Vec<Value>>, &Bound<Vec<Value>>),
+        from: &Bound<Vec<Value>>,
+        to: &Bound<Vec<Value>>,
         conditions: &[(usize, Condition)],
     ) -> Result<Vec<KeyRange>> {
-        if bounds != (&Bound::Unbounded, &Bound::Unbounded) {
+        if (from, to) != (&Bound::Unbounded, &Bound::Unbounded) {
             return Err(self.unordered("a range"));
         }
         let mut keys: Vec<Vec<Value>> = vec![Vec::new()];
@@ -266,7 +268,7 @@ impl Checker<'_> {
                 Condition::AnyOf(values) => {
                     values.iter().try_for_each(|value| self.check_type(value, column))?;
                 }
-                Condition::Between(low, high) => self.check_ends((low, high), column)?,
+                Condition::Between(low, high) => self.check_ends(low, high, column)?,
                 Condition::StartsWith(_) => {}
             }
         }
@@ -276,7 +278,8 @@ impl Checker<'_> {
     /// Are these bounds of a column?
     fn check_ends(
         &self,
-        (low, high): (&Bound<Value>, &Bound<Value>),
+        low: &Bound<Value>,
+        high: &Bound<Value>,
         column: &KeyColumn,
     ) -> Result<()> {
         for value in [low, high].into_iter().filter_map(bound_value) {

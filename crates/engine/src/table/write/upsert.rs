@@ -1,15 +1,17 @@
-//! Inserting a row, or changing the one that has its key already.
+//! Insertion of a row, or a change of the row that has its key (`INSERT ON CONFLICT`).
 //!
-//! The key is looked for among what is committed now; a row that is found is changed like any
-//! other. Else the row goes into the heap, then into the indexes that arbitrate, under the lock on
-//! the unique value (R8). Whoever loses there takes its row back out of the heap, waits for the
-//! winner, and looks again.
+//! 1. The key is looked up among the rows that are committed now. A row that is found is changed
+//!    like any other.
+//! 2. Otherwise the row goes into the heap, and then into the indexes that arbitrate, under the
+//!    lock on the unique value (R8).
+//! 3. A statement that loses there deletes its row again, waits for the winner, and begins anew.
 //!
-//! Invariants: of two statements that propose a key nobody has, one inserts and the other changes
-//! that row; the row that lost has entries in arbitrating indexes at most, and is dead to everybody
-//! once its statement has ended. A row that this statement wrote is not changed by it again, and
-//! `merge` is not asked about it.
-//! Does not do: reading pages ahead for many rows.
+//! Invariants: of two statements that propose a new key, one inserts and the other changes that
+//! row. The row that lost has entries in arbitrating indexes at most, and no snapshot sees it once
+//! its statement has ended. A statement changes no row that it wrote itself, and does not call
+//! `merge` for it.
+//! Does not do: read pages ahead for many rows.
+//! PostgreSQL: speculative insertion, `ExecOnConflictUpdate`.
 
 use rightlink_env::sync::Arc;
 use rightlink_env::{points, thread};
@@ -21,12 +23,12 @@ use crate::ids::{RowId, Xid};
 use crate::txn::{Isolation, LockMode, Snapshot};
 use crate::wal::Admission;
 
-use super::keys::Keys;
-use super::row::Projection;
-use super::statement::Statement;
-use super::update::OldRow;
-use super::write::Written;
-use super::{Table, TableIndex};
+use crate::table::definition::keys::Keys;
+use crate::table::definition::row::Projection;
+use crate::table::write::Written;
+use crate::table::write::statement::Statement;
+use crate::table::write::update::OldRow;
+use crate::table::{Table, TableIndex};
 
 /// Makes the new row from the one that is there and the one that was proposed; `None` leaves it
 /// alone. Called again if another transaction changed the row first.
@@ -36,7 +38,7 @@ pub type Merge<'a> = &'a mut dyn FnMut(&[Value], &[Value]) -> Result<Option<Vec<
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Upserted {
-    /// Nobody had its key.
+    /// No row had its key.
     Inserted(RowId),
     /// The row with its key was changed; this version stands for it now.
     Updated(RowId),
@@ -114,7 +116,7 @@ impl Table {
             }
             points::hit("table.upsert.lost");
             let taken_back = self.heap.delete(statement.txn(), id)?;
-            assert!(matches!(taken_back, WriteOutcome::Done { .. }), "nobody else sees the row");
+            assert!(matches!(taken_back, WriteOutcome::Done { .. }), "others do not see the row");
             // The winner is committed, and a moment later seen.
             thread::yield_now();
         }
@@ -135,7 +137,8 @@ impl Table {
             if entry.is_none_or(|entry| entry.exempt) {
                 continue;
             }
-            let place = |part: &super::schema::IndexColumn| self.def.place(part.column);
+            let place =
+                |part: &crate::table::definition::schema::IndexColumn| self.def.place(part.column);
             let key = index.def.columns.iter().map(|part| proposed.values[place(part)].clone());
             let nothing = Arc::new(Projection::new(&self.def, &[])?);
             let key: Vec<_> = key.collect();
@@ -183,10 +186,10 @@ impl Table {
             let old = OldRow { bytes, values: old, unread: Vec::new(), is_countable: true };
             self.prepare_update(statement, old, new, None).map(Some)
         };
-        let start = (rival.row, rival.bytes.clone());
-        let written = self.write_from(statement, start, prepare, |statement, old, update| {
-            self.replace(statement, old, update)
-        })?;
+        let (start, bytes) = (rival.row, rival.bytes.clone());
+        let attempt =
+            |statement: &mut Statement<'_>, old, update: &_| self.replace(statement, old, update);
+        let written = self.write_from(statement, start, bytes, prepare, attempt)?;
         Ok(match written {
             Written::Done(id) => Some(Upserted::Updated(id)),
             Written::Skipped if !elsewhere => Some(Upserted::Untouched(rival.row)),

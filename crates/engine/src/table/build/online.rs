@@ -1,49 +1,50 @@
-//! Building an index while writers go on.
+//! Build of an index beside writers.
 //!
-//! The caller takes the table through three stages and waits, after each of the first two, until
+//! The caller takes the table through three stages. After each of the first two it waits until
 //! every transaction has ended that may have written under the stage before:
 //!
-//! 1. *Counted*: the index is not there yet, but an update that changes its keys is not heap-only
-//!    any more (R10). Then a snapshot is taken, and what it sees is sorted and loaded in bulk.
-//! 2. *Kept*: writers keep the index, nobody reads by it. Then a second snapshot is taken; versions
-//!    that it sees and the first one does not were written between the stages, and get the entries
-//!    that are missing.
-//! 3. An index like any other, for snapshots that are not older than the second one (R10).
+//! 1. *Counted*: the index does not exist yet, but an update that changes its keys is not heap-only
+//!    any more (R10). Then a snapshot is taken, and the rows that it sees are loaded in bulk.
+//! 2. *Kept*: writers maintain the index, and no reader uses it. Then a second snapshot is taken.
+//!    Versions that it sees and the first does not get the entries that are missing.
+//! 3. The index is usable by snapshots that are not older than the second one (R10).
 //!
-//! Invariants: both snapshots stay registered until stage 2 is everybody's, so no row id that the
-//! first one named is used again meanwhile (R3); nothing is cleaned and no row id is freed beside a
-//! build. A page that has not changed since before stage 1 is not looked at twice.
-//! Does not do: choose who sees which stage (`catalog`), waiting.
+//! Invariants: both snapshots stay registered until every statement sees stage 2, so no row id that
+//! the first one named is reused meanwhile (R3). No entry is cleaned and no row id is freed beside
+//! a build. A page that has not changed since before stage 1 is not read twice.
+//! Does not do: choose the stage that a statement sees (`catalog`); wait.
+//! PostgreSQL: `CREATE INDEX CONCURRENTLY`, `validate_index`.
 
 use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::heap::{KnownRoots, Liveness};
 use crate::ids::{Csn, Lsn, RowId, Xid};
 use crate::index::am::{InsertOutcome, LeafBatch, ScanOptions};
-use crate::index::{HeapOracle, IndexEntry, KeyRange};
+use crate::index::{IndexEntry, KeyRange};
 use crate::txn::{Snapshot, Transaction};
 
-use super::build::BuildOptions;
-use super::keys::{KeyMaker, Keys};
-use super::oracle::TableOracle;
-use super::schema::{ColumnNo, IndexDef};
-use super::{Table, TableIndex};
+use crate::table::build::BuildOptions;
+use crate::table::definition::keys::{KeyMaker, Keys};
+use crate::table::definition::schema::{ColumnNo, IndexDef};
+use crate::table::write::entries::EntryGroup;
+use crate::table::write::statement::GoOn;
+use crate::table::{Table, TableIndex};
 
 /// Rows that are compared with the index together.
 const BATCH: usize = 512;
 
 /// An index that updates count in, and the keys it will have.
-pub(super) struct Counted {
+pub(in crate::table) struct Counted {
     def: IndexDef,
     keys: KeyMaker,
 }
 
 /// An index that is being built beside writers.
 #[derive(Clone, Default)]
-pub(super) enum Unfinished {
+pub(in crate::table) enum Unfinished {
     /// There is none.
     #[default]
     None,
@@ -53,8 +54,16 @@ pub(super) enum Unfinished {
     Kept,
 }
 
-/// Asked now and then by a build; an error ends it.
-pub type GoOn<'a> = &'a mut dyn FnMut() -> Result<()>;
+/// The versions that a load of an index missed: those that `now` sees and `before`, the snapshot of
+/// the load, does not.
+pub struct MissedVersions<'s> {
+    /// The end of the log before stage 1. Pages unchanged since then hold no such version.
+    pub since: Lsn,
+    /// The snapshot of the load.
+    pub before: &'s Snapshot,
+    /// A snapshot that was taken when writers maintained the index already.
+    pub now: &'s Snapshot,
+}
 
 impl Table {
     /// Is an index of it being built beside writers?
@@ -72,26 +81,25 @@ impl Table {
 
     /// Stage 2: the same table, which keeps `built`, too.
     pub fn keeping(&self, built: &Arc<TableIndex>) -> Arc<Table> {
-        assert!(built.def.usable_from == Xid(u64::MAX), "nobody reads by it yet");
+        assert!(built.def.usable_from == Xid(u64::MAX), "no reader uses it yet");
         let mut indexes = self.indexes.clone();
         indexes.push(Arc::clone(built));
         self.restaged(indexes, Unfinished::Kept)
     }
 
     fn restaged(&self, indexes: Vec<Arc<TableIndex>>, unfinished: Unfinished) -> Arc<Table> {
-        let (def, rows) = (self.def.clone(), self.rows());
-        Self::assemble(&self.pool, &self.txns, def, rows, (indexes, unfinished))
+        self.redefined(self.def.clone()).with_indexes(indexes, unfinished)
     }
 
     /// Do entries of an index that is not there yet, but counted in by updates, depend on this
     /// column?
-    pub(super) fn is_counted(&self, no: ColumnNo) -> bool {
+    pub(in crate::table) fn is_counted(&self, no: ColumnNo) -> bool {
         matches!(&self.unfinished, Unfinished::Counted(counted) if counted.def.touches(no))
     }
 
     /// Would an update from `old` to `new` leave the entry of the index that is being counted in as
     /// it is? A key beyond the limit ends the build, not the update.
-    pub(super) fn same_when_counted(&self, rows: &[Vec<crate::datum::Value>; 2]) -> bool {
+    pub(in crate::table) fn same_when_counted(&self, rows: &[Vec<crate::datum::Value>; 2]) -> bool {
         match &self.unfinished {
             Unfinished::Counted(counted) => {
                 counted.keys.make(rows).is_ok_and(|made| made.same(0, 1))
@@ -100,7 +108,7 @@ impl Table {
         }
     }
 
-    /// Loads what `snapshot` sees into a new index. Nobody keeps it meanwhile.
+    /// Loads the rows that `snapshot` sees into a new index, which no writer maintains meanwhile.
     pub fn build_beside(
         &self,
         index: &IndexDef,
@@ -113,25 +121,20 @@ impl Table {
             data_version: index.current_data(&self.def),
             ..index.clone()
         };
-        let keys = KeyMaker::new(&self.def, &index);
-        let sorted = self.sort_entries((&index, &keys), snapshot, options, go_on)?;
-        hit("online.sorted");
-        self.pool.create_file(index.file, self.def.logged)?;
-        let builder = index.method.builder(&self.pool, index.file, index.options())?;
-        let built = self.load(&index, &keys, sorted, builder, go_on)?;
-        Ok(TableIndex::new(&self.def, &index, built, Csn(0)))
+        self.load_index(&index, snapshot, Csn(0), options, go_on)
     }
 
-    /// Adds to `index` the entries of versions that `now` sees and `before` does not: what it was
-    /// loaded from. Pages unchanged since `since` have none. How many were missing.
+    /// Adds to `index` the entries of the versions that its load missed. Returns how many entries
+    /// were missing.
     pub fn catch_up(
         &self,
         txn: &mut Transaction,
         index: &TableIndex,
-        (since, before, now): (Lsn, &Snapshot, &Snapshot),
+        missed: &MissedVersions<'_>,
         go_on: GoOn<'_>,
     ) -> Result<u64> {
         let (mut keys, mut rows, mut missing) = (Keys::default(), Vec::new(), 0);
+        let &MissedVersions { since, before, now } = missed;
         let unchanged_since = self.def.logged.then_some(since);
         let known = KnownRoots { unchanged_since, before };
         self.heap.visit_roots(now, Some(known), &mut |root, version, bytes| {
@@ -187,9 +190,10 @@ impl Table {
         index: &TableIndex,
         entry: &IndexEntry<'_>,
     ) -> Result<()> {
-        let mut unique = index.def.unique;
+        let entries = [*entry];
+        let mut group = EntryGroup::new(index, &entries);
         loop {
-            let wait = match self.try_entry(txn, index, entry, unique)? {
+            let wait = match self.insert_reading(txn, Xid::NONE, &mut group, None)? {
                 InsertOutcome::Inserted => return Ok(()),
                 InsertOutcome::Wait(_, other) => other,
                 InsertOutcome::Duplicate(..) => match self.counts(txn, entry.row)? {
@@ -197,32 +201,13 @@ impl Table {
                     Liveness::InProgress(other) => other,
                     Liveness::NeedsRead => continue,
                     Liveness::Dead => {
-                        unique = false;
+                        group.unique = false;
                         continue;
                     }
                 },
                 InsertOutcome::NeedsRow(..) => unreachable!("an attempt reads what it needs"),
             };
             txn.wait_for(wait)?;
-        }
-    }
-
-    /// One attempt, which reads the heap pages that it needs to know, and lets go of them (R12).
-    fn try_entry(
-        &self,
-        txn: &Transaction,
-        index: &TableIndex,
-        entry: &IndexEntry<'_>,
-        unique: bool,
-    ) -> Result<InsertOutcome> {
-        let owns = |xid| txn.owns(xid);
-        let oracle = TableOracle::new(&self.heap, &owns);
-        loop {
-            let asked = unique.then_some(&oracle as &dyn HeapOracle);
-            match index.method.insert_group(Xid::NONE, &[*entry], asked, None)? {
-                InsertOutcome::NeedsRow(_, row) => oracle.prepare(row)?,
-                outcome => return Ok(outcome),
-            }
         }
     }
 
@@ -237,23 +222,13 @@ impl TableIndex {
     /// The same index, finished: for snapshots from `now` on.
     pub fn finished(&self, table: &Table, now: &Snapshot, since: Xid) -> (IndexDef, Arc<Self>) {
         let def = IndexDef { usable_from: since, ..self.def.clone() };
-        let (keys, used) = (KeyMaker::new(&table.def, &def), Default::default());
-        let (method, replaced) = (Arc::clone(&self.method), Arc::clone(&self.replaced));
-        let (own, built_at) = (def.clone(), now.csn());
-        (def, Arc::new(Self { def: own, keys, method, built_at, used, replaced }))
+        let index = self.redefined(&table.def, &def, now.csn());
+        (def, index)
     }
 
     /// Is this the last handle of it?
     pub fn is_forgotten(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) == 1 && Arc::strong_count(&self.method) == 1
-    }
-
-    fn violation(&self, table: &str, key: &[u8]) -> Error {
-        Error::UniqueViolation {
-            table: table.to_owned(),
-            index: self.def.name.clone(),
-            key: self.keys.show(key),
-        }
     }
 }
 

@@ -13,8 +13,6 @@ use std::fmt;
 use crate::collation::Collation;
 use crate::datum::{Type, Value};
 
-use crate::ids::ColumnNo;
-
 /// Terms that must all hold. `C` is a column's name where callers say it, its number inside.
 ///
 /// ```
@@ -224,16 +222,16 @@ impl<C> Predicate<C> {
     }
 }
 
-impl Predicate<ColumnNo> {
+impl<C: Copy + PartialEq> Predicate<C> {
     /// Does it ask for `column`?
-    pub fn names(&self, column: ColumnNo) -> bool {
+    pub fn names(&self, column: C) -> bool {
         self.terms.iter().any(|term| term.column == column)
     }
 
     /// What is wrong with it, given the name and type of each column.
     pub fn check<'t>(
         &self,
-        column: impl Fn(ColumnNo) -> crate::error::Result<(&'t str, Type)>,
+        column: impl Fn(C) -> crate::error::Result<(&'t str, Type)>,
     ) -> crate::error::Result<()> {
         if self.terms.is_empty() {
             return Err(crate::error::Error::Invalid("a condition without terms".into()));
@@ -306,7 +304,7 @@ mod tests {
             Term { column: 0, test: Test::Compare(Comparison::Equal, Value::Int4(1)) },
             Term { column: 1, test: Test::NotNull },
         ];
-        let predicate: Predicate<ColumnNo> = Predicate { terms };
+        let predicate: Predicate<usize> = Predicate { terms };
         let null = Value::Null;
         let one = Value::Int4(1);
         assert_eq!(predicate.judge(|_| &null), Some(false));
@@ -323,7 +321,7 @@ mod tests {
         assert!(equal(Value::Int8(1)).check(column).is_err());
         assert!(equal(Value::Null).check(column).is_err());
         assert!(predicate(Test::Null).check(column).is_ok());
-        assert!(Predicate::<ColumnNo> { terms: Vec::new() }.check(column).is_err());
+        assert!(Predicate::<usize> { terms: Vec::new() }.check(column).is_err());
     }
 
     #[test]

@@ -1,27 +1,51 @@
-//! Writes by row id: who goes first, who waits, who looks again.
+//! Writes: heap first, then every index.
 //!
-//! A write starts at the version that the statement's snapshot sees, or at one that an earlier
-//! statement of the transaction gave out. A running transaction in its
-//! way is waited for. If it has committed, snapshot isolation gives up with a conflict (first
-//! updater wins), read committed goes on with the newest version, which the caller's closure judges
-//! again.
+//! | file | concern |
+//! |---|---|
+//! | `statement` | the transaction and snapshot of a running statement |
+//! | `insert`, `update`, `delete`, `lock`, `upsert` | one file a kind of write |
+//! | `bulk` | updates and deletions of many rows as one statement |
+//! | `entries` | index entries into all indexes; unique checks |
+//! | `clean` | entries of pruned rows leave by key |
+//! | `long_value` | long values into overflow pages |
+//! | this one | the version that a write begins with, waiting, new attempts |
 //!
-//! Invariants: that statement's snapshot is registered for as long as this runs, so that the
-//! version it sees stays, and its row id with it; a statement that reads nothing else lets it go
-//! while it waits, and the queue in which it waits has one instead. Later ones may leave between
-//! two snapshots and their row ids be another row's: a write knows them by who created them (R9).
-//! Does not do: the writes themselves.
+//! A write by row id starts at the version that the statement's snapshot sees, or at one that an
+//! earlier statement of the transaction returned. It waits for a running transaction in its way.
+//! Once that has committed, snapshot isolation reports a conflict (first updater wins). Read
+//! committed goes on with the newest version, which the caller's closure sees again.
+//!
+//! Invariants: the statement's snapshot stays registered, so the version that it sees stays, and
+//! its row id with it. A statement that reads nothing else releases the snapshot while it waits;
+//! the wait queue has one instead. Later versions may be pruned between two snapshots and their row
+//! ids reused, so a write recognises a version by its creator (R9).
+//! Does not do: reads by a key that is not unique; choice of an index.
+
+pub(super) mod bulk;
+pub(super) mod clean;
+pub(super) mod delete;
+pub(super) mod entries;
+pub(super) mod insert;
+pub(super) mod lock;
+pub(super) mod long_value;
+pub(super) mod statement;
+pub(super) mod update;
+pub(super) mod upsert;
 
 use rightlink_env::Broken;
 use rightlink_env::points::broken;
+use rightlink_env::sync::Arc;
 
+use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::{TargetVersion, WriteOutcome};
 use crate::ids::{RowId, Xid};
 use crate::txn::{AnchoredVersion, Isolation, LockMode, RowVersion, RowWait, WrittenRow};
 
-use super::Table;
-use super::statement::{Busy, Statement};
+use crate::table::read::Reader;
+use crate::table::read::by_key::{KeyRows, Next};
+use crate::table::write::statement::{Busy, Statement};
+use crate::table::{Table, TableIndex};
 
 /// What became of a row that was to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +60,70 @@ pub enum Written {
     Gone,
 }
 
+/// Which of two rows is meant that a statement sees under one unique key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Twice {
+    /// Both, and the one that is gone cannot be written: a conflict.
+    Conflict,
+    /// The one that is there: the own transaction's.
+    Own,
+}
+
 impl Table {
+    /// The place of the row whose key in `index`, a unique one, is `key`, without nulls, as the
+    /// statement sees it. Its bytes stay with the statement, for a write of it that comes next.
+    ///
+    /// Where the statement sees two rows under the key ([`Snapshot::may_see_key_twice`]), it is for
+    /// `twice` to say which one is meant.
+    pub fn find(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        index: &Arc<TableIndex>,
+        key: &[Value],
+        twice: Twice,
+    ) -> Result<Option<RowId>> {
+        let snapshot = statement.snapshot();
+        let reader = Reader::new(self, snapshot, Arc::clone(self.no_columns()));
+        let Some(bytes) = KeyRows::encode_key(&reader, index, key)? else {
+            return self.find_by_scan(statement, index, key, twice);
+        };
+        let mut rows = KeyRows::new(reader, index, bytes);
+        let Next::Row(row) = rows.next()? else {
+            return self.find_by_scan(statement, index, key, twice);
+        };
+        let found = row.map(|row| row.row_id);
+        index.count_scan(rows.entries(), u64::from(found.is_some()));
+        if let Some(at) = found
+            && self.heap.may_share_key(snapshot, at)?
+        {
+            return self.find_by_scan(statement, index, key, twice);
+        }
+        statement.found(found.map(|at| (at, rows.into_row())));
+        Ok(found)
+    }
+
+    /// As [`Table::find`]; what is found is read again when it is written.
+    fn find_by_scan(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        index: &Arc<TableIndex>,
+        key: &[Value],
+        twice: Twice,
+    ) -> Result<Option<RowId>> {
+        let snapshot = statement.snapshot();
+        let [first, second] = self.rows_of_key(snapshot, index, key, self.no_columns())?;
+        match (first, second, twice) {
+            (Some(first), Some(second), Twice::Own) => {
+                Ok(Some(self.own_of([first, second], snapshot)?.row_id))
+            }
+            (Some(first), Some(_), Twice::Conflict) => {
+                let error = Error::conflict(&self.def.name, first.row_id);
+                Err(statement.txn().manager().count_conflict(error))
+            }
+            (first, ..) => Ok(first.map(|row| row.row_id)),
+        }
+    }
+
     /// Decides by `prepare` what to write instead of a version (`None`: nothing) and repeats
     /// `attempt` with that until it is done. `prepare` is called once for each version that is
     /// tried.
@@ -50,7 +137,7 @@ impl Table {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
         statement.names(row);
         match self.start_of(statement, row)? {
-            Some(start) => self.write_from(statement, start, prepare, attempt),
+            Some((start, bytes)) => self.write_from(statement, start, bytes, prepare, attempt),
             None => Ok(Written::Gone),
         }
     }
@@ -59,13 +146,14 @@ impl Table {
     pub(super) fn write_from<P>(
         &self,
         statement: &mut Statement<'_>,
-        (start, bytes): (RowId, Vec<u8>),
+        start: RowId,
+        bytes: Vec<u8>,
         prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
         attempt: impl FnMut(&mut Statement<'_>, TargetVersion, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         let mut target = TargetVersion::from(start);
         let written = self.try_from(statement, &mut target, bytes, prepare, attempt);
-        // Whoever waits for the row behind this statement learns what became of it.
+        // Transactions that wait for the row behind this statement learn the outcome.
         let written_row = match &written {
             Ok(Written::Done(made)) => Some(WrittenRow {
                 version: RowVersion { table: self.def.id, row: target.at },
@@ -77,9 +165,9 @@ impl Table {
         written
     }
 
-    /// Fails if the caller, who is to be given the id `made`, knows another row by it: while that
-    /// was waited for, the version with the id has left and its place was given to this one. Rare
-    /// enough to try again.
+    /// Fails if the caller, which gets the id `made`, knows another row by that id: during a wait
+    /// the version with the id was pruned, and this one has taken its place. This is rare, so the
+    /// caller repeats the transaction.
     pub(super) fn check_name(&self, statement: &mut Statement<'_>, made: RowId) -> Result<()> {
         let txn = statement.txn();
         match txn.names_moved_row(RowVersion { table: self.def.id, row: made }) {
@@ -161,7 +249,7 @@ impl Table {
             {
                 return Ok(Written::Skipped);
             }
-            // R9: else from a version that a registered snapshot sees, which nobody removes.
+            // R9: else from a version that a registered snapshot sees, which is never removed.
             let xid = statement.txn().xid()?;
             let txn = statement.txn();
             match self.heap.newest_version(start, ahead, &|by| by != xid && txn.owns(by))? {

@@ -1,11 +1,12 @@
-//! Inserting rows: all keys are made first, then the heap, then the indexes.
+//! Insertion of rows: first all keys, then the heap, then the indexes.
 //!
-//! A statement with very many rows goes in portions, so that what is made of its rows stays within
-//! the memory budget.
+//! A statement with very many rows inserts them in portions. A portion and what is made of it fits
+//! the statement's share of the memory budget.
 //!
-//! Invariants: whatever can be refused without looking at other rows is refused before any change,
+//! Invariants: a row that can be refused without reading other rows is refused before any change,
 //! also in the last portion.
-//! Does not do: conflict clauses ("on conflict do ..."), which begin with a fetch by key.
+//! Does not do: conflict clauses (`upsert`).
+//! PostgreSQL: `heap_multi_insert`.
 
 use rightlink_env::Reservation;
 
@@ -14,9 +15,9 @@ use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::txn::LockMode;
 
-use super::Table;
-use super::keys::Keys;
-use super::statement::Statement;
+use crate::table::Table;
+use crate::table::definition::keys::Keys;
+use crate::table::write::statement::Statement;
 
 /// Of the memory budget, what one statement may prepare its rows in.
 pub(super) const MEMORY_SHARE: usize = 16;
@@ -41,7 +42,8 @@ impl Table {
     ) -> Result<Vec<RowId>> {
         statement.write(|statement| {
             rows.iter().try_for_each(|row| self.def.check_row(row))?;
-            let memory = self.memory_for(rows);
+            let needed = rows.iter().map(|row| self.bytes_of(row)).sum();
+            let memory = self.reserve_for_statement(needed);
             let portions = self.portions(rows, memory.as_ref().map_or(0, Reservation::bytes));
             if portions.len() > 1 {
                 portions.iter().try_for_each(|rows| self.try_encode(rows))?;
@@ -85,11 +87,11 @@ impl Table {
         ROW_BYTES + values + self.indexes.len() * (ENTRY_BYTES + values / 2)
     }
 
-    /// Memory to prepare `rows` in: what they need, if the budget can spare that.
-    fn memory_for(&self, rows: &[Vec<Value>]) -> Option<Reservation> {
+    /// Memory for the `needed` bytes that a statement has under way, or for the share of them that
+    /// the budget can spare.
+    pub(super) fn reserve_for_statement(&self, needed: usize) -> Option<Reservation> {
         let budget = self.heap.pool().budget();
         let most = (budget.limit() / MEMORY_SHARE).min(budget.available() / 2);
-        let needed: usize = rows.iter().map(|row| self.bytes_of(row)).sum();
         budget.try_reserve(needed.min(most))
     }
 

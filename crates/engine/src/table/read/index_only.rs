@@ -7,9 +7,9 @@
 use crate::datum::{Type, Value};
 use crate::keycode::{KeyColumn, Malformed, column_len, decode_column};
 
-use super::TableIndex;
-use super::row::{self, Projection};
-use super::schema::{ColumnNo, TableDef};
+use crate::table::TableIndex;
+use crate::table::definition::row::{self, Projection};
+use crate::table::definition::schema::{ColumnNo, TableDef};
 
 /// Reads the wanted columns from keys and payloads.
 pub(super) struct KeyReader {
@@ -23,12 +23,7 @@ pub(super) struct KeyReader {
 impl KeyReader {
     /// Does the index hold all that `projection` wants?
     pub(super) fn serves(index: &TableIndex, projection: &Projection) -> bool {
-        let holds = |wanted: ColumnNo| {
-            let mut keys = index.def.columns.iter().zip(index.keys.columns());
-            keys.any(|(part, column)| part.column == wanted && column.is_reversible())
-                || index.def.included.contains(&wanted)
-        };
-        projection.wants().all(holds)
+        projection.wants().all(|wanted| place(index, wanted).is_some())
     }
 
     /// None if the index does not hold all that `projection` wants.
@@ -37,13 +32,7 @@ impl KeyReader {
             return None;
         }
         let columns = index.keys.columns().to_vec();
-        let place = |wanted: ColumnNo| {
-            let mut keys = index.def.columns.iter().zip(&columns);
-            let key =
-                keys.position(|(part, column)| part.column == wanted && column.is_reversible());
-            let included = || index.def.included.iter().position(|column| *column == wanted);
-            key.or_else(|| included().map(|at| columns.len() + at))
-        };
+        let place = |wanted| place(index, wanted);
         let places = projection.columns().into_iter().map(place).collect::<Option<Vec<_>>>()?;
         let ty = |column: &ColumnNo| def.columns[usize::from(*column)].ty;
         let included = index.def.included.iter().map(ty).collect();
@@ -72,4 +61,14 @@ impl KeyReader {
         }
         Ok(self.places.iter().map(|place| values[*place].clone()).collect())
     }
+}
+
+/// The place of a column among the key columns of an index that can be decoded, and behind those
+/// among the included ones.
+fn place(index: &TableIndex, wanted: ColumnNo) -> Option<usize> {
+    let columns = index.keys.columns();
+    let mut keys = index.def.columns.iter().zip(columns);
+    let key = keys.position(|(part, column)| part.column == wanted && column.is_reversible());
+    let included = || index.def.included.iter().position(|column| *column == wanted);
+    key.or_else(|| included().map(|at| columns.len() + at))
 }

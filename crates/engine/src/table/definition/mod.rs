@@ -1,0 +1,19 @@
+//! Definitions, as the catalog hands them down, and what follows from them: rows and index entries
+//! as bytes.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `schema` | tables, columns, indexes |
+//! | `settings` | settings that change nothing about rows |
+//! | `predicate` | conditions on one row: checks, partial indexes |
+//! | `row` | rows as bytes |
+//! | `keys` | index entries of rows |
+//!
+//! Invariants: plain data and pure functions.
+//! Does not do: storage; anything with a transaction.
+
+pub(super) mod keys;
+pub mod predicate;
+pub mod row;
+pub mod schema;
+pub mod settings;
