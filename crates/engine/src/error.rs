@@ -16,6 +16,24 @@ use crate::ids::{PageId, RowId};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong, by what the caller can do.
+///
+/// ```
+/// use rightlink::{Error, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let row = [Value::Int8(1), Value::Int8(10)];
+/// txn.insert("n", &row)?;
+/// match txn.insert("n", &row) {
+///     Err(Error::UniqueViolation { index, .. }) => assert_eq!(index, "n_pkey"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -27,6 +27,20 @@ pub struct PageId {
 }
 
 /// Address of a row version: heap block and line pointer (slots count from 1).
+///
+/// ```
+/// use rightlink::{RowId, ScanOptions, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let id: RowId = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// assert_eq!(txn.scan("n", &ScanOptions::at(id))?.next().unwrap()?.id, id);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RowId {
     /// Heap block.

@@ -38,6 +38,11 @@ pub use unit::Unit;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// Type of a column. The discriminant is the tag on disk.
+///
+/// ```
+/// use rightlink::Type;
+/// assert_eq!(Type::Int8.name(), "int8");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -176,6 +181,12 @@ impl Type {
 }
 
 /// One value, or null.
+///
+/// ```
+/// use rightlink::{Type, Value};
+/// assert_eq!(Value::Text("tea".into()).type_of(), Some(Type::Text));
+/// assert!(Value::Null.is_null() && Value::Int8(1) < Value::Int8(2));
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Value {

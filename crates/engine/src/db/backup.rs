@@ -16,6 +16,19 @@ use crate::ids::FileId;
 use crate::upkeep::{Options, backup};
 
 /// Settings of a backup.
+///
+/// ```
+/// use rightlink::BackupOptions;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path().join("db"))?;
+/// # let to = dir.path().join("copy");
+/// let slowly = BackupOptions::new().bytes_per_second(10 << 20);
+/// let made = db.backup_with(&to, &slowly, |progress| progress.pages < 1_000_000)?;
+/// assert!(made.pages > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BackupOptions {
     bytes_per_second: Option<u64>,

@@ -168,6 +168,16 @@ pub struct VerifyProgress {
 }
 
 /// What `verify` looked at and found.
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let report = db.verify()?;
+/// assert!(report.is_clean(), "{:?}", report.findings);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VerifyReport {
     /// Damage. Empty: clean.
@@ -188,6 +198,16 @@ impl VerifyReport {
 }
 
 /// Figures of an open database since it was opened.
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let waits = db.stats().get("lock_waits");
+/// assert_eq!(waits, Some(0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Name and value, in a stable order; names carry their unit (`_bytes`, `_us`, or a count).

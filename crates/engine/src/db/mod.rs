@@ -66,6 +66,20 @@ use crate::upkeep::{CheckpointCause, Engine, Options, open, threads};
 const MAX_ATTEMPTS: u32 = 100;
 
 /// An open database. Clones share it; the last one closes it (a clean shutdown).
+///
+/// ```
+/// use rightlink::{Database, Result, TableSchema, Type, Value};
+/// fn main() -> Result<()> {
+///     # let dir = tempfile::tempdir().unwrap();
+///     # let path = dir.path();
+///     let db = Database::open(path)?;
+///     let mut txn = db.begin();
+///     txn.create_table(&TableSchema::new("n").column("a", Type::Int8))?;
+///     txn.insert("n", &[Value::Int8(1)])?;
+///     txn.commit()?;
+///     db.close()
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Database {
     handle: Arc<Handle>,
@@ -85,6 +99,22 @@ impl Drop for Handle {
 }
 
 /// A row handed to a caller.
+///
+/// ```
+/// use rightlink::{Row, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// let Row { id, values } = txn.get("n", &[Value::Int8(1)])?.unwrap();
+/// assert_eq!(values, [Value::Int8(1), Value::Int8(10)]);
+/// assert!(txn.delete("n", id)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Where it lies: good for update, delete and lock in the same transaction, see

@@ -61,8 +61,7 @@ use crate::txn::LockMode;
 ///
 /// On a field: `column = ".."` (else its name), `primary_key`, and
 /// - `default = 5`, `default(now)` or `default(uuid)`: what inserts give the column that do not
-///   name it, as those of SQL and of [`Insert::columns`]. A record always has a value
-///   of its own;
+///   name it, as those of SQL and of [`Insert::columns`]. A record always has a value of its own;
 /// - `generated` or `generated(always)`: numbers of a sequence. Neither
 ///   [`Transaction::insert_records`] nor [`Transaction::update_record`] writes such a column,
 ///   whatever the record has there;
@@ -111,6 +110,8 @@ use crate::txn::LockMode;
 /// # txn.commit()
 /// # }
 /// ```
+///
+/// [`Insert::columns`]: crate::Insert::columns
 ///
 /// What a field's type cannot have does not compile, and the message names the field:
 ///
@@ -355,8 +356,10 @@ impl<R: Record> Iterator for Records<R> {
 
 impl Transaction {
     /// Inserts records as one statement: all or none. Columns of the table that the record does not
-    /// have, and those that are generated, get what [`Insert::columns`] gives to
-    /// columns that are not named.
+    /// have, and those that are generated, get what [`Insert::columns`] gives to columns that are
+    /// not named.
+    ///
+    /// [`Insert::columns`]: crate::Insert::columns
     pub fn insert_records<R: Record>(
         &mut self,
         records: impl IntoIterator<Item = R>,

@@ -93,6 +93,23 @@ const SCAN: &str = "a scan";
 /// keeps returning that error. After the end of its transaction it returns `Invalid`, and so it
 /// does after a return to a savepoint that was set before the scan began, whether or not anything
 /// was written since. A scan that began before the savepoint goes on as if nothing had happened.
+///
+/// ```
+/// use rightlink::{Rows, ScanOptions, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let row = |a, b| vec![Value::Int8(a), Value::Int8(b)];
+/// txn.insert_many("n", &[row(1, 5), row(2, 6)])?;
+/// let rows: Rows = txn.scan("n", &ScanOptions::index("n_pkey").backward())?;
+/// let rows: Vec<_> = rows.collect::<rightlink::Result<_>>()?;
+/// assert_eq!((rows.len(), &rows[0].values), (2, &row(2, 6)));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Rows {
     alive: Alive,
     scan: Option<Scan>,

@@ -24,6 +24,11 @@ use crate::table::{BlockSample, IndexBounds, IndexScanOptions, Projection, Table
 use crate::txn::Snapshot;
 
 /// Direction of a scan.
+///
+/// ```
+/// use rightlink::{Direction, ScanOptions};
+/// assert_eq!(ScanOptions::index("by_day").backward().direction, Direction::Backward);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// In index order.

@@ -23,6 +23,17 @@ use crate::txn::{self, LockMode, RowLock, RowVersion};
 pub use crate::txn::{CancelHandle, Isolation};
 
 /// Settings of a transaction.
+///
+/// ```
+/// use rightlink::{Isolation, TransactionOptions};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let isolation = Isolation::ReadCommitted;
+/// let txn = db.begin_with(TransactionOptions { isolation, ..Default::default() });
+/// # txn.commit()
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransactionOptions {
     /// What it sees. Default: snapshot isolation.
@@ -39,6 +50,25 @@ pub struct TransactionOptions {
 
 /// A running transaction. Owned and `Send`; dropped without commit it rolls back. A statement that
 /// fails leaves nothing behind and the transaction goes on.
+///
+/// ```
+/// use rightlink::{TableSchema, Transaction, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let mut txn: Transaction = db.begin();
+/// let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// txn.update("n", id, &[("b", Value::Int8(11))])?;
+/// txn.commit()?;
+/// let mut txn = db.begin();
+/// assert_eq!(txn.get("n", &[Value::Int8(1)])?.unwrap().values[1], Value::Int8(11));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Transaction {
     pub(super) handle: Arc<Handle>,
     pub(super) txn: Option<txn::Transaction>,
@@ -57,6 +87,22 @@ pub struct Transaction {
 }
 
 /// A place in a transaction to roll back to.
+///
+/// ```
+/// use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let before = txn.savepoint();
+/// txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// txn.rollback_to(before)?;
+/// assert!(txn.get("n", &[Value::Int8(1)])?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Savepoint(pub(crate) txn::Savepoint);
 

@@ -19,6 +19,21 @@ use crate::txn::LockMode;
 
 /// Bytes of a value, from its beginning. See [`Transaction::read_value`]. It ends as [`Rows`] do.
 ///
+/// ```
+/// use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # txn.create_table(&TableSchema::new("film").column("data", Type::Bytes))?;
+/// let id = txn.insert("film", &[Value::Bytes(vec![7; 1000])])?;
+/// let mut reader = txn.read_value("film", id, "data")?.expect("the row is there");
+/// let mut piece = [0; 300];
+/// assert_eq!((reader.len(), reader.read_some(&mut piece)?), (1000, 300));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// [`Rows`]: crate::Rows
 pub struct ValueReader {
     alive: Alive,
@@ -27,6 +42,22 @@ pub struct ValueReader {
 }
 
 /// Takes the bytes of a value. See [`Transaction::write_value`].
+///
+/// ```
+/// use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # txn.create_table(&TableSchema::new("film").nullable("data", Type::Bytes))?;
+/// let id = txn.insert("film", &[Value::Null])?;
+/// let mut writer = txn.write_value("film", id, "data")?;
+/// writer.push(&[7; 500])?;
+/// writer.push(&[8; 500])?;
+/// assert!(writer.finish()?);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ValueWriter<'t> {
     statement: Statement<'t>,
     entry: Arc<Entry>,

@@ -23,6 +23,32 @@ use crate::table::{Busy, ChangeAt, Pending, Statement, Twice, WantedAt, Written}
 use crate::txn::{LockMode, RowLock};
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
+///
+/// ```
+/// use rightlink::{ScanOptions, TableSchema, Type, Value, Written};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let row = |a, b| vec![Value::Int8(a), Value::Int8(b)];
+/// txn.insert_many("n", &[row(1, 5), row(2, 6)])?;
+/// let moved = txn.write("n", |writer| {
+///     let mut moved = 0;
+///     for row in writer.scan(&ScanOptions::all())? {
+///         let written = writer.update(row?.id, &mut |_, old| match old {
+///             [Value::Int8(a), b] => Ok(Some(vec![Value::Int8(a + 1), b.clone()])),
+///             _ => Ok(None),
+///         })?;
+///         moved += u32::from(matches!(written, Written::Done(_)));
+///     }
+///     Ok::<_, rightlink::Error>(moved)
+/// })?;
+/// assert_eq!(moved, 2);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Writer<'t> {
     pub(super) statement: Statement<'t>,
     pub(super) entry: Arc<Entry>,

@@ -30,6 +30,13 @@ pub enum Direction {
 }
 
 /// What a key column must be.
+///
+/// ```
+/// use rightlink::{Condition, ScanOptions, Value};
+/// let days = Condition::Equal(Value::Int4(20_000));
+/// let sales = ScanOptions::index("by_shop_day").matching("day", days);
+/// assert_eq!(sales.conditions[0].0, "day");
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub enum Condition {
     /// This value; null matches null.

@@ -35,6 +35,17 @@ const CHUNK: usize = 256 * 1024;
 const MAX_RECORD: usize = 1 << 24;
 
 /// Collects records; [`Sorter::finish`] returns them in order.
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let mut sorter = db.sorter(1 << 20)?;
+/// sorter.push(b"pear", b"2")?;
+/// sorter.push(b"apple", b"1")?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Sorter {
     temp: Arc<TempFiles>,
     /// Memory the sort may use in all.

@@ -132,6 +132,25 @@ impl VacuumRun {
 }
 
 /// The work of a vacuum.
+///
+/// ```
+/// use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// txn.commit()?;
+/// let mut txn = db.begin();
+/// txn.delete("n", id)?;
+/// txn.commit()?;
+/// let report = db.vacuum(Some("n"))?;
+/// assert_eq!(report.rows_removed, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VacuumReport {
     /// Heap pages looked at.

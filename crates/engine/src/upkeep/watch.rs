@@ -10,6 +10,22 @@ use crate::txn::{self, CancelHandle};
 
 /// Ends work that is in no transaction of the caller: an index build beside writers, a vacuum. By
 /// default only the lock timeout of the database ends it.
+///
+/// ```
+/// use rightlink::{Error, TableSchema, Type, Watch};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let go_on = || Err(Error::Cancelled("enough".into()));
+/// let ended = db.reindex_with("n", None, Watch { go_on: &go_on, ..Watch::default() });
+/// assert!(matches!(ended, Err(Error::Cancelled(_))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Longest wait for a lock or for another transaction, instead of the database's setting.

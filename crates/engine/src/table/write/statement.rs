@@ -18,6 +18,25 @@ use crate::txn::{
 pub type GoOn<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// What to do about a row that a running transaction has changed or locked.
+///
+/// ```
+/// use rightlink::{Busy, Error, RowLock, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// txn.commit()?;
+/// let (mut one, mut two) = (db.begin(), db.begin());
+/// assert!(one.lock_row("n", id, RowLock::Exclusive, Busy::Wait)?);
+/// assert!(!two.lock_row("n", id, RowLock::Exclusive, Busy::Skip)?);
+/// let refused = two.lock_row("n", id, RowLock::Exclusive, Busy::Fail);
+/// assert!(matches!(refused, Err(Error::Conflict { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Busy {
     /// Wait for its end.

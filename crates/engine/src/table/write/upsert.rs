@@ -35,6 +35,23 @@ use crate::table::{Table, TableIndex};
 pub type Merge<'a> = &'a mut dyn FnMut(&[Value], &[Value]) -> Result<Option<Vec<Value>>>;
 
 /// What became of a row that was proposed.
+///
+/// ```
+/// use rightlink::{OnConflict, TableSchema, Type, Upserted, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// let row = [vec![Value::Int8(1), Value::Int8(10)]];
+/// let first = txn.insert_into("n").or_skip(OnConflict::Any, &row)?[0];
+/// assert!(matches!(first, Upserted::Inserted(_)));
+/// let second = txn.insert_into("n").or_skip(OnConflict::Any, &row)?[0];
+/// assert!(matches!(second, Upserted::Untouched(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Upserted {

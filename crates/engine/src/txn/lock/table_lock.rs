@@ -22,6 +22,24 @@ use crate::ids::ObjectId;
 use crate::txn::xid::TxnId;
 
 /// Strength of a table lock.
+///
+/// ```
+/// use rightlink::{Busy, Error, LockMode, TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// txn.commit()?;
+/// let (mut one, mut two) = (db.begin(), db.begin());
+/// one.lock_table("n", LockMode::ShareWrite, Busy::Wait)?;
+/// let refused = two.lock_table("n", LockMode::Write, Busy::Fail);
+/// assert!(matches!(refused, Err(Error::LockTimeout { .. })));
+/// two.lock_table("n", LockMode::Access, Busy::Fail)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockMode {
     /// Readers: excluded only by `Exclusive`.
