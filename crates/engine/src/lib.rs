@@ -106,6 +106,7 @@ pub use db::record::{
 pub use db::rows::Rows;
 pub use db::scan::{Direction, ScanOptions};
 pub use db::transaction::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
+pub use db::vacuum::VacuumOptions;
 pub use db::value::{ValueReader, ValueWriter};
 pub use db::writer::Writer;
 pub use db::{Database, Row};
@@ -123,7 +124,7 @@ pub use table::{Busy, ChangeAt, Mark, Merge, Upserted, WantedAt, Written};
 #[cfg(feature = "experiments")]
 pub use txn::DeadHints;
 pub use txn::{LockMode, RowLock};
-pub use upkeep::{Options, VacuumOptions, Watch};
+pub use upkeep::{Options, Watch};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

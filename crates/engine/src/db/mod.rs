@@ -37,6 +37,7 @@ pub(crate) mod record;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod transaction;
+pub(crate) mod vacuum;
 pub(crate) mod value;
 pub(crate) mod writer;
 
@@ -49,7 +50,6 @@ mod inspect;
 mod locks;
 mod online;
 mod stats;
-mod vacuum;
 mod verify;
 
 use std::path::Path;

@@ -6,7 +6,28 @@
 use crate::db::Database;
 use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
 use crate::error::Result;
-use crate::upkeep::{VacuumMode, VacuumOptions, VacuumRequest};
+use crate::upkeep::{VacuumMode, VacuumRequest, Watch};
+
+/// How [`Database::vacuum_with`] works.
+///
+/// ```
+/// use rightlink::VacuumOptions;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let report = db.vacuum_with(None, VacuumOptions { gently: true, ..Default::default() })?;
+/// assert_eq!(report.rows_removed, 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VacuumOptions<'a> {
+    /// Rest as an automatic vacuum does: while other transactions commit, it works a ninth of the
+    /// time, a fifth where a processor is idle, and slows them down little.
+    pub gently: bool,
+    /// How it is ended.
+    pub watch: Watch<'a>,
+}
 
 impl Database {
     /// Removes dead rows of one table (`None`: of every table) and their index entries.
@@ -20,7 +41,7 @@ impl Database {
     /// As [`Database::vacuum`], and can be paced, or ended without ending other vacuums.
     ///
     /// # Errors
-    /// As there; the error of [`Watch::go_on`](crate::Watch::go_on).
+    /// As there; the error of [`Watch::go_on`].
     pub fn vacuum_with(
         &self,
         table: Option<&str>,

@@ -43,7 +43,7 @@ mod watch;
 
 pub(crate) use engine::Engine;
 use engine::Upkeep;
-pub use options::{Options, VacuumOptions};
+pub use options::Options;
 pub(crate) use schedule::CheckpointCause;
 pub(crate) use vacuum::VacuumRequest;
 pub(crate) use vacuum_runs::VacuumMode;

@@ -10,33 +10,9 @@ use rightlink_aio::{DeviceModel, Method, SimDisk};
 use rightlink_env::{Env, Logger};
 
 use crate::ids::Xid;
-use crate::upkeep::watch::Watch;
 
 /// Most threads that one statement uses.
 pub(crate) const MAX_INSERT_THREADS: usize = 64;
-
-/// How [`Database::vacuum_with`] works.
-///
-/// ```
-/// use rightlink::VacuumOptions;
-/// # fn main() -> rightlink::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let db = rightlink::Database::open(dir.path())?;
-/// let report = db.vacuum_with(None, VacuumOptions { gently: true, ..Default::default() })?;
-/// assert_eq!(report.rows_removed, 0);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// [`Database::vacuum_with`]: crate::Database::vacuum_with
-#[derive(Clone, Copy, Debug, Default)]
-pub struct VacuumOptions<'a> {
-    /// Rest as an automatic vacuum does: while other transactions commit, it works a ninth of the
-    /// time, a fifth where a processor is idle, and slows them down little.
-    pub gently: bool,
-    /// How it is ended.
-    pub watch: Watch<'a>,
-}
 
 /// Builder of an open [`Database`]: made by [`Database::options`].
 ///
