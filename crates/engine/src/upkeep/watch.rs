@@ -12,13 +12,15 @@ use crate::txn::{self, CancelHandle};
 /// default only the lock timeout of the database ends it.
 ///
 /// ```
-/// use rightlink::{Error, TableSchema, Type, Watch};
+/// use rightlink::{Error, TableSchema, Type, Value, Watch};
 /// # fn main() -> rightlink::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = rightlink::Database::open(dir.path())?;
 /// # let mut txn = db.begin();
 /// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
 /// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let rows: Vec<_> = (0..5_000).map(|n| vec![Value::Int8(n), Value::Int8(n)]).collect();
+/// # txn.insert_many("n", &rows)?;
 /// # txn.commit()?;
 /// let go_on = || Err(Error::Cancelled("enough".into()));
 /// let ended = db.reindex_with("n", None, Watch { go_on: &go_on, ..Watch::default() });
