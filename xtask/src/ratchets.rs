@@ -163,24 +163,24 @@ mod tests {
 
     #[test]
     fn a_figure_above_its_number_is_named_with_its_places() {
-        assert!(complaints(&file(9, 2)).is_empty());
-        let found = complaints(&file(9, 1));
+        assert!(complaints(&file(99, 2)).is_empty());
+        let found = complaints(&file(99, 1));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("public_modules_engine is 2, may be at most 1"));
-        let found = complaints(&file(9, 0));
+        let found = complaints(&file(99, 0));
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[2].starts_with("crates/engine/src/lib.rs:2:"));
         assert!(complaints("").iter().all(|text| text.contains("has no number")));
-        assert_eq!(complaints(&(file(9, 2) + "attic = 3\n")).len(), 1);
-        assert_eq!(complaints(&(file(9, 2) + "public_modules_engine = 3\n")).len(), 1);
+        assert_eq!(complaints(&(file(99, 2) + "attic = 3\n")).len(), 1);
+        assert_eq!(complaints(&(file(99, 2) + "public_modules_engine = 3\n")).len(), 1);
     }
 
     #[test]
     fn an_update_lowers_and_enters_but_never_raises() {
         let updated = |text: &str| update(&rows(&Tree::of(&[LIB, (FILE, text)])));
         let has = |text: &str, line: &str| text.lines().any(|other| other == line);
-        assert!(has(&updated(&file(9, 5)), "public_modules_engine = 2"));
-        assert!(has(&updated(&file(9, 1)), "public_modules_engine = 1"));
+        assert!(has(&updated(&file(99, 5)), "public_modules_engine = 2"));
+        assert!(has(&updated(&file(99, 1)), "public_modules_engine = 1"));
         assert_eq!(to_lower(&rows(&Tree::of(&[LIB, (FILE, "public_modules_engine = 3")]))), 1);
         assert!(has(&updated(""), "public_modules_engine = 2"));
         assert!(complaints(&updated("")).is_empty());
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn figures_are_printed_beside_their_numbers() {
-        let rows = rows(&Tree::of(&[LIB, (FILE, &file(9, 1))]));
+        let rows = rows(&Tree::of(&[LIB, (FILE, &file(99, 1))]));
         let text = render(&rows);
         assert_eq!(text.lines().count(), MEASURES.len());
         assert!(text.contains("     2 ! of      1  public_modules_engine"));
