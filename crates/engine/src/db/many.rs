@@ -103,6 +103,9 @@ pub struct Insert<'t> {
     columns: Option<&'t [&'t str]>,
 }
 
+/// Whole rows: those of the caller, or copies that defaults completed.
+type StoredRows<'r> = Cow<'r, [Vec<Value>]>;
+
 impl<'t> Insert<'t> {
     /// The rows have values of these columns, in their order. The other columns get what
     /// [`ColumnSchema::default`] or [`ColumnSchema::generated`] says. Without this call, rows have
@@ -175,7 +178,7 @@ impl<'t> Insert<'t> {
     }
 
     /// The ids of the rows, and the rows as they were stored.
-    fn insert(mut self, rows: &[Vec<Value>]) -> Result<(Vec<RowId>, Cow<'_, [Vec<Value>]>)> {
+    fn insert(mut self, rows: &[Vec<Value>]) -> Result<(Vec<RowId>, StoredRows<'_>)> {
         let entry = self.entry()?;
         let (rows, mut statement) = self.fill(&entry, rows)?;
         let ids = entry.table.naming(entry.table.insert_many(&mut statement, &rows))?;
@@ -204,7 +207,7 @@ impl<'t> Insert<'t> {
         &mut self,
         entry: &Entry,
         rows: &'r [Vec<Value>],
-    ) -> Result<(Cow<'r, [Vec<Value>]>, Statement<'_>)> {
+    ) -> Result<(StoredRows<'r>, Statement<'_>)> {
         let Some(columns) = self.columns else {
             return Ok((Cow::Borrowed(rows), self.txn.statement()?));
         };

@@ -164,7 +164,6 @@ fn describe(block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> PageInfo {
         cycle: cycle_of(node.page),
         low: node.low(),
         high: node.high(),
-        ..PageInfo::default()
     }
 }
 
