@@ -16,9 +16,9 @@ use crate::table::schema::{SequenceDef, SequenceSchema};
 use crate::table::sequence::Sequence;
 use crate::txn::{LockMode, Transaction};
 
-/// A sequence as a transaction sees it: see [`Transaction::sequences`].
+/// A sequence as a transaction sees it: see [`Catalog::sequences`].
 ///
-/// [`Transaction::sequences`]: crate::Transaction::sequences
+/// [`Catalog::sequences`]: crate::Catalog::sequences
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceDefinition {
     /// Number, which no other table, index or sequence ever has.
