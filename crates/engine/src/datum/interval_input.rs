@@ -38,7 +38,7 @@ pub fn read_interval(text: &str, fields: IntervalFields) -> Result<Interval> {
 
 /// Parts as they are read.
 #[derive(Default)]
-struct Parts {
+struct IntervalParts {
     years: i32,
     months: i32,
     days: i32,
@@ -59,7 +59,7 @@ fn add_small(part: &mut i32, count: i64, scale: i32) -> Result<()> {
     Ok(())
 }
 
-impl Parts {
+impl IntervalParts {
     fn add_micros(&mut self, amount: Amount, scale: i64) -> Result<()> {
         let more = amount.whole.checked_mul(scale);
         self.micros = more.and_then(|more| self.micros.checked_add(more)).ok_or_else(overflow)?;
@@ -289,8 +289,8 @@ fn clock_bits() -> u32 {
     bit(Unit::Hour) | bit(Unit::Minute) | seconds
 }
 
-fn decode(words: &[Word], fields: IntervalFields) -> Result<Parts> {
-    let mut parts = Parts::default();
+fn decode(words: &[Word], fields: IntervalFields) -> Result<IntervalParts> {
+    let mut parts = IntervalParts::default();
     // The unit of the next number; none after `ago`.
     let mut unit = Some(fields.last_unit());
     let (mut seen, mut negated) = (0, false);
@@ -337,7 +337,7 @@ fn signed_clock(text: &str, fields: IntervalFields) -> Option<i64> {
 }
 
 /// Adds a number of `unit`; returns the units that are given by it.
-fn number(text: &str, unit: &mut Option<Unit>, parts: &mut Parts) -> Result<u32> {
+fn number(text: &str, unit: &mut Option<Unit>, parts: &mut IntervalParts) -> Result<u32> {
     let (whole, rest) = leading_number(text)?;
     let negative = text.starts_with('-');
     let mut amount = Amount { whole, fraction: 0.0 };
@@ -380,7 +380,7 @@ fn number(text: &str, unit: &mut Option<Unit>, parts: &mut Parts) -> Result<u32>
 /// A text in ISO 8601 that is read from its front.
 struct Iso<'a> {
     rest: &'a str,
-    parts: Parts,
+    parts: IntervalParts,
 }
 
 impl<'a> Iso<'a> {
@@ -432,9 +432,9 @@ fn width(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-fn read_iso(text: &str) -> Result<Parts> {
+fn read_iso(text: &str) -> Result<IntervalParts> {
     let rest = text.strip_prefix('P').filter(|rest| !rest.is_empty());
-    let mut iso = Iso { rest: rest.ok_or(DateTimeError::Syntax)?, parts: Parts::default() };
+    let mut iso = Iso { rest: rest.ok_or(DateTimeError::Syntax)?, parts: IntervalParts::default() };
     let (mut in_time, mut any) = (false, false);
     while !iso.rest.is_empty() {
         if let Some(rest) = iso.rest.strip_prefix('T') {
@@ -484,7 +484,7 @@ fn read_iso(text: &str) -> Result<Parts> {
 }
 
 /// `yyyymmdd`
-fn iso_date(parts: &mut Parts, amount: Amount) -> Result<()> {
+fn iso_date(parts: &mut IntervalParts, amount: Amount) -> Result<()> {
     let whole = |whole| Amount { whole, fraction: 0.0 };
     parts.add(whole(amount.whole / 10_000), Unit::Year)?;
     parts.add(whole(amount.whole / 100 % 100), Unit::Month)?;
@@ -493,7 +493,7 @@ fn iso_date(parts: &mut Parts, amount: Amount) -> Result<()> {
 }
 
 /// `hhmmss`, and a fraction that PostgreSQL takes for one of a microsecond.
-fn iso_time(parts: &mut Parts, amount: Amount) -> Result<()> {
+fn iso_time(parts: &mut IntervalParts, amount: Amount) -> Result<()> {
     let whole = |whole| Amount { whole, fraction: 0.0 };
     parts.add(whole(amount.whole / 10_000), Unit::Hour)?;
     parts.add(whole(amount.whole / 100 % 100), Unit::Minute)?;

@@ -205,7 +205,7 @@ pub(crate) fn start(
     snapshot: &Arc<Snapshot>,
     options: &ScanOptions,
 ) -> Result<Rows> {
-    start_for(alive, entry, snapshot, (options, false))
+    start_for(alive, entry, snapshot, options, false)
 }
 
 /// As [`start`], of rows that are to be written if so.
@@ -213,7 +213,8 @@ pub(crate) fn start_for(
     alive: &Alive,
     entry: &Entry,
     snapshot: &Arc<Snapshot>,
-    (options, to_write): (&ScanOptions, bool),
+    options: &ScanOptions,
+    to_write: bool,
 ) -> Result<Rows> {
     let table = &entry.table;
     let budget = table.heap().pool().budget();

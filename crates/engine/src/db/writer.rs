@@ -166,7 +166,7 @@ impl Writer<'_> {
             return Err(Error::Invalid("a statement that writes reads its own snapshot".into()));
         }
         let snapshot = self.statement.snapshot();
-        let rows = scan::start_for(&self.alive, &self.entry, snapshot, (options, true));
+        let rows = scan::start_for(&self.alive, &self.entry, snapshot, options, true);
         self.entry.table.naming(rows)
     }
 
