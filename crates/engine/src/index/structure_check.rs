@@ -57,6 +57,11 @@ impl<'a> StructureCheck<'a> {
         self.stats.live += (all - dead) as u64;
     }
 
+    /// Is there an oracle for [`StructureCheck::check_unique`]?
+    pub(crate) fn checks_unique(&self) -> bool {
+        self.oracle.is_some()
+    }
+
     /// B13: no two live rows with one key. The entries come in the method's order.
     pub(crate) fn check_unique(&mut self, block: u32, key: &[u8], row: RowId) {
         let Some(oracle) = self.oracle else { return };

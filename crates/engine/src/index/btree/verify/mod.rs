@@ -333,6 +333,9 @@ impl Verifier<'_> {
 
     /// B13, for neighbours in key order.
     fn uniqueness(&mut self, block: u32, entries: &Entries) {
+        if !self.check.checks_unique() {
+            return;
+        }
         for i in 0..entries.len() {
             let Ok((key, first)) = split_key(entries.key(i)) else { return };
             let rows = match entries.checked_members(i) {
