@@ -71,13 +71,6 @@ impl Env {
         self
     }
 
-    /// The same surroundings with another budget.
-    #[must_use]
-    pub fn with_budget(mut self, budget: Budget) -> Env {
-        self.budget = budget;
-        self
-    }
-
     /// The same surroundings with another seed.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Env {

@@ -3,10 +3,12 @@
 //! Invariants: nothing overflows unseen.
 //! Does not do: ranges of hours.
 
-use super::interval::MICROS_PER_SECOND;
+use std::fmt;
 
+pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(super) const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
 pub(super) const MICROS_PER_HOUR: i64 = 60 * MICROS_PER_MINUTE;
+pub(super) const MICROS_PER_DAY: i64 = 24 * MICROS_PER_HOUR;
 
 /// Why text is no date, timestamp or interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,4 +115,15 @@ impl Clock {
         let total = hours + i128::from(self.below_hours());
         i64::try_from(if negative { -total } else { total }).map_err(|_| overflow())
     }
+}
+
+/// Prints microseconds as hours, minutes and seconds.
+pub(super) fn print_time(f: &mut fmt::Formatter<'_>, micros: u64) -> fmt::Result {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+    if fraction != 0 {
+        let digits = format!("{fraction:06}");
+        write!(f, ".{}", digits.trim_end_matches('0'))?;
+    }
+    Ok(())
 }

@@ -13,8 +13,10 @@ use std::fmt;
 use super::calendar::{
     CivilDate, DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month,
 };
-use super::clock::{Clock, DateTimeError, MICROS_PER_HOUR, is_space, trimmed};
-use super::interval::{MICROS_PER_DAY, MICROS_PER_SECOND};
+use super::clock::{
+    Clock, DateTimeError, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_SECOND, is_space, print_time,
+    trimmed,
+};
 
 type Result<T> = std::result::Result<T, DateTimeError>;
 
@@ -265,15 +267,4 @@ pub(super) fn print_timestamp(f: &mut fmt::Formatter<'_>, micros: i64, zone: &st
     print_time(f, micros.rem_euclid(MICROS_PER_DAY).unsigned_abs())?;
     f.write_str(zone)?;
     print_era(f, before_christ)
-}
-
-/// Prints microseconds as hours, minutes and seconds.
-pub(super) fn print_time(f: &mut fmt::Formatter<'_>, micros: u64) -> fmt::Result {
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
-    if fraction != 0 {
-        let digits = format!("{fraction:06}");
-        write!(f, ".{}", digits.trim_end_matches('0'))?;
-    }
-    Ok(())
 }

@@ -10,11 +10,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::Unit;
-use super::datetime::print_time;
+use super::clock::{MICROS_PER_DAY, MICROS_PER_HOUR, print_time};
 
-pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
-pub(super) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
-const MICROS_PER_HOUR: i64 = 3_600 * MICROS_PER_SECOND;
 const DAYS_PER_MONTH: i128 = 30;
 
 /// A span of time.

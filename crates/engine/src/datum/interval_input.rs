@@ -9,10 +9,10 @@
 //! Does not do: other styles than `postgres`; hexadecimal numbers in ISO 8601.
 
 use super::clock::{
-    Clock, DateTimeError, MICROS_PER_HOUR, MICROS_PER_MINUTE, fraction, is_space, leading_number,
-    leading_small, overflow,
+    Clock, DateTimeError, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
+    fraction, is_space, leading_number, leading_small, overflow,
 };
-use super::interval::{Interval, IntervalFields, MICROS_PER_DAY, MICROS_PER_SECOND};
+use super::interval::{Interval, IntervalFields};
 use super::unit::Unit;
 
 /// Most words of a text.

@@ -7,9 +7,10 @@
 
 use std::fmt;
 
+use super::clock::print_time;
 use super::clock::trimmed;
 use super::datetime::{
-    print_date, print_time, print_timestamp, read_date_alone, read_time, read_timestamp_alone,
+    print_date, print_timestamp, read_date_alone, read_time, read_timestamp_alone,
 };
 use super::number::{parse_float4, parse_float8, print_float4, print_float8};
 use super::{IntervalFields, Type, Value, read_interval, read_timestamp};

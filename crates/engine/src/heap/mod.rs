@@ -47,22 +47,14 @@ use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, Orderin
 use counters::Counters;
 pub use counters::HeapFigures;
 pub(crate) use page::MAX_SLOTS;
-#[cfg(test)]
-pub(crate) use page::Slot;
 pub(crate) use page::tuple::TUPLE_HEADER;
-#[cfg(test)]
-pub(crate) use page::tuple::TupleHeader;
 pub(crate) use prune::dead_roots::DeadRoot;
 use prune::dead_roots::DeadRootQueue;
 #[cfg(test)]
 pub(crate) use prune::free::FreedByKey;
 pub(crate) use prune::recycle_clock::RecycleClock;
-#[cfg(test)]
-pub(crate) use prune::vacuum::VacuumPass;
 pub(crate) use prune::vacuum::{VacuumOptions, VacuumPage};
 pub(crate) use read::batch::FetchResult;
-#[cfg(test)]
-pub(crate) use read::fetch::Fetched;
 pub(crate) use read::liveness::Liveness;
 pub(crate) use read::newest::TargetVersion;
 pub(crate) use read::scan::{KnownRoots, PageRows};

@@ -33,3 +33,11 @@ use tries::Tries;
 
 /// Largest key and payload together that an entry of any method may have, without the row id.
 pub const MAX_ENTRY_BYTES: usize = MAX_KEY_BYTES - RowId::SIZE - 2;
+
+/// Entries that may use a whole page even when tests make pages small, so that any key fits.
+const ENTRIES_OF_SMALL_PAGE: usize = 4;
+
+/// Bytes that a page with `count` entries leaves unused. Tests make pages small by `unused_bytes`.
+fn bytes_left_unused(unused_bytes: usize, count: usize) -> usize {
+    if count <= ENTRIES_OF_SMALL_PAGE { 0 } else { unused_bytes }
+}

@@ -44,8 +44,6 @@ pub(crate) use manager::monitor::{LockState, LockTarget, RunningTxn, WaitsFor};
 pub(crate) use manager::{TxnManager, TxnOptions};
 pub(crate) use snapshot::Snapshot;
 pub(crate) use snapshot::set::SnapshotSet;
-#[cfg(test)]
-pub(crate) use status::CSN_OLD;
 pub(crate) use status::Status;
 pub(crate) use status::file::{STATUS_FILE, outcomes_stamp};
 pub(crate) use status::segment::{

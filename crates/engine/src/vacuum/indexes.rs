@@ -9,8 +9,6 @@
 
 use rightlink_env::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-#[cfg(test)]
-use super::Progress;
 use super::{DeadRows, Limits};
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
@@ -182,27 +180,4 @@ pub(crate) trait Workers: Sync {
 
     /// Runs `work` on up to `tasks` threads, the caller's among them, and waits for all.
     fn run(&self, tasks: usize, work: &(dyn Fn() + Sync));
-}
-
-/// The calling thread alone.
-#[cfg(test)]
-pub(crate) struct SingleThread;
-
-#[cfg(test)]
-impl Workers for SingleThread {
-    fn max_threads(&self) -> usize {
-        1
-    }
-
-    fn run(&self, _tasks: usize, work: &(dyn Fn() + Sync)) {
-        work();
-    }
-}
-
-#[cfg(test)]
-impl<'a> Limits<'a> {
-    /// No pauses, no further threads.
-    pub(crate) fn none(progress: &'a Progress) -> Limits<'a> {
-        Limits { workers: &SingleThread, pace: &|_| Ok(()), admit: &|| Ok(()), progress }
-    }
 }

@@ -36,8 +36,6 @@ use rightlink_env::sync::MutexGuard;
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
-#[cfg(test)]
-pub(crate) use indexes::SingleThread;
 pub(crate) use indexes::Workers;
 pub use progress::Phase;
 pub(crate) use progress::Progress;

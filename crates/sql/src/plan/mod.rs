@@ -74,11 +74,6 @@ impl Column {
     pub fn new(name: impl Into<String>, ty: SqlType) -> Column {
         Column { name: name.into(), ty, modifier: None, collation: None }
     }
-
-    /// Declared length or precision as clients know it, -1 for none.
-    pub fn type_modifier(&self) -> i32 {
-        self.modifier.map_or(-1, Modifier::number)
-    }
 }
 
 /// Where rows come from.

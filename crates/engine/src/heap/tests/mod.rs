@@ -13,7 +13,10 @@ use rightlink_env::sync::Arc;
 
 use super::*;
 use crate::buffer::{Mtr, testing};
-use crate::heap::page::HeapPage;
+use crate::heap::page::tuple::TupleHeader;
+use crate::heap::page::{HeapPage, Slot};
+use crate::heap::prune::vacuum::VacuumPass;
+use crate::heap::read::fetch::Fetched;
 use crate::ids::{Lsn, RowId, Xid};
 use crate::page::{PageFinding, PageMut};
 use crate::txn::{Isolation, RowLock, Snapshot, Transaction, TxnOptions};

@@ -4,6 +4,8 @@
 //! | file | concern |
 //! |---|---|
 //! | `schema` | tables, columns, indexes |
+//! | `sequence_schema` | sequences |
+//! | `limits` | limits of names and notes |
 //! | `settings` | settings that change nothing about rows |
 //! | `predicate` | conditions on one row: checks, partial indexes |
 //! | `row` | rows as bytes |
@@ -13,7 +15,9 @@
 //! Does not do: storage; anything with a transaction.
 
 pub(super) mod keys;
+mod limits;
 pub mod predicate;
 pub mod row;
 pub mod schema;
+mod sequence_schema;
 pub mod settings;

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::collation::Collation;
-use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES, MAX_NOTE_BYTES};
+use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, Xid};
@@ -20,6 +20,9 @@ use crate::keycode::KeyColumn;
 
 use super::predicate::{Predicate, Term, Test};
 
+pub(crate) use super::limits::check_name;
+use super::limits::{check_distinct, check_note};
+pub use super::sequence_schema::{Identity, SequenceDef, SequenceSchema};
 pub use super::settings::AutoVacuum;
 pub use crate::ids::ColumnNo;
 pub use crate::index::IndexMethod;
@@ -33,51 +36,6 @@ pub enum ColumnDefault {
     Now,
     /// A random uuid (version 4).
     RandomUuid,
-}
-
-/// A column whose values come from a sequence of its own.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Identity {
-    /// May inserts not name the column?
-    pub always: bool,
-    /// The sequence.
-    pub sequence: SequenceDef,
-}
-
-/// A sequence as stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SequenceDef {
-    /// Its number in the catalog.
-    pub id: ObjectId,
-    /// Its file.
-    pub file: FileId,
-    /// What it hands out.
-    pub schema: SequenceSchema,
-}
-
-/// Description of a sequence that belongs to no column.
-///
-/// ```
-/// use rightlink::SequenceSchema;
-/// let odd = SequenceSchema::new("odd").increment(2).max(99);
-/// assert_eq!((odd.start, odd.min, odd.max), (1, 1, 99));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SequenceSchema {
-    /// Name, unique among tables, indexes and sequences.
-    pub name: String,
-    /// The first number.
-    pub start: i64,
-    /// From a number to the next, not 0.
-    pub increment: i64,
-    /// Smallest number.
-    pub min: i64,
-    /// Largest number.
-    pub max: i64,
-    /// Does it begin again behind the last one, with the smallest, or the largest if it goes down?
-    pub cycle: bool,
-    /// What a layer above keeps with it: text that is stored and never read here.
-    pub note: String,
 }
 
 /// Description of a check. Schemas name its columns, stored definitions number them.
@@ -244,59 +202,6 @@ impl Column {
             return Err(Error::Invalid(what));
         }
         sequence.validate()
-    }
-}
-
-impl SequenceSchema {
-    /// 1, 2, 3 and so on.
-    pub fn new(name: impl Into<String>) -> Self {
-        let (max, cycle, note) = (i64::MAX, false, String::new());
-        Self { name: name.into(), start: 1, increment: 1, min: 1, max, cycle, note }
-    }
-
-    /// The first number; what is smaller comes never.
-    #[must_use]
-    pub fn start(mut self, start: i64) -> Self {
-        (self.start, self.min) = (start, self.min.min(start));
-        self
-    }
-
-    /// From a number to the next. Negative: downwards.
-    #[must_use]
-    pub fn increment(mut self, increment: i64) -> Self {
-        self.increment = increment;
-        if increment < 0 {
-            self.min = i64::MIN;
-        }
-        self
-    }
-
-    /// Largest number.
-    #[must_use]
-    pub fn max(mut self, max: i64) -> Self {
-        self.max = max;
-        self
-    }
-
-    /// Behind the last number it begins again.
-    #[must_use]
-    pub fn cycle(mut self) -> Self {
-        self.cycle = true;
-        self
-    }
-
-    /// Checks name and bounds.
-    pub(crate) fn validate(&self) -> Result<()> {
-        check_name("sequence", &self.name)?;
-        check_note(&self.name, &self.note)?;
-        let Self { name, start, increment, min, max, .. } = self;
-        if *increment == 0 || !(min..=max).contains(&start) {
-            let what = format!(
-                "sequence {name} from {start} in steps of {increment} between {min} and {max}"
-            );
-            return Err(Error::Invalid(what));
-        }
-        Ok(())
     }
 }
 
@@ -699,38 +604,6 @@ impl TableDef {
         }
         Ok(())
     }
-}
-
-/// Checks the name of a table, column or index.
-pub fn check_name(kind: &str, name: &str) -> Result<()> {
-    if name.is_empty() || name.chars().any(char::is_control) {
-        let what = format!("{kind} name {name:?} is empty or has control characters");
-        return Err(Error::Invalid(what));
-    }
-    if name.len() > MAX_NAME_BYTES {
-        let what = format!("{kind} name {name} is longer than {MAX_NAME_BYTES} bytes");
-        return Err(Error::Limit(what));
-    }
-    Ok(())
-}
-
-/// Checks the note of the table or column called `name`.
-fn check_note(name: &str, note: &str) -> Result<()> {
-    if note.len() > MAX_NOTE_BYTES {
-        let what = format!("what is noted with {name} is longer than {MAX_NOTE_BYTES} bytes");
-        return Err(Error::Limit(what));
-    }
-    Ok(())
-}
-
-fn check_distinct<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let mut seen = HashSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            return Err(Error::AlreadyExists(format!("{kind} {name}")));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::waiting::until_waiting;
 use super::{FEW_RECENT, begin, burn, commit_one, open, sees, small};
 use crate::error::Error;
 use crate::ids::{Csn, Xid};
+use crate::txn::status::CSN_OLD;
 use crate::txn::status::file::CHILD;
 use crate::txn::status::segment::PER_PAGE;
 use crate::txn::tests::model::ModelFile;

@@ -11,6 +11,7 @@ use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Rng, points, thread};
 
 use crate::ids::{Lsn, ObjectId, Xid};
+use crate::txn::status::CSN_OLD;
 use crate::txn::tests::model::ModelFile;
 use crate::txn::*;
 

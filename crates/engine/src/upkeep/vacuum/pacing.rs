@@ -169,7 +169,8 @@ mod tests {
     /// A vacuum of `t` whose every piece of work takes `piece`, with `others` at work between two
     /// of them: the time of its work and of its rests.
     fn vacuumed(
-        (env, db): (&Env, &Database),
+        env: &Env,
+        db: &Database,
         gently: bool,
         piece: Duration,
         others: impl Fn(&Database, u64) + Send + Sync + 'static,
@@ -209,12 +210,12 @@ mod tests {
         let slice = |work: Duration| SLICE * (work.as_nanos() / SLICE.as_nanos()) as u32;
         let piece = SLICE / 2;
         let (env, db) = to_be_vacuumed(11, None);
-        let (work, rests) = vacuumed((&env, &db), true, piece, commit_one);
+        let (work, rests) = vacuumed(&env, &db, true, piece, commit_one);
         assert_eq!(rests, slice(work) * REST_IDLE, "of {work:?}");
 
         let (env, db) = to_be_vacuumed(12, None);
         let parked = db.begin();
-        let (work, rests) = vacuumed((&env, &db), true, piece, commit_one);
+        let (work, rests) = vacuumed(&env, &db, true, piece, commit_one);
         assert_eq!(rests, slice(work) * REST, "of {work:?}, no processor is idle");
         drop(parked);
 
@@ -224,7 +225,7 @@ mod tests {
                 true => commit_one(db, number),
                 false => drop(db.begin()),
             };
-            let (_, rests) = vacuumed((&env, &db), gently, piece, others);
+            let (_, rests) = vacuumed(&env, &db, gently, piece, others);
             assert_eq!(rests, Duration::ZERO, "gently {gently}, commits {commits}");
         }
     }
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn a_gentle_vacuum_rests_no_longer_than_others_commit() {
         let (env, db) = to_be_vacuumed(14, None);
-        let (_, rests) = vacuumed((&env, &db), true, SLICE, |db, number| {
+        let (_, rests) = vacuumed(&env, &db, true, SLICE, |db, number| {
             if number < 5 {
                 commit_one(db, number);
             }
@@ -246,12 +247,12 @@ mod tests {
     fn rests_are_bounded_and_a_rate_is_kept() {
         let (env, db) = to_be_vacuumed(15, None);
         let piece = LONGEST_REST;
-        let (work, rests) = vacuumed((&env, &db), true, piece, commit_one);
+        let (work, rests) = vacuumed(&env, &db, true, piece, commit_one);
         assert_eq!(rests, work);
 
         let rate = 1 << 20;
         let (env, db) = to_be_vacuumed(16, Some(rate));
-        let (work, rests) = vacuumed((&env, &db), true, SLICE, |_, _| {});
+        let (work, rests) = vacuumed(&env, &db, true, SLICE, |_, _| {});
         let info = db.describe("t").unwrap();
         let bytes = u64::from(info.heap_blocks) * 8192;
         let least = Duration::from_secs_f64(bytes as f64 / rate as f64);

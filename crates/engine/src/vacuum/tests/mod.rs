@@ -37,6 +37,26 @@ fn delete(store: &Store, ids: impl Iterator<Item = i64>) {
     txn.commit(true).unwrap();
 }
 
+/// The calling thread alone.
+pub(crate) struct SingleThread;
+
+impl Workers for SingleThread {
+    fn max_threads(&self) -> usize {
+        1
+    }
+
+    fn run(&self, _tasks: usize, work: &(dyn Fn() + Sync)) {
+        work();
+    }
+}
+
+impl<'a> Limits<'a> {
+    /// No pauses, no further threads.
+    pub(crate) fn none(progress: &'a Progress) -> Limits<'a> {
+        Limits { workers: &SingleThread, pace: &|_| Ok(()), admit: &|| Ok(()), progress }
+    }
+}
+
 struct Two;
 
 impl Workers for Two {

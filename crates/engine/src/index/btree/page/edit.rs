@@ -15,6 +15,7 @@ use crate::index::btree::page::node::{
 pub(crate) use crate::index::btree::page::node::{EntryValue, item_size};
 use crate::index::btree::page::posting::{self, PostingRow};
 use crate::index::btree::page::read::PageRead;
+use crate::index::bytes_left_unused;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
 use crate::page::{PageKind, PageMut, header};
 
@@ -96,14 +97,6 @@ pub(crate) struct NodeHeader {
     pub(crate) unused_bytes: usize,
 }
 
-/// So many entries may use the whole page even when tests make it small, so that any key fits.
-const FEW: usize = 4;
-
-/// Bytes that a page with `count` entries leaves unused.
-fn kept_free(unused_bytes: usize, count: usize) -> usize {
-    if count <= FEW { 0 } else { unused_bytes }
-}
-
 impl NodeHeader {
     /// The header of an existing page.
     pub(crate) fn of(node: &Node<&[u8; PAGE_SIZE]>, unused_bytes: usize) -> NodeHeader {
@@ -178,7 +171,7 @@ impl NodeHeader {
             })
             .sum();
         let room = PAGE_SIZE.checked_sub(self.fixed(prefix) + used)?;
-        (room >= kept_free(self.unused_bytes, to - from)).then_some(room)
+        (room >= bytes_left_unused(self.unused_bytes, to - from)).then_some(room)
     }
 
     /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
@@ -222,7 +215,7 @@ impl NodeHeader {
         let items = items.map(|item| item.without(longer));
         let count = items.clone().count();
         let used: usize = items.clone().map(|item| item.size() + SLOT).sum();
-        if self.fixed(own) + used + kept_free(self.unused_bytes, count) > PAGE_SIZE {
+        if self.fixed(own) + used + bytes_left_unused(self.unused_bytes, count) > PAGE_SIZE {
             return None;
         }
         let mut image = self.empty_image(&self.low, own);
@@ -347,7 +340,7 @@ pub(crate) fn fits_in_place<R: PageRead>(
         && node.free_bytes()
             >= SLOT
                 + item_size(key.len() - node.prefix, extra, node.level)
-                + kept_free(unused_bytes, node.count + 1)
+                + bytes_left_unused(unused_bytes, node.count + 1)
 }
 
 /// Items up to this size are made without asking for memory.

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
+use crate::index::bytes_left_unused;
 use crate::index::hash::page::bucket::{
     Bucket, DEAD, EXTRA, HAS_DEAD, HIGH_LEN, Item, LOW_LEN, RIGHT, SLOT, TRAILER,
 };
@@ -105,13 +106,6 @@ pub(crate) struct BucketHeader {
     pub(crate) unused_bytes: usize,
 }
 
-/// So many entries may use the whole of a page even when tests make it small.
-const MIN_ENTRIES: usize = 4;
-
-fn unused(unused_bytes: usize, count: usize) -> usize {
-    if count <= MIN_ENTRIES { 0 } else { unused_bytes }
-}
-
 impl BucketHeader {
     /// The header of an existing page.
     pub(crate) fn of(bucket: &Bucket<'_>, unused_bytes: usize) -> BucketHeader {
@@ -127,7 +121,7 @@ impl BucketHeader {
     /// Bytes of a page with `count` entries of `bytes` together.
     pub(crate) fn size(&self, count: usize, bytes: usize) -> usize {
         let fences = self.low.len() + self.high.as_ref().map_or(0, Vec::len);
-        HEADER_SIZE + TRAILER + fences + bytes + unused(self.unused_bytes, count)
+        HEADER_SIZE + TRAILER + fences + bytes + bytes_left_unused(self.unused_bytes, count)
     }
 
     /// Do these entries fit a page?
@@ -176,7 +170,7 @@ impl BucketHeader {
 
 /// Can the entry go into `bucket` without encoding the page again?
 pub(crate) fn fits(bucket: &Bucket<'_>, entry: &BucketEntry<'_>, unused_bytes: usize) -> bool {
-    bucket.free_bytes() >= entry.size() + unused(unused_bytes, bucket.count + 1)
+    bucket.free_bytes() >= entry.size() + bytes_left_unused(unused_bytes, bucket.count + 1)
 }
 
 /// Inserts an entry in front of entry `pos`. The caller asked [`fits`].
