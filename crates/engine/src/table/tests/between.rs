@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::table::{IndexBounds, Written};
-use rightlink_env::Broken;
 
 fn set_row(store: &Store, id: i64, row: &[Value]) {
     let mut txn = store.begin(Isolation::ReadCommitted);
@@ -192,6 +191,7 @@ fn versions_of_running_transactions_stay() {
 #[test]
 #[cfg(not(feature = "shuttle"))]
 fn broken_links_are_caught() {
+    use rightlink_env::Broken;
     use rightlink_env::points::caught;
     let plain: fn() = || hold_old_snapshots(false);
     let walk: fn() = walks_over_removed_versions;

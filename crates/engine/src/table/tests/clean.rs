@@ -1,6 +1,5 @@
 //! Entries of dead rows leave without vacuum and without scans.
 
-use rightlink_env::Broken;
 use std::ops::Bound;
 
 use rightlink_env::points;
@@ -247,6 +246,7 @@ fn deaths_are_told_apart() {
 #[test]
 #[cfg(not(feature = "shuttle"))]
 fn broken_cleaning_is_caught() {
+    use rightlink_env::Broken;
     use rightlink_env::points::caught;
     let first: fn() = the_first_death_of_a_row_id_frees_no_second_one;
     assert_eq!(caught(Broken::FreedWithoutClock, &[("first", first)]), Some("first"));

@@ -12,6 +12,7 @@ use crate::table::Statement;
 use crate::table::schema::{Column, IndexColumn, IndexDef, TableDef};
 use crate::table::tests::Store;
 use crate::txn::Isolation;
+use crate::vacuum::tests::SingleThread;
 use crate::vacuum::*;
 
 fn row(id: i64) -> Vec<Value> {
