@@ -18,25 +18,41 @@ use crate::txn::{LockMode, Transaction};
 
 /// A sequence as a transaction sees it: see [`Catalog::sequences`].
 ///
+/// ```
+/// use rightlink::{ColumnSchema, TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// let id = ColumnSchema::new("id", Type::Int8).generated();
+/// txn.create_table(&TableSchema::new("note").with_column(id))?;
+/// let sequence = &txn.catalog().sequences()?[0];
+/// assert_eq!((sequence.schema.name.as_str(), sequence.schema.start), ("note_id_seq", 1));
+/// let owner = sequence.owner.as_ref().expect("it belongs to a column");
+/// assert_eq!((owner.table.as_str(), owner.column.as_str()), ("note", "id"));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// [`Catalog::sequences`]: crate::Catalog::sequences
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceDefinition {
-    /// Number, which no other table, index or sequence ever has.
+    /// Number of the sequence, which no other table, index or sequence ever has.
     pub id: u32,
-    /// Its schema.
+    /// Name, bounds and step of the sequence.
     pub schema: SequenceSchema,
-    /// The column that it belongs to.
+    /// Column that the sequence belongs to. `None`: it stands by itself.
     pub owner: Option<SequenceOwner>,
 }
 
-/// The column that a sequence belongs to.
+/// The column that a sequence belongs to. The example of [`SequenceDefinition`] reads one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceOwner {
-    /// Name of its table.
+    /// Name of the table.
     pub table: String,
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// Its type.
+    /// Type of the column.
     pub kind: Type,
 }
 

@@ -57,6 +57,9 @@ struct Inner {
 impl Collation {
     /// The collation of a BCP 47 locale such as `en-US` or `de-u-co-phonebk`. Keywords that are
     /// understood: `co`, `kf`, `kn`, `ks`, `ka`, `kc`, `kv`; `kk` changes nothing.
+    ///
+    /// # Errors
+    /// `Invalid` for a locale that is not known, and for every locale without the feature `icu`.
     pub fn new(locale: &str, deterministic: bool) -> Result<Self> {
         let made = Self::stored(locale, locale, deterministic);
         made.check("a collation").map_err(|_| match &made.0.collator {
@@ -90,7 +93,7 @@ impl Collation {
         Self(Arc::new(Inner { name, locale, deterministic, collator, version }))
     }
 
-    /// Its name; the locale as it was given, unless it was named otherwise.
+    /// Name of the collation: by default the locale as it was given.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -100,12 +103,13 @@ impl Collation {
         &self.0.locale
     }
 
-    /// Are strings of different bytes never equal?
+    /// True if strings of different bytes are never equal.
     pub fn is_deterministic(&self) -> bool {
         self.0.deterministic
     }
 
-    /// Which Unicode data its sort keys are made from. Empty where it cannot be used.
+    /// Version of the Unicode data behind its sort keys. Empty if this build does not know the
+    /// collation.
     pub fn data_version(&self) -> &str {
         let version = || match &self.0.collator {
             Ok(collator) => collator.data_version(),
@@ -128,7 +132,7 @@ impl Collation {
         self.0.collator.is_ok()
     }
 
-    /// Is that the same collation, by whatever name?
+    /// True if both are the same collation, by whatever name.
     pub fn is_same(&self, other: &Collation) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
             || (&self.0.locale, self.0.deterministic) == (&other.0.locale, other.0.deterministic)
@@ -143,7 +147,7 @@ impl Collation {
         if self.0.deterministic { order.then_with(|| a.cmp(b)) } else { order }
     }
 
-    /// Are two texts equal?
+    /// True if two texts are equal under the collation.
     pub fn equal(&self, a: &str, b: &str) -> bool {
         a == b || (!self.0.deterministic && self.compare(a, b).is_eq())
     }

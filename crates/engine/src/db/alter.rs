@@ -131,7 +131,7 @@ pub enum AlterTable<'a> {
     /// Adds a check: the table refuses rows that its predicate is false of. Fails with
     /// `CheckViolation` for a row that is there.
     AddCheck(&'a CheckSchema),
-    /// Drops a check.
+    /// Drops the check of this name.
     DropCheck(&'a str),
     /// Replaces the text that a layer above keeps with the table: see [`TableSchema::note`].
     Note(&'a str),
@@ -152,6 +152,10 @@ impl Transaction {
     /// Waits for the end of another transaction that creates a table or index of the same name. One
     /// thread that does so in two transactions waits for itself, until the lock timeout if there is
     /// one.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a name that a table, index or sequence has. `Invalid` and `Limit` for a
+    /// definition that cannot be, such as a key column that does not exist or too long a name.
     pub fn create_table(&mut self, schema: &TableSchema) -> Result<()> {
         let def = definition::table(schema)?;
         self.define(|ddl| ddl.create_table(def))
@@ -171,6 +175,9 @@ impl Transaction {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table, column or check, and those of the change.
     pub fn alter_table(&mut self, table: &str, change: AlterTable<'_>) -> Result<()> {
         match change {
             AlterTable::Rename(to) => self.define(|ddl| ddl.rename_table(table, to)),
@@ -208,6 +215,9 @@ impl Transaction {
 
     /// Drops a table and its indexes. Their files go with the commit, on a full disk, too; those of
     /// a table that damage keeps from being opened when the database is opened again.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table.
     pub fn drop_table(&mut self, table: &str) -> Result<()> {
         self.define_freeing(|ddl| ddl.drop_table(table))
     }
@@ -231,6 +241,9 @@ impl Transaction {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table.
     pub fn truncate(&mut self, table: &str, restart: bool) -> Result<()> {
         self.define_freeing(|ddl| ddl.truncate_table(table, restart))
     }
@@ -240,6 +253,11 @@ impl Transaction {
     /// them.
     ///
     /// [`Database::create_index_online`]: crate::Database::create_index_online
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table or column, `AlreadyExists` for a name that is taken,
+    /// `Invalid` for a definition that cannot be. `UniqueViolation` if two rows have one key of a
+    /// unique index, and `RowTooLarge` if a key is too long.
     pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
         let entry = self.entry(table, LockMode::ShareWrite)?;
         let index = definition::index(index, entry.table.def())?;
@@ -248,11 +266,17 @@ impl Transaction {
     }
 
     /// Gives an index another name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such index, `AlreadyExists` for a name that is taken.
     pub fn rename_index(&mut self, index: &str, to: &str) -> Result<()> {
         self.define(|ddl| ddl.rename_index(index, to))
     }
 
     /// Drops an index. [`AlterTable::DropPrimaryKey`] drops that of the primary key.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such index, `Invalid` for that of a primary key.
     pub fn drop_index(&mut self, index: &str) -> Result<()> {
         self.define_freeing(|ddl| ddl.drop_index(index))
     }

@@ -87,26 +87,36 @@ impl Catalog<'_> {
         Ok(infos)
     }
 
-    /// One table. No other transaction changes it until this one ends.
+    /// Definition and sizes of one table. No other transaction changes the table's definition until
+    /// this one ends.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table, `Corruption` if damage keeps it from being opened.
     pub fn describe(&mut self, table: &str) -> Result<TableInfo> {
         let entry = self.txn.entry(table, LockMode::Access)?;
         Ok(describe::table_info(&self.txn.handle.engine, &entry))
     }
 
-    /// As [`Catalog::describe`]; of a table that damage keeps from being opened, what the catalog
-    /// has of it, without sizes, so that it can be dropped.
+    /// As [`Catalog::describe`]. A table that damage keeps from being opened has its definition,
+    /// without sizes, so that it can be dropped.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table.
     pub fn definition(&mut self, table: &str) -> Result<TableInfo> {
         let described = self.describe(table);
         described.or_else(|error| describe::defined(&self.txn.handle.engine, table, error))
     }
 
     /// The version of a table's definition. No other transaction changes it until this one ends.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table.
     pub fn version(&mut self, table: &str) -> Result<TableVersion> {
         Ok(TableVersion(Arc::downgrade(&self.txn.entry(table, LockMode::Access)?)))
     }
 
-    /// As [`Catalog::version`], of a table whose rows are to be changed next: it is locked for that
-    /// at once.
+    /// As [`Catalog::version`], for a table whose rows are changed next: it locks the table in
+    /// [`LockMode::Write`] at once.
     pub fn version_to_write(&mut self, table: &str) -> Result<TableVersion> {
         Ok(TableVersion(Arc::downgrade(&self.txn.entry(table, LockMode::Write)?)))
     }
@@ -122,13 +132,16 @@ impl Catalog<'_> {
         self.read(|catalog, txn| catalog.sequence_names(&txn.latest_snapshot()))
     }
 
-    /// Is there a table, index or sequence of this name? Locks nothing and waits for no
+    /// True if a table, index or sequence has this name. Locks nothing and waits for no
     /// transaction.
     pub fn has_relation(&mut self, name: &str) -> Result<bool> {
         self.read(|catalog, txn| catalog.has_relation(&txn.latest_snapshot(), name))
     }
 
-    /// The table that an index belongs to.
+    /// Name of the table that an index belongs to.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such index.
     pub fn table_of_index(&mut self, index: &str) -> Result<String> {
         self.read(|catalog, txn| catalog.table_of_index(txn, index))
     }
@@ -139,33 +152,43 @@ impl Catalog<'_> {
         self.read(|catalog, txn| catalog.free_name(txn, own, wanted))
     }
 
-    /// All sequences by name, those of columns included.
+    /// All sequences, sorted by name, those of columns included.
     pub fn sequences(&mut self) -> Result<Vec<SequenceDefinition>> {
         self.read(|catalog, txn| catalog.sequences(txn))
     }
 
     /// The position of a sequence. It stays until this transaction ends.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such sequence.
     pub fn sequence_position(&mut self, sequence: &str) -> Result<SequencePosition> {
         self.read(|catalog, txn| catalog.sequence(txn, sequence)?.position())
     }
 
     /// Keeps a collation under its name, for layers above that look collations up. Columns and
     /// indexes need none that is kept.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a name that is taken, `Collation` if this build does not know the
+    /// collation.
     pub fn create_collation(&mut self, collation: &Collation) -> Result<()> {
         self.txn.define(|ddl| ddl.create_collation(collation))
     }
 
-    /// Removes a collation that no column and no index has.
+    /// Removes a collation that is kept.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such collation, `Invalid` if a column or an index has it.
     pub fn drop_collation(&mut self, name: &str) -> Result<()> {
         self.txn.define(|ddl| ddl.drop_collation(name))
     }
 
-    /// The collation that was created under this name.
+    /// The collation that is kept under this name. `None`: there is none.
     pub fn collation(&mut self, name: &str) -> Result<Option<Collation>> {
         self.read(|catalog, txn| catalog.collation(txn, name))
     }
 
-    /// All collations that were created, by name.
+    /// All collations that are kept, sorted by name.
     pub fn collations(&mut self) -> Result<Vec<Collation>> {
         self.read(|catalog, txn| catalog.collations(txn))
     }
@@ -191,7 +214,7 @@ impl Catalog<'_> {
         self.txn.define(|ddl| ddl.keep_text(name, text))
     }
 
-    /// The text that [`Catalog::keep`] keeps under a name.
+    /// The text that [`Catalog::keep`] keeps under a name. `None`: there is none.
     pub fn kept(&mut self, name: &str) -> Result<Option<String>> {
         self.read(|catalog, txn| catalog.kept(txn, name))
     }

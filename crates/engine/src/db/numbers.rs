@@ -75,6 +75,10 @@ pub struct Numbers {
 
 impl Transaction {
     /// Creates a sequence that belongs to no column.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a name that a table, index or sequence has, `Invalid` for a first number
+    /// outside the bounds and a step of 0.
     pub fn create_sequence(&mut self, schema: &SequenceSchema) -> Result<()> {
         self.define(|ddl| ddl.create_sequence(schema))
     }
@@ -84,6 +88,9 @@ impl Transaction {
     /// use the sequence, or the table that it belongs to, wait.
     ///
     /// [`Numbers::restart`] restarts a sequence at once, without waiting.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such sequence, and those of [`SequenceChange`].
     pub fn alter_sequence(&mut self, sequence: &str, mut change: SequenceChange<'_>) -> Result<()> {
         // Before the statement begins: it would not see what others change while it waits.
         let handle = Arc::clone(&self.handle);
@@ -108,6 +115,9 @@ impl Transaction {
     }
 
     /// Drops a sequence that belongs to no column.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such sequence, `Invalid` if a column has it.
     pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
         self.define_freeing(|ddl| ddl.drop_sequence(name))
     }
@@ -160,6 +170,9 @@ impl Numbers {
 
     /// Lets the sequence go on with `next`, at once and for all transactions, even if this one
     /// rolls back: for rows that brought their own numbers.
+    ///
+    /// # Errors
+    /// `Invalid` for a number outside the bounds of the sequence.
     pub fn restart(&self, next: i64) -> Result<()> {
         self.set(SequencePosition { value: next, drawn: false })
     }
@@ -170,19 +183,19 @@ impl Numbers {
         self.sequence.set_with_xid(at)
     }
 
-    /// The number that it has under whatever name, as in [`SequenceDefinition`].
+    /// Number of the sequence, which a new name does not change: [`SequenceDefinition::id`].
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Its definition.
+    /// Definition of the sequence.
     pub fn schema(&self) -> SequenceSchema {
         self.sequence.schema().clone()
     }
 }
 
 impl Database {
-    /// All committed sequences, by name, those of columns included.
+    /// All committed sequences, sorted by name, those of columns included.
     pub fn sequences(&self) -> Result<Vec<SequenceInfo>> {
         let engine = self.engine();
         engine.check_open()?;

@@ -25,15 +25,30 @@ pub use crate::index::leaf_batch::{BatchEntry, FEW, Few, LeafBatch};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::page::{Checked, PageFinding};
 
-/// How an index finds its entries. The numbers are on disk.
+/// Access method of an index. The discriminant is on disk.
+///
+/// ```
+/// use rightlink::{IndexMethod, IndexSchema, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// let by_mail = IndexSchema::new("by_mail").on("mail").method(IndexMethod::Hash);
+/// txn.create_table(&TableSchema::new("users").column("mail", Type::Text).index(by_mail))?;
+/// let mail = [Value::Text("a@example.org".into())];
+/// txn.insert("users", &mail)?;
+/// assert!(txn.get_by("users", "by_mail", &mail)?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum IndexMethod {
-    /// A B-link tree: any range of keys, in their order.
+    /// A B-link tree finds any range of keys, in their order.
     #[default]
     BTree = 1,
-    /// A hash index: whole keys only, in no order.
+    /// A hash index finds whole keys only, in no order.
     Hash = 2,
 }
 

@@ -53,12 +53,29 @@ pub struct Reserved {
     pub at: SequencePosition,
 }
 
-/// Where a sequence is.
+/// Position of a sequence: see
+/// [`Catalog::sequence_position`](crate::Catalog::sequence_position).
+///
+/// ```
+/// use rightlink::{SequencePosition, SequenceSchema};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_sequence(&SequenceSchema::new("tickets"))?;
+/// txn.next_value("tickets")?;
+/// let at = txn.catalog().sequence_position("tickets")?;
+/// assert_eq!(at, SequencePosition { value: 1, drawn: true });
+/// txn.numbers("tickets")?.set(SequencePosition { value: 50, drawn: false })?;
+/// assert_eq!(txn.next_value("tickets")?, 50);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencePosition {
-    /// The number that was drawn last or, if none was, the one that is drawn next.
+    /// Number that was drawn last or, if `drawn` is false, the number that is drawn next.
     pub value: i64,
-    /// Was it drawn?
+    /// True if `value` was drawn already.
     pub drawn: bool,
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use crate::collation::Collation;
 use crate::datum::{Type, Value};
 
-/// Terms that must all hold. `C` is a column's name where callers say it, its number inside.
+/// Condition on a row: terms that must all hold. `C` names a column: callers use a `String`.
 ///
 /// ```
 /// use rightlink::{Predicate, Value};
@@ -22,31 +22,54 @@ use crate::datum::{Type, Value};
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Predicate<C = String> {
-    /// The terms.
+    /// Terms of the condition. None: the condition is true of every row.
     pub terms: Vec<Term<C>>,
 }
 
-/// What one column must be.
+/// Condition on one column.
+///
+/// ```
+/// use rightlink::{Comparison, Predicate, Term, Test, Value};
+/// let adults = Predicate::new().at_least("age", Value::Int4(18)).not_null("mail");
+/// let Term { column, test } = &adults.terms[0];
+/// assert_eq!(column, "age");
+/// assert_eq!(*test, Test::Compare(Comparison::AtLeast, Value::Int4(18)));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Term<C = String> {
-    /// The column.
+    /// Name of the column.
     pub column: C,
-    /// What it must be.
+    /// Test of its value.
     pub test: Test,
 }
 
-/// A question about one value.
+/// Test of one value: true, false, or unknown.
+///
+/// ```
+/// use rightlink::{Comparison, Test, Value};
+/// let adult = Test::Compare(Comparison::AtLeast, Value::Int4(18));
+/// assert_eq!(adult.judge(&Value::Int4(40)), Some(true));
+/// assert_eq!(adult.judge(&Value::Null), None);
+/// assert_eq!(Test::Null.judge(&Value::Null), Some(true));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub enum Test {
-    /// Null?
+    /// True of a null.
     Null,
-    /// Not null?
+    /// True of every other value.
     NotNull,
-    /// Compared with a constant that is not null; unknown if the value is null.
+    /// Compares the value with a constant that is not null. Unknown if the value is null.
     Compare(Comparison, Value),
 }
 
 /// A comparison. The discriminant is on disk.
+///
+/// ```
+/// use rightlink::{Comparison, Predicate, Value};
+/// let small = Predicate::new().compare("size", Comparison::Less, Value::Int8(100));
+/// assert_eq!(small.to_string(), "size < 100");
+/// assert_eq!(Comparison::AtMost.sign(), "<=");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Comparison {
@@ -65,7 +88,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// All of them.
+    /// All comparisons.
     pub const ALL: [Comparison; 6] = [
         Comparison::Equal,
         Comparison::NotEqual,
@@ -75,7 +98,7 @@ impl Comparison {
         Comparison::AtLeast,
     ];
 
-    /// The comparison of a number on disk.
+    /// The comparison with this number on disk. `None`: there is no such comparison.
     pub fn from_tag(tag: u8) -> Option<Comparison> {
         Comparison::ALL.into_iter().find(|known| *known as u8 == tag)
     }
@@ -91,7 +114,7 @@ impl Comparison {
         }
     }
 
-    /// As SQL writes it.
+    /// The operator of SQL.
     pub const fn sign(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
@@ -105,12 +128,12 @@ impl Comparison {
 }
 
 impl Test {
-    /// True, false, or `None` where null makes it unknown; text by its bytes.
+    /// Result for a value. `None`: a null makes it unknown. Text compares by its bytes.
     pub fn judge(&self, value: &Value) -> Option<bool> {
         self.judge_by(value, None)
     }
 
-    /// As [`Test::judge`], text under a collation.
+    /// As [`Test::judge`], with a collation for text.
     pub fn judge_by(&self, value: &Value, collation: Option<&Collation>) -> Option<bool> {
         match self {
             Test::Null => Some(value.is_null()),
@@ -144,44 +167,44 @@ impl Predicate {
         self
     }
 
-    /// And `column` compares so with `value`.
+    /// Adds a term: `column` compares with `value` as `comparison` says.
     #[must_use]
     pub fn compare(self, column: impl Into<String>, comparison: Comparison, value: Value) -> Self {
         self.term(column, Test::Compare(comparison, value))
     }
 
-    /// And `column` equals `value`.
+    /// Adds a term: `column` equals `value`.
     #[must_use]
     pub fn equal(self, column: impl Into<String>, value: Value) -> Self {
         self.compare(column, Comparison::Equal, value)
     }
 
-    /// And `column` is at least `value`.
+    /// Adds a term: `column` is at least `value`.
     #[must_use]
     pub fn at_least(self, column: impl Into<String>, value: Value) -> Self {
         self.compare(column, Comparison::AtLeast, value)
     }
 
-    /// And `column` is at most `value`.
+    /// Adds a term: `column` is at most `value`.
     #[must_use]
     pub fn at_most(self, column: impl Into<String>, value: Value) -> Self {
         self.compare(column, Comparison::AtMost, value)
     }
 
-    /// And `column` lies between two values, which are in the range.
+    /// Adds two terms: `column` is at least `low` and at most `high`.
     #[must_use]
     pub fn between(self, column: impl Into<String>, low: Value, high: Value) -> Self {
         let column = column.into();
         self.at_least(column.clone(), low).at_most(column, high)
     }
 
-    /// And `column` is null.
+    /// Adds a term: `column` is null.
     #[must_use]
     pub fn null(self, column: impl Into<String>) -> Self {
         self.term(column, Test::Null)
     }
 
-    /// And `column` is not null.
+    /// Adds a term: `column` is not null.
     #[must_use]
     pub fn not_null(self, column: impl Into<String>) -> Self {
         self.term(column, Test::NotNull)
@@ -189,12 +212,13 @@ impl Predicate {
 }
 
 impl<C> Predicate<C> {
-    /// True, false, or `None` for unknown, of a row whose columns `value` gives; text by its bytes.
+    /// Result for a row, of which `value` returns the columns. `None`: a null makes it unknown.
+    /// Text compares by its bytes.
     pub fn judge<'v>(&self, value: impl Fn(&C) -> &'v Value) -> Option<bool> {
         self.judge_by(|column| (value(column), None))
     }
 
-    /// As [`Predicate::judge`], for columns whose values come with their collations.
+    /// As [`Predicate::judge`]. `value` also returns the collation of each column.
     pub fn judge_by<'v>(
         &self,
         value: impl Fn(&C) -> (&'v Value, Option<&'v Collation>),
@@ -211,7 +235,10 @@ impl<C> Predicate<C> {
         known.then_some(true)
     }
 
-    /// The same about columns that are called otherwise.
+    /// The same condition with other names of columns. `name` returns the new name of each.
+    ///
+    /// # Errors
+    /// The first error of `name`.
     pub fn try_map<D, E>(
         &self,
         mut name: impl FnMut(&C) -> Result<D, E>,
@@ -223,12 +250,16 @@ impl<C> Predicate<C> {
 }
 
 impl<C: Copy + PartialEq> Predicate<C> {
-    /// Does it ask for `column`?
+    /// True if a term is about `column`.
     pub fn names(&self, column: C) -> bool {
         self.terms.iter().any(|term| term.column == column)
     }
 
-    /// What is wrong with it, given the name and type of each column.
+    /// Checks the terms. `column` returns the name and type of each column.
+    ///
+    /// # Errors
+    /// `Invalid` without terms, and for a column that cannot be compared with its constant. Errors
+    /// of `column`.
     pub fn check<'t>(
         &self,
         column: impl Fn(C) -> crate::error::Result<(&'t str, Type)>,

@@ -27,23 +27,55 @@ pub use super::settings::AutoVacuum;
 pub use crate::ids::ColumnNo;
 pub use crate::index::IndexMethod;
 
-/// What a column gets where an insert does not name it.
+/// Default of a column: the value that it gets from inserts that do not name it.
+///
+/// ```
+/// use rightlink::{ColumnDefault, ColumnSchema, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// let made = ColumnSchema::new("made", Type::TimestampTz).default(ColumnDefault::Now);
+/// txn.create_table(&TableSchema::new("note").column("body", Type::Text).with_column(made))?;
+/// let rows = [vec![Value::Text("to do".into())]];
+/// let stored = txn.insert_into("note").columns(&["body"]).returning(&rows)?;
+/// assert!(matches!(stored[0].values[1], Value::TimestampTz(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub enum ColumnDefault {
-    /// Always this value.
+    /// This value.
     Value(Value),
-    /// When the transaction began to use the time: timestamps, dates and times of day, in UTC.
+    /// The time of the transaction in UTC, as [`Transaction::now`](crate::Transaction::now) returns
+    /// it: for timestamps, dates and times of day.
     Now,
     /// A random uuid (version 4).
     RandomUuid,
 }
 
 /// Description of a check. Schemas name its columns, stored definitions number them.
+///
+/// ```
+/// use rightlink::{AlterTable, CheckSchema, Error, Predicate, TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_table(&TableSchema::new("part").column("weight", Type::Int4))?;
+/// let predicate = Predicate::new().at_least("weight", Value::Int4(0));
+/// let check = CheckSchema { name: "no_lift".into(), predicate };
+/// txn.alter_table("part", AlterTable::AddCheck(&check))?;
+/// let refused = txn.insert("part", &[Value::Int4(-1)]);
+/// assert!(matches!(refused, Err(Error::CheckViolation { check, .. }) if check == "no_lift"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckSchema<C = String> {
-    /// Name, unique in the table.
+    /// Name of the check, unique in its table.
     pub name: String,
-    /// What every row must meet; a null in a comparison is not refused.
+    /// Condition that every row must meet. A row that makes it unknown, by a null, is accepted.
     pub predicate: Predicate<C>,
 }
 

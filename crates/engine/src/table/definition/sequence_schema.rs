@@ -38,35 +38,37 @@ pub struct SequenceDef {
 pub struct SequenceSchema {
     /// Name, unique among tables, indexes and sequences.
     pub name: String,
-    /// The first number.
+    /// First number, from `min` to `max`.
     pub start: i64,
-    /// From a number to the next, not 0.
+    /// Difference from a number to the next, not 0. Negative: downwards.
     pub increment: i64,
     /// Smallest number.
     pub min: i64,
     /// Largest number.
     pub max: i64,
-    /// Does it begin again behind the last one, with the smallest, or the largest if it goes down?
+    /// True if the sequence begins again after its last number: with `min`, or with `max` if it
+    /// goes down. Otherwise drawing a number fails with `Limit`.
     pub cycle: bool,
-    /// What a layer above keeps with it: text that is stored and never read here.
+    /// Text that a layer above keeps with the sequence, at most 4,096 bytes. The engine never reads
+    /// it.
     pub note: String,
 }
 
 impl SequenceSchema {
-    /// 1, 2, 3 and so on.
+    /// A sequence of the numbers 1, 2, 3 and so on.
     pub fn new(name: impl Into<String>) -> Self {
         let (max, cycle, note) = (i64::MAX, false, String::new());
         Self { name: name.into(), start: 1, increment: 1, min: 1, max, cycle, note }
     }
 
-    /// The first number; what is smaller comes never.
+    /// Sets the first number, and lowers the smallest number to it if that is larger.
     #[must_use]
     pub fn start(mut self, start: i64) -> Self {
         (self.start, self.min) = (start, self.min.min(start));
         self
     }
 
-    /// From a number to the next. Negative: downwards.
+    /// Sets the difference from a number to the next. Negative: downwards, with no smallest number.
     #[must_use]
     pub fn increment(mut self, increment: i64) -> Self {
         self.increment = increment;
@@ -76,14 +78,14 @@ impl SequenceSchema {
         self
     }
 
-    /// Largest number.
+    /// Sets the largest number.
     #[must_use]
     pub fn max(mut self, max: i64) -> Self {
         self.max = max;
         self
     }
 
-    /// Behind the last number it begins again.
+    /// Lets the sequence begin again after its last number.
     #[must_use]
     pub fn cycle(mut self) -> Self {
         self.cycle = true;

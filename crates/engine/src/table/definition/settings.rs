@@ -3,8 +3,8 @@
 //! Invariants: plain data; whatever it says is possible.
 //! Does not do: acting on it (`db`).
 
-/// When a table is vacuumed without anybody asking for it: when it has gathered `least` versions of
-/// rows that may be garbage, and `per_block` more for each block of its heap.
+/// Thresholds of the automatic vacuum of a table. It begins when the table has `least` row versions
+/// that may be dead, and `per_block` more for each block of its heap.
 ///
 /// ```
 /// use rightlink::{AutoVacuum, TableSchema, Type};
@@ -14,11 +14,13 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutoVacuum {
-    /// Is it at all? Entries of pruned rows leave the indexes all the same.
+    /// True if the table is vacuumed automatically. Entries of pruned rows leave the indexes in any
+    /// case.
     pub enabled: bool,
-    /// Garbage below which it is not worth while. Default 1,000.
+    /// Fewest dead row versions that start a vacuum. Default 1,000.
     pub least: u32,
-    /// More garbage for each block of the heap (8 KiB). Default 10: about a tenth of the rows.
+    /// Further dead row versions for each block of the heap (8 KiB). Default 10: about a tenth of
+    /// the rows.
     pub per_block: u32,
 }
 
