@@ -68,12 +68,26 @@ pub(crate) struct End {
     pub oldest_xid: Xid,
 }
 
-/// How far a copy is.
+/// Progress of a backup: see [`Database::backup_with`](crate::Database::backup_with).
+///
+/// ```
+/// use rightlink::BackupOptions;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let made = db.backup_with(dir.path().join("copy"), &BackupOptions::new(), |progress| {
+///     println!("{} of {} pages", progress.pages, progress.pages_in_all);
+///     true // false ends the backup
+/// })?;
+/// assert_eq!(made.pages, made.pages_in_all);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Pages copied.
     pub pages: u64,
-    /// Pages there are to copy, as far as it is known; it grows with the database.
+    /// Pages to copy. The number grows with the database.
     pub pages_in_all: u64,
     /// Bytes of log copied.
     pub log_bytes: u64,

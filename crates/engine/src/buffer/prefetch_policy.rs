@@ -48,6 +48,24 @@ mod policy {
     use rightlink_env::sync::{AtomicU64, Ordering};
 
     /// How far streams read ahead.
+    ///
+    /// ```
+    /// use rightlink::{Prefetch, ScanOptions};
+    /// # use rightlink::{TableSchema, Type, Value};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+    /// # txn.create_table(&schema.primary_key(["a"]))?;
+    /// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+    /// for policy in [Prefetch::None, Prefetch::Fixed(16), Prefetch::Adaptive] {
+    ///     db.set_prefetch(policy);
+    ///     assert_eq!(txn.scan("n", &ScanOptions::all())?.count(), 1);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub enum Prefetch {
         /// As far as the waits of the consumer show.

@@ -73,7 +73,26 @@ pub struct PoolStats {
     pub dirty: usize,
 }
 
-/// Counters of a read stream.
+/// Counters of a read stream: see [`Rows::stats`](crate::Rows::stats).
+///
+/// ```
+/// use rightlink::ScanOptions;
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// let mut rows = txn.scan("n", &ScanOptions::all())?;
+/// assert_eq!(rows.by_ref().count(), 1);
+/// let stats = rows.stats();
+/// println!("{} reads, {:.1} at once", stats.reads, stats.queue_depth());
+/// assert!(stats.delivered >= 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamStats {
     /// Device reads issued.
@@ -82,7 +101,7 @@ pub struct StreamStats {
     pub joined: u64,
     /// Blocks read but never delivered.
     pub wasted: u64,
-    /// Times the consumer waited for the device.
+    /// Waits of the consumer for the device.
     pub waits: u64,
     /// Sum of the look-ahead distance over all rows delivered.
     pub distance_sum: u64,
@@ -93,7 +112,7 @@ pub struct StreamStats {
 }
 
 impl StreamStats {
-    /// Mean distance over all deliveries.
+    /// Mean look-ahead distance over all deliveries, in blocks.
     pub fn mean_distance(&self) -> f64 {
         self.distance_sum as f64 / self.delivered.max(1) as f64
     }
@@ -103,7 +122,7 @@ impl StreamStats {
         self.depth_sum as f64 / self.reads.max(1) as f64
     }
 
-    /// Both together.
+    /// Sums of the counters of both.
     #[must_use]
     pub fn plus(&self, other: &StreamStats) -> StreamStats {
         StreamStats {

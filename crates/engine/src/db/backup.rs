@@ -35,7 +35,20 @@ pub struct BackupOptions {
     disk: Option<SimDisk>,
 }
 
-/// The work of a restore.
+/// Work of a restore: see [`Database::restore`].
+///
+/// ```
+/// use rightlink::Database;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let (copy, again) = (dir.path().join("copy"), dir.path().join("again"));
+/// # Database::open(dir.path().join("db"))?.backup(&copy)?;
+/// let report = Database::restore(&copy, &again)?;
+/// println!("{} KiB written, {} rows checked", report.bytes >> 10, report.verified.rows);
+/// assert!(report.verified.is_clean());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RestoreReport {
     /// Bytes written; pages that are zero are left out.
@@ -45,7 +58,7 @@ pub struct RestoreReport {
 }
 
 impl BackupOptions {
-    /// At full speed.
+    /// A backup at full speed, into a directory.
     pub fn new() -> Self {
         Self::default()
     }
@@ -116,7 +129,7 @@ impl Database {
     }
 
     /// Makes the database `to` from the backup `from`: copies it, recovers the copy and verifies
-    /// it. See [`Options::restore`] for other settings than the default ones.
+    /// it. See [`Options::restore`] for other settings than the default ones, and for the errors.
     pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<RestoreReport> {
         Options::default().restore(from, to)
     }

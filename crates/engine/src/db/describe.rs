@@ -14,7 +14,7 @@ use crate::txn::LockMode;
 use crate::upkeep::{Engine, Watch};
 
 impl Database {
-    /// All tables, sorted by name. Of one that damage keeps from being opened there is the
+    /// All committed tables, sorted by name. A table that damage keeps from being opened has its
     /// definition, without sizes.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
         let engine = self.engine();
@@ -31,7 +31,10 @@ impl Database {
         Ok(infos)
     }
 
-    /// One table.
+    /// Definition and sizes of one committed table. Waits for a transaction that changes it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table, `Corruption` if damage keeps it from being opened.
     pub fn describe(&self, table: &str) -> Result<TableInfo> {
         self.engine().check_open()?;
         let (_txn, entry) = self.engine().use_table(table, LockMode::Access, Watch::default())?;

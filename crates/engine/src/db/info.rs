@@ -34,15 +34,15 @@ pub use crate::verify::Finding;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableInfo {
-    /// Number, which no other table, index or sequence ever has.
+    /// Number of the table, which no other table, index or sequence ever has.
     pub id: u32,
-    /// What would create it: names and collations that were left open are filled in.
+    /// Schema that would create the table. Names and collations that were left open are filled in.
     pub schema: TableSchema,
     /// All indexes; the primary key first.
     pub indexes: Vec<IndexInfo>,
     /// Blocks of the heap (8 KiB each), maps not counted.
     pub heap_blocks: u32,
-    /// Blocks for values that do not fit their rows, free ones and the map included.
+    /// Blocks (8 KiB each) for values that do not fit their rows, free ones and the map included.
     pub overflow_blocks: u32,
 }
 
@@ -55,15 +55,32 @@ impl Deref for TableInfo {
 }
 
 /// An index of a table: its schema, whose fields can be read through it, and numbers.
+///
+/// ```
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let table = db.describe("n")?;
+/// let primary = table.indexes.iter().find(|index| index.primary).expect("it has a primary key");
+/// assert!(primary.unique && primary.columns[0].name == "a");
+/// println!("{}: {} KiB", primary.name, primary.blocks * 8);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexInfo {
-    /// Number, which no other table, index or sequence ever has.
+    /// Number of the index, which no other table, index or sequence ever has.
     pub id: u32,
-    /// What would create it; no collation is left to the column.
+    /// Schema that would create the index. No collation is left to the column.
     pub schema: IndexSchema,
-    /// Is it the primary key?
+    /// True if the index is that of the primary key.
     pub primary: bool,
-    /// Blocks (8 KiB each).
+    /// Blocks of the index (8 KiB each).
     pub blocks: u32,
 }
 
@@ -75,99 +92,227 @@ impl Deref for IndexInfo {
     }
 }
 
-/// A sequence.
+/// A committed sequence: see [`Database::sequences`](crate::Database::sequences).
+///
+/// ```
+/// use rightlink::SequenceSchema;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// txn.create_sequence(&SequenceSchema::new("tickets"))?;
+/// txn.next_value("tickets")?;
+/// txn.commit()?;
+/// let tickets = &db.sequences()?[0];
+/// assert_eq!((tickets.schema.name.as_str(), &tickets.owner), ("tickets", &None));
+/// assert!(tickets.reserved_to > Some(1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceInfo {
-    /// Its definition.
+    /// Name, bounds and step of the sequence.
     pub schema: SequenceSchema,
-    /// The column that it belongs to.
+    /// Column that the sequence belongs to. `None`: it stands by itself.
     pub owner: Option<SequenceOwner>,
-    /// The first number that is not reserved on disk, `None` if there is none left. Numbers below
-    /// it may not have been handed out.
+    /// First number that is not reserved on disk. `None`: no number is left. Reserved numbers need
+    /// not have been handed out.
     pub reserved_to: Option<i64>,
 }
 
 /// Snapshots taken between the same two commits, and what they keep from being removed: rows that
 /// they see and that were replaced or deleted since.
+///
+/// ```
+/// # use rightlink::{ScanOptions, TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let mut reader = db.begin();
+/// let rows = reader.scan("n", &ScanOptions::all())?;
+/// let oldest = &db.snapshots()[0];
+/// assert_eq!(oldest.transaction, reader.number());
+/// println!("transaction {} for {} s", oldest.transaction, oldest.age.as_secs());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
     /// Number, in this process, of the transaction that took the first of them:
     /// [`Transaction::number`](crate::Transaction::number).
     pub transaction: u64,
-    /// How many there are.
+    /// Number of these snapshots.
     pub snapshots: u64,
-    /// For how long that transaction has been running.
+    /// Time since that transaction began.
     pub age: Duration,
-    /// Commits since, read-only ones not counted: what those replaced may be held back.
+    /// Commits since these snapshots, read-only ones not counted. Rows that those commits replaced
+    /// may be held back.
     pub commits_since: u64,
     /// Statements that took a number for their writes since its oldest running one.
     pub xids_since: u64,
 }
 
 /// What was done to a table since it was opened; what was rolled back counts, too.
+///
+/// ```
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// # txn.commit()?;
+/// let figures = db.table_figures()?;
+/// let table = figures.iter().find(|table| table.name == "n").expect("it was created");
+/// assert_eq!((table.rows.inserted, table.garbage), (1, 0));
+/// assert_eq!(table.indexes[0].name, "n_pkey");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFigures {
     /// Number of the table: [`TableInfo::id`].
     pub table: u32,
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// What was done to its rows.
+    /// Scans of its heap, changes of its rows, and vacuums.
     pub rows: HeapFigures,
-    /// Row versions that were ended and not removed, roughly.
+    /// Estimate of the dead row versions that are not removed yet.
     pub garbage: u64,
-    /// Of each index.
+    /// Figures of each index.
     pub indexes: Vec<IndexFigures>,
 }
 
-/// What an index was used for since it was opened.
+/// Use of an index since its table was opened.
+///
+/// ```
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// txn.get("n", &[Value::Int8(1)])?;
+/// txn.commit()?;
+/// let by_key = &db.table_figures()?[0].indexes[0];
+/// assert_eq!((by_key.name.as_str(), by_key.scans, by_key.rows), ("n_pkey", 1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexFigures {
     /// Number of the index: [`IndexInfo::id`].
     pub index: u32,
-    /// Its name.
+    /// Name of the index.
     pub name: String,
-    /// Scans by it.
+    /// Scans through the index, reads by key included.
     pub scans: u64,
-    /// Entries that they came to, those of rows that they did not see included.
+    /// Entries that these scans read, including those of rows that they could not see.
     pub entries: u64,
-    /// Rows that they handed out.
+    /// Rows that these scans returned.
     pub rows: u64,
 }
 
 /// A lock that a transaction holds or waits for.
+///
+/// ```
+/// use rightlink::{Busy, LockMode};
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let mut txn = db.begin();
+/// txn.lock_table("n", LockMode::ShareWrite, Busy::Wait)?;
+/// let locks = db.locks();
+/// let held = locks.iter().find(|lock| lock.transaction == txn.number()).expect("it has one");
+/// assert_eq!((held.mode, held.granted), (LockMode::ShareWrite, true));
+/// assert!(held.blocked_by.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockInfo {
-    /// Of what.
+    /// Object of the lock.
     pub what: Locked,
     /// Number of the transaction: [`Transaction::number`](crate::Transaction::number).
     pub transaction: u64,
-    /// How strong.
+    /// Strength of the lock.
     pub mode: LockMode,
-    /// Held, or waited for?
+    /// True if the transaction holds the lock, false if it waits.
     pub granted: bool,
-    /// Numbers of the transactions that are waited for.
+    /// Numbers of the transactions that it waits for. Empty for a lock that is held.
     pub blocked_by: Vec<u64>,
 }
 
-/// What a lock is of.
+/// Object of a lock: see [`LockInfo::what`].
+///
+/// ```
+/// use rightlink::{Busy, LockMode, Locked};
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let number = db.describe("n")?.id;
+/// let mut txn = db.begin();
+/// txn.lock_table("n", LockMode::Share, Busy::Wait)?;
+/// for lock in db.locks() {
+///     match lock.what {
+///         Locked::Table(table) => assert_eq!(table, number),
+///         Locked::Transaction(other) => println!("{} waits for {other}", lock.transaction),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locked {
     /// The table of this number: [`TableInfo::id`].
     Table(u32),
-    /// The end of the transaction of this number, which has a row that is wanted.
+    /// The end of the transaction of this number, which has changed or locked a row that the other
+    /// one needs.
     Transaction(u64),
 }
 
-/// How far a verification is.
+/// Progress of a verification: see
+/// [`Database::verify_watched`](crate::Database::verify_watched).
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let report = db.verify_watched(|progress| {
+///     println!("{} of {} pages", progress.pages, progress.pages_in_all);
+///     progress.pages < 1_000_000 // false ends the verification
+/// })?;
+/// assert!(report.is_clean());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyProgress {
-    /// Pages looked at.
+    /// Pages checked so far. Pages of rows count twice.
     pub pages: u64,
-    /// Pages that there were to look at when it began, or none where damage hides them.
+    /// Pages to check, as counted at the start. 0 where damage hides them.
     pub pages_in_all: u64,
 }
 
-/// What `verify` looked at and found.
+/// Result of [`Database::verify`](crate::Database::verify).
 ///
 /// ```
 /// # fn main() -> rightlink::Result<()> {
@@ -180,18 +325,18 @@ pub struct VerifyProgress {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VerifyReport {
-    /// Damage. Empty: clean.
+    /// Damage that was found. Empty: the database is clean.
     pub findings: Vec<Finding>,
-    /// Pages read.
+    /// Pages that were read.
     pub pages: u64,
-    /// Row versions checked.
+    /// Row versions that were checked.
     pub rows: u64,
-    /// Index entries checked.
+    /// Index entries that were checked.
     pub entries: u64,
 }
 
 impl VerifyReport {
-    /// Nothing wrong?
+    /// True if no damage was found.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -215,67 +360,106 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The figure called `name`.
+    /// The figure called `name`. `None`: there is no such figure.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 }
 
 /// A page of a relation, as `inspect` shows it (the columns of pgsql-hackers' page tables).
+///
+/// ```
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// # txn.commit()?;
+/// let pages = db.inspect("n_pkey", None)?;
+/// let leaves = pages.iter().filter(|page| page.level == 0 && page.live_items > 0);
+/// let used: u32 = leaves.map(|page| page.page_size - page.free_size).sum();
+/// println!("{used} bytes of the leaves are in use");
+/// assert_eq!(pages[0].kind, 'm');
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageInfo {
-    /// Level, 0 is a leaf or heap page.
+    /// Level in the tree. 0: a leaf, or a page of a heap or hash index.
     pub level: u32,
-    /// Its number within the level, from 1.
+    /// Number of the page within its level, from 1.
     pub item: u32,
-    /// Block.
+    /// Block number in the file.
     pub block: u32,
-    /// Left sibling (index pages).
+    /// Block of the left sibling (index pages).
     pub left: Option<u32>,
-    /// Right sibling (index pages).
+    /// Block of the right sibling (index pages).
     pub right: Option<u32>,
-    /// Flags, as stored.
+    /// Flags, as they are stored on the page.
     pub flags: u16,
     /// Type: `l` leaf, `i` inner, `r` root, `m` meta, `d` deleted, `h` heap, `-` never initialised;
     /// of a hash index `b` first page of a bucket, `o` overflow page, `n` directory.
     pub kind: char,
-    /// Live items.
+    /// Number of live items.
     pub live_items: u32,
-    /// Dead items.
+    /// Number of items that are marked dead.
     pub dead_items: u32,
-    /// Average bytes of an item.
+    /// Average size of an item in bytes.
     pub avg_item_size: u32,
-    /// Bytes of the page.
+    /// Size of the page in bytes.
     pub page_size: u32,
-    /// Free bytes.
+    /// Free bytes on the page.
     pub free_size: u32,
-    /// High key in hexadecimal.
+    /// High key in hexadecimal. `None`: a heap page, or the last
+    /// page of its level.
     pub high_key: Option<String>,
-    /// Items, when one block was asked for.
+    /// One line for each item, when one block was asked for.
     pub items: Vec<String>,
-    /// The same as data, of a page of a tree.
+    /// The items as data, when one block of a tree was asked for.
     pub entries: Vec<EntryInfo>,
     /// Block and level of the root, on the first page of a tree.
     pub root: Option<(u32, u32)>,
 }
 
 /// An entry on a page of a tree: a key with its rows on a leaf, a separator with a child above.
+///
+/// ```
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// # txn.commit()?;
+/// let (root, _level) = db.inspect("n_pkey", Some(0))?[0].root.expect("block 0 of a tree has it");
+/// let page = &db.inspect("n_pkey", Some(root))?[0];
+/// let entry = &page.entries[0];
+/// assert_eq!((entry.rows.as_slice(), entry.dead), ([id].as_slice(), false));
+/// println!("{} takes {} bytes", entry.key, entry.bytes);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryInfo {
     /// Position on the page, from 0.
     pub position: u32,
-    /// Bytes, its slot included.
+    /// Size of the entry in bytes, its slot included.
     pub bytes: u32,
-    /// Key without the row id in hexadecimal; a separator may be cut short.
+    /// Encoded key without the row id, in hexadecimal. A separator may be cut short.
     pub key: String,
-    /// The rows (leaf).
+    /// Rows of the key (leaf). Empty on an inner page.
     pub rows: Vec<RowId>,
-    /// The child's block (inner page).
+    /// Block of the child (inner page). `None` on a leaf.
     pub child: Option<u32>,
-    /// Are all of its rows marked dead?
+    /// True if all rows of the entry are marked dead.
     pub dead: bool,
-    /// Has the key a null? `None` where it is a separator.
+    /// True if the key has a null. `None` for a separator.
     pub nulls: Option<bool>,
-    /// Has the key a value of a type whose values differ in length? `None` where it is a separator.
+    /// True if the key has a value of a type whose values differ in length. `None` for a separator.
     pub varying: Option<bool>,
 }

@@ -25,7 +25,7 @@ pub struct VacuumOptions<'a> {
     /// Rest as an automatic vacuum does: while other transactions commit, it works a ninth of the
     /// time, a fifth where a processor is idle, and slows them down little.
     pub gently: bool,
-    /// How it is ended.
+    /// Limits of the vacuum, and a call that can end it.
     pub watch: Watch<'a>,
 }
 

@@ -12,7 +12,8 @@ use crate::upkeep::{Options, verify_offline};
 use crate::verify;
 
 impl Database {
-    /// Checks pages, heaps, indexes and both against each other, while others work.
+    /// Checks pages, heaps, indexes and both against each other, while others work. Damage is in
+    /// the report, not an error.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.verify_watched(|_| true)
     }
@@ -49,7 +50,7 @@ impl Database {
     }
 
     /// Checks the database at `path`, which is not open, without changing a byte of it: see
-    /// [`Options::verify_offline`].
+    /// [`Options::verify_offline`], also for the errors.
     pub fn verify_offline(path: impl AsRef<Path>) -> Result<VerifyReport> {
         Options::default().verify_offline(path)
     }

@@ -22,30 +22,53 @@ pub(super) struct Counters {
     inserted_before: AtomicU64,
 }
 
-/// What they say.
+/// Work on the heap of a table since the table was opened: see
+/// [`TableFigures::rows`](crate::TableFigures::rows).
+///
+/// ```
+/// use rightlink::HeapFigures;
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// txn.update("n", id, &[("b", Value::Int8(11))])?;
+/// txn.commit()?;
+/// let HeapFigures { updated, heap_only, .. } = db.table_figures()?[0].rows;
+/// println!("{} % of updates wrote no index", 100 * heap_only / updated.max(1));
+/// assert_eq!(updated, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct HeapFigures {
-    /// Scans of the whole heap that began.
+    /// Scans of the whole heap.
     pub scans: u64,
-    /// Rows that they handed out.
+    /// Rows that these scans returned.
     pub rows_scanned: u64,
     /// Rows inserted.
     pub inserted: u64,
     /// Rows updated.
     pub updated: u64,
-    /// Heap-only updates: the indexes needed no entry.
+    /// Updates, of those, that needed no new index entry (heap-only updates).
     pub heap_only: u64,
     /// Rows deleted.
     pub deleted: u64,
-    /// Manual vacuums that came to their end.
+    /// Vacuums on request that were finished.
     pub vacuums: u64,
-    /// Automatic vacuums that came to their end.
+    /// Automatic vacuums that were finished.
     pub auto_vacuums: u64,
-    /// End of the last manual vacuum, in microseconds since 1970-01-01 00:00 UTC.
+    /// End of the last vacuum on request, in microseconds since 1970-01-01 00:00 UTC. `None`: there
+    /// was none.
     pub last_vacuum: Option<i64>,
-    /// End of the last automatic vacuum.
+    /// End of the last automatic vacuum, in microseconds since 1970-01-01 00:00 UTC. `None`: there
+    /// was none.
     pub last_auto_vacuum: Option<i64>,
-    /// Rows inserted since the last vacuum ended, or since opening.
+    /// Rows inserted since the last vacuum of either kind ended. Without one: since the table was
+    /// opened.
     pub inserted_since_vacuum: u64,
 }
 

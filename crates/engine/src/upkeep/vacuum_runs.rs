@@ -131,7 +131,7 @@ impl VacuumRun {
     }
 }
 
-/// The work of a vacuum.
+/// Work of a vacuum: see [`Database::vacuum`](crate::Database::vacuum).
 ///
 /// ```
 /// use rightlink::{TableSchema, Type, Value};
@@ -153,7 +153,7 @@ impl VacuumRun {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VacuumReport {
-    /// Heap pages looked at.
+    /// Heap pages that were scanned.
     pub pages_scanned: u64,
     /// Row versions removed.
     pub rows_removed: u64,
@@ -184,24 +184,48 @@ impl VacuumReport {
     }
 }
 
-/// Progress of a running vacuum.
+/// Progress of a running vacuum: see
+/// [`Database::vacuum_progress`](crate::Database::vacuum_progress).
+///
+/// ```
+/// use rightlink::{VacuumOptions, Watch};
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let show = || {
+///     for run in db.vacuum_progress() {
+///         println!("{}: block {} of {}", run.table, run.heap_blocks_done, run.heap_blocks);
+///     }
+///     Ok(())
+/// };
+/// let watch = Watch { go_on: &show, ..Watch::default() };
+/// let report = db.vacuum_with(Some("n"), VacuumOptions { watch, ..VacuumOptions::default() })?;
+/// assert_eq!(report.rows_removed, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VacuumProgress {
-    /// Its table.
+    /// Name of the table.
     pub table: String,
-    /// Did it begin without a request?
+    /// True if the vacuum began without a request.
     pub automatic: bool,
-    /// Its present phase.
+    /// Present phase of the vacuum.
     pub phase: Phase,
-    /// For how long it has been running.
+    /// Time since the vacuum began.
     pub running: Duration,
-    /// Blocks of the heap.
+    /// Blocks of the heap (8 KiB each).
     pub heap_blocks: u64,
-    /// Blocks of the heap that are done.
+    /// Blocks of the heap that the vacuum has passed.
     pub heap_blocks_done: u64,
-    /// Dead rows collected whose entries have not left every index yet.
+    /// Dead rows that were collected and still have entries in some index.
     pub dead_rows: u64,
-    /// Bytes that it keeps of the memory budget for these, used or not.
+    /// Bytes of the memory budget that the vacuum holds for these rows, used or not.
     pub dead_row_bytes: u64,
     /// Blocks of the indexes that this pass goes over.
     pub index_blocks: u64,

@@ -8,17 +8,30 @@
 
 use rightlink_env::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Phase of a run.
+/// Phase of a running vacuum: see [`VacuumProgress::phase`](crate::VacuumProgress::phase).
+///
+/// ```
+/// use rightlink::VacuumPhase;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let running = db.vacuum_progress();
+/// let waits = running.iter().filter(|run| run.phase == VacuumPhase::Waiting).count();
+/// println!("{} vacuums, {waits} wait for another one", running.len());
+/// assert_eq!(VacuumPhase::default(), VacuumPhase::Waiting);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Phase {
-    /// Waiting for another run over the table.
+    /// The vacuum waits for another vacuum of the table.
     #[default]
     Waiting,
-    /// Pruning heap pages and collecting dead rows.
+    /// The vacuum prunes heap pages and collects dead rows.
     Heap,
-    /// Removing their index entries.
+    /// The vacuum removes the index entries of the dead rows.
     Indexes,
-    /// Freeing their line pointers.
+    /// The vacuum frees the line pointers of the dead rows.
     Freeing,
 }
 

@@ -43,18 +43,33 @@ pub(crate) use tables::{NextNumbers, counters, orphans};
 /// Findings kept; further ones are counted.
 pub(crate) const MAX_FINDINGS: usize = 1000;
 
-/// One finding of `verify`.
+/// Damage that a verification found.
+///
+/// ```
+/// use rightlink::{Database, Finding};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// # Database::open(path)?.close()?;
+/// let report = Database::verify_offline(path)?;
+/// for Finding { check, relation, block, what, .. } in &report.findings {
+///     println!("{relation}, block {block:?}: {what} ({check})");
+/// }
+/// assert!(report.findings.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Name of the check (`H6`, `B4`, `X2`, ...).
     pub check: &'static str,
-    /// Table or index the file belongs to, or the file's name.
+    /// Name of the table or index that the file belongs to, or else the name of the file.
     pub relation: String,
-    /// File number.
+    /// Number of the file.
     pub file: u32,
-    /// Block, when the finding has one.
+    /// Block in the file. `None`: the damage is not in one block.
     pub block: Option<u32>,
-    /// What it means.
+    /// Description of the damage, for people.
     pub what: String,
 }
 
