@@ -12,10 +12,29 @@ use rightlink_aio::IoError;
 
 use crate::ids::{PageId, RowId};
 
-/// Result of the engine's functions.
+/// Result of a call of this library, with its [`enum@Error`].
+///
+/// ```
+/// use rightlink::Database;
+///
+/// fn table_names(db: &Database) -> rightlink::Result<Vec<String>> {
+///     Ok(db.tables()?.iter().map(|table| table.name.clone()).collect())
+/// }
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # assert!(table_names(&db)?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong, by what the caller can do.
+///
+/// The section "Errors" of a call names the errors that are its own. Every call that reads or
+/// writes can also fail with `Corruption`, `Io`, `DiskFull`, `OutOfMemory` or `Poisoned`. A call
+/// that names a table fails with `NotFound` if there is none. A call that waits can also fail with
+/// `Conflict`, `Cancelled` or `LockTimeout`.
 ///
 /// ```
 /// use rightlink::{Error, TableSchema, Type, Value};
@@ -133,15 +152,39 @@ pub enum Error {
     },
 }
 
-/// Why two transactions could not both go on.
+/// Kind of an [`Error::Conflict`]: why two transactions could not both go on.
+///
+/// ```
+/// use rightlink::{ConflictKind, Error};
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// # txn.commit()?;
+/// let mut late = db.begin();
+/// let row = late.get("n", &[Value::Int8(1)])?.unwrap();
+/// db.with_retry(|txn| txn.update("n", row.id, &[("b", Value::Int8(11))]))?;
+/// match late.update("n", row.id, &[("b", Value::Int8(12))]) {
+///     Err(Error::Conflict { kind, .. }) => assert_eq!(kind, ConflictKind::Serialization),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ConflictKind {
     /// Another transaction changed the row after this snapshot was taken.
     Serialization,
-    /// Waiting would have closed a ring of waiters.
+    /// Each of several transactions waited for another of them (deadlock).
     Deadlock,
-    /// Another transaction has the row, and it was not to be waited for.
+    /// Another transaction has the row, and the caller asked not to wait ([`Busy::Fail`]).
+    ///
+    /// [`Busy::Fail`]: crate::Busy::Fail
     RowLocked,
 }
 
@@ -187,7 +230,7 @@ impl Error {
         }
     }
 
-    /// May the same transaction succeed when it is run again from its start?
+    /// True if the same transaction may succeed when it is run again from its start.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Conflict { .. })
     }

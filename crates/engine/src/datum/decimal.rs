@@ -160,7 +160,7 @@ impl Decimal {
         bytes.map_or(0, |bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
     }
 
-    /// Is it zero?
+    /// True if it is zero.
     pub fn is_zero(&self) -> bool {
         self.kind() == ZERO
     }
@@ -191,17 +191,17 @@ impl Decimal {
         bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
     }
 
-    /// Neither infinite nor NaN?
+    /// True if it is neither infinite nor NaN.
     pub fn is_finite(&self) -> bool {
         matches!(self.kind(), NEGATIVE | ZERO | POSITIVE)
     }
 
-    /// Is this NaN?
+    /// True if it is NaN.
     pub fn is_nan(&self) -> bool {
         self.kind() == NAN
     }
 
-    /// Below zero, or minus infinity?
+    /// True if it is below zero, minus infinity included.
     pub fn is_negative(&self) -> bool {
         self.kind() < ZERO
     }

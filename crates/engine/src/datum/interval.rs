@@ -15,6 +15,14 @@ use super::clock::{MICROS_PER_DAY, MICROS_PER_HOUR, print_time};
 const DAYS_PER_MONTH: i128 = 30;
 
 /// A span of time.
+///
+/// ```
+/// use rightlink::{Interval, Value};
+/// let span = Interval { months: 1, days: 2, micros: 0 };
+/// assert_eq!(Value::Interval(span).to_string(), "1 mon 2 days");
+/// assert_eq!(span.checked_add(span), Some(Interval { months: 2, days: 4, micros: 0 }));
+/// assert_eq!(span, Interval { days: 32, ..Interval::default() }, "a month counts as 30 days");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
     /// Months, years included.
@@ -29,7 +37,8 @@ impl Interval {
     /// Bytes of an interval in a row: months, days, microseconds, little-endian.
     pub(crate) const SIZE: usize = 16;
 
-    /// What the order rests on: all of it in microseconds.
+    /// Length in microseconds, by which intervals are ordered. A month counts as 30 days, a day as
+    /// 24 hours.
     pub fn total_micros(&self) -> i128 {
         let days = i128::from(self.months) * DAYS_PER_MONTH + i128::from(self.days);
         days * i128::from(MICROS_PER_DAY) + i128::from(self.micros)

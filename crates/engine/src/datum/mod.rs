@@ -47,7 +47,7 @@ const MICROS_PER_DAY: i64 = 86_400_000_000;
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Type {
-    /// Truth value.
+    /// Truth value; false comes before true.
     Bool = 1,
     /// 16-bit integer.
     Int2 = 2,
@@ -61,7 +61,7 @@ pub enum Type {
     Float8 = 6,
     /// UTF-8 text, ordered by its bytes.
     Text = 7,
-    /// Any bytes.
+    /// Any bytes, ordered as unsigned numbers.
     Bytes = 8,
     /// 16 bytes, ordered as written.
     Uuid = 9,
@@ -82,7 +82,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The largest whole number of an integer type.
+    /// The largest number of an integer type. `None`: the type is none of them.
     pub fn largest(self) -> Option<i64> {
         match self {
             Type::Int2 => Some(i64::from(i16::MAX)),
@@ -112,12 +112,12 @@ impl Type {
         Type::Json,
     ];
 
-    /// The number on disk.
+    /// The number that stands for the type on disk.
     pub const fn tag(self) -> u8 {
         self as u8
     }
 
-    /// The type of a tag read from disk.
+    /// The type with this number on disk. `None`: there is no such type.
     pub fn from_tag(tag: u8) -> Option<Type> {
         Type::ALL.into_iter().find(|ty| ty.tag() == tag)
     }
@@ -144,7 +144,7 @@ impl Type {
         }
     }
 
-    /// The type of a name, common synonyms included.
+    /// The type of a name, common synonyms included. `None`: there is no such type.
     pub fn from_name(name: &str) -> Option<Type> {
         let lower = name.to_ascii_lowercase();
         let ty = match lower.as_str() {
@@ -174,7 +174,7 @@ impl Type {
         }
     }
 
-    /// Do its values have an order, so that keys may hold them?
+    /// True if its values have an order, so that keys may hold them.
     pub const fn is_ordered(self) -> bool {
         !matches!(self, Type::Json)
     }
@@ -252,17 +252,18 @@ impl Value {
         Some(ty)
     }
 
-    /// Is there no value?
+    /// True if this is a null.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    /// May a column of type `ty` hold this (null included)?
+    /// True if a column of type `ty` may hold this value. A null fits every type.
     pub fn fits(&self, ty: Type) -> bool {
         self.type_of().is_none_or(|own| own == ty)
     }
 
-    /// Is it one that its type has? A time beyond the day is none, nor is text that is no JSON.
+    /// True if the type has such a value. A [`Value::Time`] beyond the day is not sound, nor is a
+    /// [`Value::Json`] of other text.
     pub fn is_sound(&self) -> bool {
         match self {
             Value::Time(micros) => (0..=MICROS_PER_DAY).contains(micros),
@@ -271,7 +272,7 @@ impl Value {
         }
     }
 
-    /// Heap bytes behind the value, for memory budgets.
+    /// Bytes of memory that the value holds besides itself, for budgets.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Value::Text(text) | Value::Json(text) => text.capacity(),

@@ -22,6 +22,9 @@ const SHOWN: usize = 60;
 impl Value {
     /// Reads a value of type `ty` from text. Spaces around it are ignored, those of ASCII only,
     /// except in text and UUIDs.
+    ///
+    /// # Errors
+    /// `Invalid` for text that is no value of the type. The message names type and text.
     pub fn parse(ty: Type, text: &str) -> Result<Value> {
         let trimmed = trimmed(text);
         let value = match ty {

@@ -158,27 +158,67 @@ pub trait Record: Sized {
 }
 
 /// A type that a field of a [`Record`] may have.
+///
+/// ```
+/// use rightlink::{Field, Type, Value};
+///
+/// #[derive(PartialEq, Debug)]
+/// struct Cents(i64);
+///
+/// impl Field for Cents {
+///     const TYPE: Type = Type::Int8;
+///
+///     fn into_value(self) -> Value {
+///         Value::Int8(self.0)
+///     }
+///
+///     fn from_value(value: Value) -> Result<Self, Value> {
+///         i64::from_value(value).map(Cents)
+///     }
+/// }
+///
+/// assert_eq!(Cents::from_value(Value::Int8(250)), Ok(Cents(250)));
+/// assert_eq!(Option::<Cents>::from_value(Value::Null), Ok(None));
+/// ```
 pub trait Field: Sized {
-    /// Type of its column.
+    /// Type of the column that holds such a field.
     const TYPE: Type;
-    /// May the column be null?
+    /// True if the column may be null.
     const NULLABLE: bool = false;
 
-    /// As a value.
+    /// Turns the field into a value for its column.
     fn into_value(self) -> Value;
 
-    /// From a value; gives back what is none of its type.
+    /// Turns a value of the column into a field.
+    ///
+    /// # Errors
+    /// The value itself, if the field cannot hold it.
     fn from_value(value: Value) -> std::result::Result<Self, Value>;
 }
 
-/// What the derived [`Record`] takes as a constant for a field of type `F`: values of that type,
-/// for an option also those of what is in it, and for text also literals.
+/// A constant in an attribute of the derived [`Record`], for a field of type `F`. It is a value of
+/// that type. An option also takes a value of its inner type, and text takes a string literal.
+///
+/// ```
+/// use rightlink::{ColumnDefault, Record, Value};
+///
+/// #[derive(Record)]
+/// struct Task {
+///     #[rightlink(default = "open")]
+///     state: String,
+///     #[rightlink(default = 3)]
+///     weight: Option<i16>,
+/// }
+///
+/// let weight = &Task::schema().columns[1];
+/// assert_eq!(weight.default, Some(ColumnDefault::Value(Value::Int2(3))));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a field of type `{F}` cannot have this constant",
     label = "no constant of type `{F}`"
 )]
 pub trait Constant<F> {
-    /// As a value.
+    /// Turns the constant into a value for the column of the field.
     fn into_constant(self) -> Value;
 }
 
@@ -264,14 +304,64 @@ macro_rules! wrapped {
 
 wrapped! {
     /// A [`Type::Date`] of a [`Record`]: days since 2000-01-01.
+    ///
+    /// ```
+    /// use rightlink::{Date, Record, Type, Value};
+    ///
+    /// #[derive(Record)]
+    /// struct Holiday {
+    ///     #[rightlink(primary_key)]
+    ///     day: Date,
+    ///     name: String,
+    /// }
+    ///
+    /// let new_year = Holiday { day: Date(9_497), name: "New Year".into() };
+    /// assert_eq!(Holiday::schema().columns[0].kind, Type::Date);
+    /// assert_eq!(new_year.into_values()[0].to_string(), "2026-01-01");
+    /// ```
     Date(i32),
     /// A [`Type::Time`] of a [`Record`]: microseconds since midnight.
+    ///
+    /// ```
+    /// use rightlink::{Field, Time};
+    /// let half_past_nine = Time((9 * 60 + 30) * 60_000_000);
+    /// assert_eq!(half_past_nine.into_value().to_string(), "09:30:00");
+    /// ```
     Time(i64),
     /// A [`Type::Timestamp`] of a [`Record`]: microseconds since 2000-01-01 00:00.
+    ///
+    /// ```
+    /// use rightlink::{Field, Timestamp, Type, Value};
+    /// # fn main() -> rightlink::Result<()> {
+    /// let value = Value::parse(Type::Timestamp, "2000-01-02 00:00:01")?;
+    /// assert_eq!(Timestamp::from_value(value), Ok(Timestamp(86_401_000_000)));
+    /// # Ok(())
+    /// # }
+    /// ```
     Timestamp(i64),
     /// A [`Type::TimestampTz`] of a [`Record`]: microseconds since 2000-01-01 00:00 UTC.
+    ///
+    /// ```
+    /// use rightlink::{Field, TimestampTz};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// const UNIX_2000: i64 = 946_684_800_000_000; // microseconds from 1970 to 2000
+    /// let now = TimestampTz(db.unix_micros() - UNIX_2000);
+    /// println!("it is {}", now.clone().into_value());
+    /// assert!(now > TimestampTz(0));
+    /// # Ok(())
+    /// # }
+    /// ```
     TimestampTz(i64),
     /// A [`Type::Json`] of a [`Record`]: the document.
+    ///
+    /// ```
+    /// use rightlink::{Field, Json, Value};
+    /// let value = Json(r#"{"due": 7}"#.into()).into_value();
+    /// assert!(value.is_sound());
+    /// assert!(!Json("{due".into()).into_value().is_sound(), "an insert would refuse it");
+    /// ```
     Json(String),
 }
 
@@ -288,14 +378,25 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// The values of a row on their way into a [`Record`], one field after the other.
+/// Values of a row, which an implementation of [`Record::from_values`] takes one by one.
+///
+/// ```
+/// use rightlink::{Date, Fields, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// let mut fields = Fields::new("task", vec![Value::Int8(7), Value::Null]);
+/// let (id, due): (i64, Option<Date>) = (fields.take("id")?, fields.take("due")?);
+/// assert_eq!((id, due), (7, None));
+/// assert!(fields.take::<i64>("weight").is_err(), "there is no third value");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Fields {
     table: &'static str,
     values: std::vec::IntoIter<Value>,
 }
 
 impl Fields {
-    /// Values of a row of `table`, in the order of the fields.
+    /// Holds the values of a row of `table`, in the order of the fields.
     pub fn new(table: &'static str, values: Vec<Value>) -> Self {
         Self { table, values: values.into_iter() }
     }
@@ -340,6 +441,32 @@ fn written<R: Record>(record: R) -> impl Iterator<Item = (&'static str, Value)> 
 }
 
 /// Records of a scan, each with its row id. See [`Transaction::records`].
+///
+/// ```
+/// use rightlink::{Record, Records, ScanOptions};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+///
+/// #[derive(Record)]
+/// struct Task {
+///     #[rightlink(primary_key)]
+///     id: i64,
+///     done: bool,
+/// }
+///
+/// # let mut txn = db.begin();
+/// # txn.create_table(&Task::schema())?;
+/// txn.insert_records([Task { id: 1, done: false }, Task { id: 2, done: true }])?;
+/// let tasks: Records<Task> = txn.records(&ScanOptions::index("task_pkey"))?;
+/// for found in tasks {
+///     let (row, task) = found?;
+///     txn.update_record(row, Task { done: true, ..task })?;
+/// }
+/// assert!(txn.records::<Task>(&ScanOptions::all())?.all(|found| found.unwrap().1.done));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Records<R> {
     rows: Rows,
     kind: std::marker::PhantomData<fn() -> R>,
@@ -370,7 +497,11 @@ impl Transaction {
         self.insert_into(R::TABLE).columns(&named.collect::<Vec<_>>()).rows(&rows)
     }
 
-    /// The record with this primary key, and its row id.
+    /// The record with this primary key, and its row id. `None`: there is no such row.
+    ///
+    /// # Errors
+    /// `Invalid` if a field cannot hold its value, or the table has no primary key. `NotFound` if
+    /// the table does not have all columns of the record.
     pub fn get_record<R: Record>(&mut self, key: &[Value]) -> Result<Option<(RowId, R)>> {
         let places = self.places::<R>()?;
         let Some(Row { id, mut values }) = self.get(R::TABLE, key)? else { return Ok(None) };
@@ -378,7 +509,9 @@ impl Transaction {
         Ok(Some((id, R::from_values(chosen)?)))
     }
 
-    /// Records of the table as `options` say, of one snapshot; its columns are the record's.
+    /// Records of the table that `options` choose, of one snapshot. The columns of `options` do not
+    /// count: the scan reads those of the record. A record whose field cannot hold its value is an
+    /// `Invalid`.
     pub fn records<R: Record>(&mut self, options: &ScanOptions) -> Result<Records<R>> {
         let options = options.clone().columns(R::COLUMNS.iter().copied());
         let rows = self.scan(R::TABLE, &options)?;

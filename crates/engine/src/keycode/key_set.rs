@@ -29,7 +29,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What a key column must be.
+/// Condition on a key column: see [`ScanOptions::matching`](crate::ScanOptions::matching).
 ///
 /// ```
 /// use rightlink::{Condition, ScanOptions, Value};
@@ -39,13 +39,14 @@ pub enum Direction {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub enum Condition {
-    /// This value; null matches null.
+    /// Equal to this value. A null matches a null.
     Equal(Value),
-    /// One of these values; null matches null.
+    /// Equal to one of these values. A null matches a null.
     AnyOf(Vec<Value>),
-    /// Between two values, the smaller one first whatever the order of the index; nulls are out.
+    /// Between two values, the smaller one first whatever the order of the index. Nulls do not
+    /// match.
     Between(Bound<Value>, Bound<Value>),
-    /// Text or bytes that start with these bytes.
+    /// Text or bytes that begin with these bytes.
     StartsWith(Vec<u8>),
 }
 

@@ -142,7 +142,22 @@ enum SortedSource {
     Merge(Merge),
 }
 
-/// The records in order.
+/// Records in the order of their keys: made by [`Sorter::finish`](crate::Sorter::finish).
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let mut sorter = db.sorter(1 << 20)?;
+/// sorter.push(b"pear", b"2")?;
+/// sorter.push(b"apple", b"1")?;
+/// let mut sorted = sorter.finish()?;
+/// assert_eq!(sorted.next()?, Some((&b"apple"[..], &b"1"[..])));
+/// assert_eq!(sorted.next()?, Some((&b"pear"[..], &b"2"[..])));
+/// assert_eq!(sorted.next()?, None);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Sorted {
     source: SortedSource,
     _reservation: Reservation,
@@ -157,7 +172,10 @@ impl Sorted {
         Self { source: SortedSource::Merge(merge), _reservation: reservation }
     }
 
-    /// The next record: key and payload.
+    /// The next record: key and payload. `None` after the last one.
+    ///
+    /// # Errors
+    /// `Io` or `Corruption` when a temporary file cannot be read.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the sort")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.source {

@@ -87,6 +87,10 @@ impl Sorter {
     }
 
     /// Adds a record.
+    ///
+    /// # Errors
+    /// `Limit` for a record longer than [`Sorter::max_record`], `OutOfMemory`, and `DiskFull` or
+    /// `Io` for temporary files.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         let len = key.len() + payload.len();
         if len > self.max_record() {
@@ -122,7 +126,10 @@ impl Sorter {
         }
     }
 
-    /// Sorts the records and returns them in order.
+    /// Sorts the records and returns them in the order of their keys.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io` or `Corruption` for temporary files.
     pub fn finish(mut self) -> Result<Sorted> {
         if self.runs.is_empty() {
             self.arena.sort();
@@ -136,12 +143,12 @@ impl Sorter {
         Ok(Sorted::merged(Merge::new(runs, block)?, self.reservation))
     }
 
-    /// Longest record that [`Sorter::push`] takes: key and payload.
+    /// Longest record that [`Sorter::push`] takes: bytes of key and payload.
     pub fn max_record(&self) -> usize {
         MAX_RECORD.min(self.memory / 16)
     }
 
-    /// Runs written so far.
+    /// Number of runs written to temporary files so far.
     pub fn spilled_runs(&self) -> usize {
         self.runs.len()
     }
