@@ -20,13 +20,13 @@ pub enum OpenMode {
 /// How asynchronous operations are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// By the submitting thread, before submit returns.
+    /// By the submitting thread, one after the other.
     Sync,
     /// By worker threads.
     Worker,
-    /// By the kernel, through a ring.
+    /// By the kernel, through an io_uring.
     IoUring,
-    /// On a simulated disk. Never asked for by name; see `Io::simulated`.
+    /// On a simulated disk. No name stands for it.
     Sim,
 }
 
@@ -98,11 +98,11 @@ impl IoOptions {
 /// A device that is slower than the one at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceModel {
-    /// What one operation takes.
+    /// Time that one read or write takes.
     pub latency: Duration,
-    /// How many operations are served at once.
+    /// Number of operations that the device serves at once.
     pub depth: u32,
-    /// What the device's bus carries, all operations together.
+    /// Bytes per second of all operations together. `None`: no limit.
     pub bytes_per_s: Option<u64>,
 }
 

@@ -114,9 +114,41 @@ pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;
 pub use index::IndexMethod;
 pub use keycode::Condition;
+/// How a database reads and writes: [`Options::method`] and, for experiments, [`Options::device`].
+///
+/// ```
+/// use rightlink::{Database, DeviceModel, Method};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let method: Method = "worker".parse().unwrap();
+/// let drive: DeviceModel = "latency=100us,depth=64,bandwidth=200M".parse().unwrap();
+/// assert_eq!(drive.bytes_per_s, Some(200 << 20));
+/// let db = Database::options().method(method).device(Some(drive)).open(dir.path())?;
+/// assert_eq!(db.method(), Method::Worker);
+/// # Ok(())
+/// # }
+/// ```
 pub use rightlink_aio::{DeviceModel, Method};
+/// Implements the trait [`trait@Record`], which documents the attributes and has examples.
 #[cfg(feature = "derive")]
 pub use rightlink_derive::Record;
+/// Memory of [`Database::budget`]: a [`Budget`] lends, and a [`Reservation`] holds what was lent.
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// let cache = db.budget().child(1 << 20);
+/// assert!(cache.try_reserve(2 << 20).is_none(), "more than its share");
+/// let mut memory = cache.try_reserve(64 << 10).expect("64 KiB are left");
+/// assert!(memory.grow(64 << 10));
+/// memory.shrink(32 << 10);
+/// assert_eq!((memory.bytes(), cache.used()), (96 << 10, 96 << 10));
+/// drop(memory);
+/// assert_eq!(cache.used(), 0);
+/// # Ok(())
+/// # }
+/// ```
 pub use rightlink_env::{Budget, Reservation};
 pub use sort::{Sorted, Sorter};
 pub use table::sequence::SequencePosition;

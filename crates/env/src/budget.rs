@@ -7,7 +7,7 @@
 
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// A number of bytes that may be in use at once. Clones share it.
+/// A number of bytes that may be in use at once. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
     inner: Arc<Inner>,
@@ -37,7 +37,7 @@ impl Budget {
         Budget { inner: Arc::new(Inner { limit, used, peak, parent }) }
     }
 
-    /// Reserves `bytes`, or nothing if they do not fit.
+    /// Reserves `bytes`. `None`: they do not fit, and nothing was reserved.
     #[must_use]
     pub fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
         self.take(bytes).then(|| Reservation { budget: self.clone(), bytes })
@@ -116,14 +116,14 @@ impl Reservation {
         taken
     }
 
-    /// Gives `less` of the bytes back.
+    /// Gives `less` of the bytes back. Panics if it does not hold so many.
     pub fn shrink(&mut self, less: usize) {
         assert!(less <= self.bytes, "a reservation shrinks to zero at most");
         self.budget.give(less);
         self.bytes -= less;
     }
 
-    /// Moves `bytes` of this reservation into one of their own.
+    /// Moves `bytes` of this reservation into one of their own. Panics if it does not hold so many.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Reservation {
         assert!(bytes <= self.bytes, "a part is not larger than the whole");

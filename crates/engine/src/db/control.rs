@@ -37,7 +37,8 @@ impl Settings<'_> {
         self
     }
 
-    /// Commit without waiting for the log to be durable? See [`TransactionOptions::relaxed`].
+    /// True: the commit does not wait for the log to be durable. See
+    /// [`TransactionOptions::relaxed`].
     ///
     /// [`TransactionOptions::relaxed`]: crate::TransactionOptions::relaxed
     pub fn relaxed(self, relaxed: bool) -> Self {
@@ -45,7 +46,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Read the index pages of later statements one at a time? See
+    /// True: later statements read index pages one at a time. See
     /// [`TransactionOptions::serial_reads`].
     ///
     /// [`TransactionOptions::serial_reads`]: crate::TransactionOptions::serial_reads

@@ -41,11 +41,12 @@ use crate::txn::LockMode;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnConflict<'a> {
-    /// Any. A row that several others are in the way of meets the one of the first index.
+    /// All unique indexes. A row that meets several others counts as meeting that of the first
+    /// index.
     Any,
-    /// Those with exactly these key columns, in any order, that hold all rows.
+    /// The unique indexes of all rows that have exactly these key columns, in any order.
     Columns(&'a [&'a str]),
-    /// The one of this name.
+    /// The unique index of this name.
     Index(&'a str),
 }
 
@@ -69,9 +70,9 @@ pub enum OnConflict<'a> {
 pub struct Changed {
     /// The version that stands for the row now, or stood for it when it was deleted.
     pub id: RowId,
-    /// The row before.
+    /// Values of the row before the statement, in column order.
     pub old: Vec<Value>,
-    /// The row now; `None`: it was deleted.
+    /// Values of the row after the statement. `None`: the row was deleted.
     pub new: Option<Vec<Value>>,
 }
 
@@ -117,12 +118,16 @@ impl<'t> Insert<'t> {
         Self { columns: Some(columns), ..self }
     }
 
-    /// Inserts the rows; their ids, in the order of `rows`.
+    /// Inserts the rows, and returns their ids in the order of `rows`.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::insert`]; `Invalid` for values of a column that is always generated,
+    /// and `Limit` if a sequence has no numbers left.
     pub fn rows(self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.insert(rows).map(|(ids, _)| ids)
     }
 
-    /// As [`Insert::rows`]; each row as it was stored, with what defaults and sequences gave it.
+    /// As [`Insert::rows`], but returns each row as it was stored, with its defaults and numbers.
     pub fn returning(self, rows: &[Vec<Value>]) -> Result<Vec<Row>> {
         let (ids, rows) = self.insert(rows)?;
         let rows = ids.into_iter().zip(rows.into_owned());
@@ -258,6 +263,9 @@ impl Transaction {
 
     /// Sets columns of the rows at `ids` as one statement: all or none. Returns how many were
     /// there. Their pages, and those of all indexes, are read ahead.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::update`].
     pub fn update_many(
         &mut self,
         table: &str,
@@ -267,8 +275,8 @@ impl Transaction {
         self.update_rows(table, ids, set, None)
     }
 
-    /// As [`Transaction::update_many`]; each row as it was and as it is now, in the order of the
-    /// table.
+    /// As [`Transaction::update_many`], but returns each row as it was and as it is now, in the
+    /// order of the table.
     pub fn update_returning(
         &mut self,
         table: &str,
@@ -314,11 +322,14 @@ impl Transaction {
     }
 
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::delete`].
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
         self.delete_rows(table, ids, None)
     }
 
-    /// As [`Transaction::delete_many`]; each row as it was, in the order of the table.
+    /// As [`Transaction::delete_many`], but returns each row as it was, in the order of the table.
     pub fn delete_returning(&mut self, table: &str, ids: &[RowId]) -> Result<Vec<Changed>> {
         let mut changed = Vec::new();
         self.delete_rows(table, ids, Some(&mut changed)).map(|_| changed)

@@ -126,11 +126,14 @@ pub struct Row {
 
 impl Database {
     /// Opens, or creates, the database in directory `path` with default options.
+    ///
+    /// # Errors
+    /// Those of [`Options::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Options::default().open(path)
     }
 
-    /// A builder for everything that can be set.
+    /// The builder of a database with other settings than the default ones.
     pub fn options() -> Options {
         Options::default()
     }
@@ -149,7 +152,7 @@ impl Database {
         self.begin_with(TransactionOptions::default())
     }
 
-    /// Starts a transaction.
+    /// Starts a transaction with other settings than those of [`Database::begin`].
     pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
         Transaction::begin(&self.handle, options)
     }

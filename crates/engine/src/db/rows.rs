@@ -145,26 +145,32 @@ impl Rows {
         &self.budget
     }
 
-    /// What its read streams did so far.
+    /// Counters of its read streams so far.
     pub fn stats(&self) -> StreamStats {
         self.scan.as_ref().map_or_else(StreamStats::default, Scan::stats)
     }
 
-    /// Where the scan is: after the row that it handed out last.
+    /// Position of the scan: after the row that it returned last.
     ///
     /// # Errors
-    /// `Invalid` unless the scan goes through an index in its order; so for the others.
+    /// `Invalid` unless the scan goes through an index in its order.
     pub fn mark(&mut self) -> Result<Mark> {
         self.running()?.mark()
     }
 
-    /// Goes on after the row at which `mark`, one of this scan's, was taken.
+    /// Goes on after the row at which `mark` was taken. The mark is one of this scan.
+    ///
+    /// # Errors
+    /// `Invalid`, as for [`Rows::mark`].
     pub fn restore(&mut self, mark: &Mark) -> Result<()> {
         self.running()?.restore(mark)
     }
 
-    /// From now on the other way: first the row before the one that was handed out last, or after
-    /// the end that last one.
+    /// Turns the scan round. The next row is the one before the row that was returned last. After
+    /// the end of the scan it is that last row.
+    ///
+    /// # Errors
+    /// `Invalid`, as for [`Rows::mark`].
     pub fn turn(&mut self) -> Result<()> {
         self.running()?.turn()
     }

@@ -31,10 +31,10 @@ use crate::txn::Snapshot;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// In index order.
+    /// In the order of the index.
     #[default]
     Forward,
-    /// Against it.
+    /// Against the order of the index.
     Backward,
 }
 
@@ -56,18 +56,18 @@ pub enum Direction {
 pub struct ScanOptions {
     /// Index to go through; `None` scans the heap in no particular order.
     pub index: Option<String>,
-    /// Lower bound in index order.
+    /// Lower bound in the order of the index: a prefix of the key.
     pub from: Bound<Vec<Value>>,
-    /// Upper bound in index order.
+    /// Upper bound in the order of the index: a prefix of the key.
     pub to: Bound<Vec<Value>>,
     /// Further equality prefixes instead of `from` and `to` (an `IN` list), each a key prefix.
     pub any_of: Vec<Vec<Value>>,
     /// Conditions on key columns of the index, at most one for each, wherever in the key they
     /// stand: rows meet all of them, besides `from` and `to`.
     pub conditions: Vec<(String, Condition)>,
-    /// Direction.
+    /// Direction of the scan.
     pub direction: Direction,
-    /// Most rows.
+    /// Most rows to return. `None`: all.
     pub limit: Option<u64>,
     /// Columns to return, `None` for all. If the index holds them all, the heap is not read where
     /// the visibility map allows it.
@@ -111,22 +111,22 @@ impl Default for ScanOptions {
 }
 
 impl ScanOptions {
-    /// All rows, in no particular order.
+    /// A scan of all rows, in no particular order.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// What lies at `id`.
+    /// A scan of the one version at `id`: see [`ScanOptions::at`](#structfield.at).
     pub fn at(id: RowId) -> Self {
         Self { at: Some(id), ..Self::default() }
     }
 
-    /// Through `index`.
+    /// A scan of all rows through the index `name`, in its order.
     pub fn index(name: impl Into<String>) -> Self {
         Self { index: Some(name.into()), ..Self::default() }
     }
 
-    /// Only keys that begin with `prefix`.
+    /// Keeps only keys that begin with `prefix`.
     #[must_use]
     pub fn equal(mut self, prefix: Vec<Value>) -> Self {
         self.from = Bound::Included(prefix.clone());
@@ -134,22 +134,22 @@ impl ScanOptions {
         self
     }
 
-    /// Only keys at or after `from`.
+    /// Keeps only keys at or after `from` in index order.
     #[must_use]
     pub fn from(mut self, from: Vec<Value>) -> Self {
         self.from = Bound::Included(from);
         self
     }
 
-    /// Only keys at or before `to`.
+    /// Keeps only keys at or before `to` in index order.
     #[must_use]
     pub fn to(mut self, to: Vec<Value>) -> Self {
         self.to = Bound::Included(to);
         self
     }
 
-    /// Only rows in which this key column of the index meets `condition`. Of an index on (shop,
-    /// day), a condition on `day` alone costs about two leaves a shop.
+    /// Keeps only rows in which this key column of the index meets `condition`. With an index on
+    /// (shop, day), a condition on `day` alone costs about two leaves a shop.
     ///
     /// ```
     /// use rightlink::{Condition, ScanOptions, Value};
@@ -162,35 +162,35 @@ impl ScanOptions {
         self
     }
 
-    /// Largest first.
+    /// Returns rows against the order of the index.
     #[must_use]
     pub fn backward(mut self) -> Self {
         self.direction = Direction::Backward;
         self
     }
 
-    /// At most `rows` rows.
+    /// Returns at most `rows` rows.
     #[must_use]
     pub fn limit(mut self, rows: u64) -> Self {
         self.limit = Some(rows);
         self
     }
 
-    /// In any order, as the device likes it.
+    /// Returns rows in any order, so that the heap is read in its own.
     #[must_use]
     pub fn any_order(mut self) -> Self {
         self.any_order = true;
         self
     }
 
-    /// Rows as they are now: see [`ScanOptions::latest`].
+    /// Returns rows as they are now: see [`ScanOptions::latest`](#structfield.latest).
     #[must_use]
     pub fn latest(mut self) -> Self {
         self.latest = true;
         self
     }
 
-    /// Only these columns.
+    /// Returns only these columns, in this order.
     #[must_use]
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.columns = Some(names.into_iter().map(Into::into).collect());

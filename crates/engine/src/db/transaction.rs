@@ -36,7 +36,7 @@ pub use crate::txn::{CancelHandle, Isolation};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransactionOptions {
-    /// What it sees. Default: snapshot isolation.
+    /// Commits of others that its statements see. Default: snapshot isolation.
     pub isolation: Isolation,
     /// Commit without waiting for the log to be durable: a crash may lose the newest such commits,
     /// in order, never part of one. Default off.
@@ -196,6 +196,9 @@ impl Transaction {
     /// The row with this primary key. Under snapshot isolation a transaction may see two: one that
     /// another transaction deleted since, and one that took its key, which it wrote itself. Then it
     /// is its own, which is the one that is there; a scan finds both.
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no primary key, or for another number of values.
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>> {
         let (entry, snapshot) = self.reading(table)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
@@ -280,6 +283,10 @@ impl Transaction {
     /// The rows of many keys of `index`, or of prefixes of its keys, all of one snapshot: in the
     /// place of each key its rows, none where there is none. Leaves and heap pages of all keys are
     /// read ahead and together, each once. A key that is named twice has its rows twice.
+    ///
+    /// # Errors
+    /// `NotFound` if the table has no such index, `Invalid` for a key with more values than the
+    /// index has key columns.
     pub fn fetch_many(
         &mut self,
         table: &str,
@@ -297,7 +304,7 @@ impl Transaction {
         Ok(entry.table.naming(found)?.into_iter().map(rows).collect())
     }
 
-    /// Rows as `options` say, of one snapshot.
+    /// The rows that `options` choose, of one snapshot.
     ///
     /// ```
     /// use rightlink::{ScanOptions, TableSchema, Type, Value};
@@ -312,6 +319,10 @@ impl Transaction {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table, index or column. `Invalid` for bounds that do not fit
+    /// the key, for bounds without an index, and for options that exclude each other.
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
         let (entry, snapshot) = match options.latest {
             false => self.reading(table)?,
@@ -328,6 +339,10 @@ impl Transaction {
     /// it: of an inserted row always, of one that was read for the whole transaction under snapshot
     /// isolation, until the next `get` or `scan` under read committed. One that is kept longer may
     /// have become another row's.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::insert`], `NotFound` for a column that the table does not have, and
+    /// `Conflict`.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = definition::assignments(set, entry.table.def())?;
@@ -342,6 +357,9 @@ impl Transaction {
     }
 
     /// Deletes the row at `id`. False if it is gone.
+    ///
+    /// # Errors
+    /// `Conflict`, as for [`Transaction::update`].
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
         let written = self.freeing(|txn| {
@@ -381,7 +399,7 @@ impl Transaction {
         Ok(matches!(written, Written::Done(_)))
     }
 
-    /// Marks a place to roll back to.
+    /// Marks a place for [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let savepoint = Savepoint(txn.savepoint());
@@ -399,6 +417,9 @@ impl Transaction {
 
     /// Undoes everything since `savepoint`, which stays usable. Scans that began since end, with an
     /// error; those that began before `savepoint` was set go on.
+    ///
+    /// # Errors
+    /// `Invalid` if the savepoint is not one of this transaction, was released, or was undone.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.place_of(savepoint)?;
         self.running()?;
@@ -412,6 +433,9 @@ impl Transaction {
     }
 
     /// Forgets `savepoint` and those after it; what was done since stays.
+    ///
+    /// # Errors
+    /// `Invalid`, as for [`Transaction::rollback_to`].
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.place_of(savepoint)?;
         self.running()?.release(savepoint.0)?;
@@ -448,7 +472,7 @@ impl Transaction {
         result
     }
 
-    /// Rolls back.
+    /// Rolls back, as dropping the transaction does.
     pub fn rollback(self) {}
 
     /// Runs a statement that changes definitions.

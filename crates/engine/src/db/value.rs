@@ -123,12 +123,12 @@ impl Transaction {
 }
 
 impl ValueReader {
-    /// Bytes of the whole value.
+    /// Length of the whole value in bytes.
     pub fn len(&self) -> u64 {
         self.value.total()
     }
 
-    /// Is the value empty?
+    /// True if the value has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -147,7 +147,7 @@ impl io::Read for ValueReader {
 }
 
 impl ValueWriter<'_> {
-    /// Appends to the value.
+    /// Appends bytes to the value.
     ///
     /// # Errors
     /// `Limit` if it becomes longer than 1 GiB, `Invalid` if it is text and not UTF-8. The value

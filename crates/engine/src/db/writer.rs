@@ -201,7 +201,10 @@ impl Writer<'_> {
         table.naming(table.find(&mut self.statement, index, key, twice))
     }
 
-    /// Inserts rows (values in column order).
+    /// Inserts rows, each given by its values in column order, and returns their ids.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::insert`].
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.writing(false, |writer| {
             writer.finish_updates()?;
@@ -233,6 +236,9 @@ impl Writer<'_> {
     ///
     /// Entries of many rows go into the indexes together. So a later call, or the end of the work,
     /// may be what fails because a key is taken.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::update`] and of `change`.
     pub fn update(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
         self.writing(false, |writer| {
             let (table, pending) = (&writer.entry.table, &mut writer.pending);
@@ -241,6 +247,9 @@ impl Writer<'_> {
     }
 
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
+    ///
+    /// # Errors
+    /// Those of [`Transaction::delete`] and of `wanted`.
     pub fn delete(&mut self, id: RowId, wanted: WantedAt<'_>) -> Result<Written> {
         self.writing(true, |writer| {
             let table = &writer.entry.table;
@@ -250,7 +259,10 @@ impl Writer<'_> {
 
     /// Locks the row at `id` as `lock` says until the end of the transaction, if it is `wanted`;
     /// the last call of the closure saw the locked version. `busy` decides about a row that another
-    /// transaction has: see [`Transaction::lock_row`].
+    /// transaction has.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::lock_row`] and of `wanted`.
     pub fn lock_row(
         &mut self,
         id: RowId,

@@ -46,7 +46,29 @@ const MAX_JOINED: usize = 64;
 /// The row ids of a leaf that name one heap block.
 type LeafFetchBatch = HeapFetchBatch<Arc<IndexLeaf>>;
 
-/// Where a scan was.
+/// Position of a scan: made by [`Rows::mark`](crate::Rows::mark).
+///
+/// ```
+/// use rightlink::ScanOptions;
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # for a in 1..4 {
+/// #     txn.insert("n", &[Value::Int8(a), Value::Int8(10)])?;
+/// # }
+/// let mut rows = txn.scan("n", &ScanOptions::index("n_pkey"))?;
+/// rows.next();
+/// let after_first = rows.mark()?;
+/// let second = rows.next().unwrap()?;
+/// rows.restore(&after_first)?;
+/// assert_eq!(rows.next().unwrap()?, second);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Mark(Option<IndexPosition>);
 

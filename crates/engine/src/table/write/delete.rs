@@ -14,8 +14,27 @@ use crate::table::write::statement::Statement;
 /// Is the row still wanted? Called again if it has changed.
 pub type Wanted<'a> = &'a mut dyn FnMut(&[Value]) -> Result<bool>;
 
-/// Is the row still wanted? It gets the place of the version, too. Called again if the row has
-/// changed.
+/// Decides whether a row is written, from the row id of its version and its values. It is called
+/// again if another transaction changed the row first.
+///
+/// ```
+/// use rightlink::{Value, Written};
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// let deleted = txn.write("n", |writer| {
+///     let mut large = |_, row: &[Value]| Ok(row[1] > Value::Int8(100));
+///     writer.delete(id, &mut large)
+/// })?;
+/// assert_eq!(deleted, Written::Skipped);
+/// # Ok(())
+/// # }
+/// ```
 pub type WantedAt<'a> = &'a mut dyn FnMut(RowId, &[Value]) -> Result<bool>;
 
 impl Table {

@@ -47,14 +47,35 @@ use crate::table::read::by_key::{KeyRows, Next};
 use crate::table::write::statement::{Busy, Statement};
 use crate::table::{Table, TableIndex};
 
-/// What became of a row that was to be written.
+/// Outcome of the write of one row.
+///
+/// ```
+/// use rightlink::Written;
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// let deleted = txn.write("n", |writer| writer.delete(id, &mut |_, _| Ok(true)))?;
+/// match deleted {
+///     Written::Done(_) => println!("deleted"),
+///     Written::Skipped => println!("not wanted, or another transaction has it"),
+///     Written::Gone => println!("somebody else deleted it"),
+/// }
+/// assert!(matches!(deleted, Written::Done(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Written {
-    /// Done; this version now stands for the row.
+    /// The row was written, and its present version has this row id.
     Done(RowId),
-    /// The closure did not want the newest version, this statement has written the row already, or
-    /// another transaction has it and such rows were to be left out.
+    /// The row was left alone: the closure did not want its newest version, this statement has
+    /// written it already, or another transaction has it and the caller skips such rows.
     Skipped,
     /// The row does not exist any more.
     Gone,

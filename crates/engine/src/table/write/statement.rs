@@ -39,12 +39,12 @@ pub type GoOn<'a> = &'a mut dyn FnMut() -> Result<()>;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Busy {
-    /// Wait for its end.
+    /// Wait for the end of that transaction.
     #[default]
     Wait,
     /// Fail with a conflict at once.
     Fail,
-    /// Leave the row out.
+    /// Skip the row.
     Skip,
 }
 

@@ -29,6 +29,28 @@ pub type Change<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Option<Vec<Value>>>;
 
 /// Makes the new row from the place of the old version and its values; `None` leaves the row alone.
 /// Called again with the newest version if another transaction changed the row first.
+///
+/// ```
+/// use rightlink::Written;
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// let written = txn.write("n", |writer| {
+///     let mut double = |_, old: &[Value]| match old {
+///         [a, Value::Int8(b)] => Ok(Some(vec![a.clone(), Value::Int8(2 * b)])),
+///         _ => Ok(None),
+///     };
+///     writer.update(id, &mut double)
+/// })?;
+/// assert!(matches!(written, Written::Done(_)));
+/// # Ok(())
+/// # }
+/// ```
 pub type ChangeAt<'a> = &'a mut dyn FnMut(RowId, &[Value]) -> Result<Option<Vec<Value>>>;
 
 /// A new row, ready to be written.

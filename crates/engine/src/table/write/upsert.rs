@@ -30,8 +30,27 @@ use crate::table::write::statement::Statement;
 use crate::table::write::update::OldRow;
 use crate::table::{Table, TableIndex};
 
-/// Makes the new row from the one that is there and the one that was proposed; `None` leaves it
-/// alone. Called again if another transaction changed the row first.
+/// Makes the new row from the present row and the proposed one: see
+/// [`Insert::or_update`](crate::Insert::or_update). `None` leaves the present row alone. It is
+/// called again if another transaction changed the row first.
+///
+/// ```
+/// use rightlink::{OnConflict, Upserted, Value};
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// let mut larger = |old: &[Value], new: &[Value]| Ok((new[1] > old[1]).then(|| new.to_vec()));
+/// let row = [vec![Value::Int8(1), Value::Int8(12)]];
+/// let done = txn.insert_into("n").or_update(OnConflict::Any, &row, &mut larger)?;
+/// assert!(matches!(done[..], [Upserted::Updated(_)]));
+/// # Ok(())
+/// # }
+/// ```
 pub type Merge<'a> = &'a mut dyn FnMut(&[Value], &[Value]) -> Result<Option<Vec<Value>>>;
 
 /// What became of a row that was proposed.

@@ -5,7 +5,8 @@
 
 use crate::ids::{ObjectId, RowId, Xid};
 
-/// Strength of a row lock, from the weakest on. As PostgreSQL's tuple locks.
+/// Strength of a row lock, weakest first, as those of PostgreSQL: see
+/// [`Transaction::lock_row`](crate::Transaction::lock_row).
 ///
 /// Compatible (+) and conflicting (-):
 ///
@@ -15,22 +16,41 @@ use crate::ids::{ObjectId, RowId, Xid};
 /// | Shared | + | + | - | - |
 /// | Update | + | - | - | - |
 /// | Exclusive | - | - | - | - |
+///
+/// ```
+/// use rightlink::{Busy, RowLock};
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # let id = txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// # txn.commit()?;
+/// let (mut child, mut parent) = (db.begin(), db.begin());
+/// assert!(child.lock_row("n", id, RowLock::KeyShared, Busy::Wait)?);
+/// assert!(parent.update("n", id, &[("b", Value::Int8(11))])?, "b is no key");
+/// assert!(!parent.lock_row("n", id, RowLock::Exclusive, Busy::Skip)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum RowLock {
     /// The row stays, with the keys it has in unique indexes; other columns may change. What a
     /// foreign key needs of the row that it refers to.
     KeyShared,
-    /// The row stays as it is; others may lock it likewise.
+    /// The row stays as it is. Other transactions may share the lock.
     Shared,
-    /// For a change that leaves unique keys alone: what an update takes of itself.
+    /// The holder may change columns that are in no unique key. An update takes this lock.
     Update,
-    /// For any change, and what a deletion takes.
+    /// The holder may change or delete the row. A deletion takes this lock.
     #[default]
     Exclusive,
 }
 
 impl RowLock {
-    /// May two transactions hold `self` and `other` of one row at a time?
+    /// True if two transactions can hold `self` and `other` on one row at a time.
     pub fn is_compatible(self, other: RowLock) -> bool {
         use RowLock::{Exclusive, KeyShared, Shared};
         match (self.min(other), self.max(other)) {

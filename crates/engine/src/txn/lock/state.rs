@@ -26,12 +26,33 @@ use crate::txn::xid::assigned::AssignedXids;
 use crate::txn::xid::horizon::{PointUse, SnapshotPoint, SnapshotRegistry};
 use crate::txn::xid::set::{XidRun, XidSet};
 
-/// What a transaction sees.
+/// Isolation of a transaction: which commits of others its statements see.
+///
+/// ```
+/// use rightlink::{Isolation, TransactionOptions};
+/// # use rightlink::{TableSchema, Type, Value};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let key = [Value::Int8(1)];
+/// let isolation = Isolation::ReadCommitted;
+/// let mut each = db.begin_with(TransactionOptions { isolation, ..Default::default() });
+/// let mut whole = db.begin();
+/// assert!(each.get("n", &key)?.is_none() && whole.get("n", &key)?.is_none());
+/// db.with_retry(|txn| txn.insert("n", &[Value::Int8(1), Value::Int8(10)]))?;
+/// assert!(each.get("n", &key)?.is_some() && whole.get("n", &key)?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Isolation {
-    /// A new snapshot for every statement.
+    /// Every statement takes a new snapshot, and sees what was committed before it began.
     ReadCommitted,
-    /// One snapshot for the whole transaction.
+    /// All statements read by the snapshot of the first one.
     #[default]
     Snapshot,
 }

@@ -42,15 +42,16 @@ use crate::txn::xid::TxnId;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockMode {
-    /// Readers: excluded only by `Exclusive`.
+    /// Readers: conflicts only with `Exclusive`.
     Access,
-    /// Writers of rows: excluded by `Share` and `Exclusive`.
+    /// Writers of rows: conflicts with `Share`, `ShareWrite` and `Exclusive`.
     Write,
-    /// Builds that need the rows not to change.
+    /// Readers that need the rows not to change: conflicts with writers, and not with itself.
     Share,
-    /// `Write` and `Share` at once: one writer, and readers beside it.
+    /// `Write` and `Share` at once: one writer, and readers beside it. Conflicts with all but
+    /// `Access`.
     ShareWrite,
-    /// Changes of the definition.
+    /// Changes of the definition: conflicts with every mode.
     Exclusive,
 }
 
@@ -66,7 +67,7 @@ impl LockMode {
         1 << self as u8
     }
 
-    /// May two transactions hold `self` and `other` of one table at a time?
+    /// True if two transactions can hold `self` and `other` on one table at a time.
     pub fn is_compatible(self, other: LockMode) -> bool {
         use LockMode::{Access, Exclusive, ShareWrite};
         match (self, other) {

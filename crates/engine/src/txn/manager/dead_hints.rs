@@ -45,6 +45,23 @@ mod policy {
     use rightlink_env::sync::{AtomicU8, Ordering};
 
     /// What scans do about index entries of rows that are dead to everyone.
+    ///
+    /// ```
+    /// use rightlink::DeadHints;
+    /// # use rightlink::{ScanOptions, TableSchema, Type};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+    /// # txn.create_table(&schema.primary_key(["a"]))?;
+    /// for hints in [DeadHints::Epoch, DeadHints::PageLsn, DeadHints::Off] {
+    ///     db.set_dead_hints(hints);
+    ///     assert_eq!(txn.scan("n", &ScanOptions::index("n_pkey"))?.count(), 0);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub enum DeadHints {
         /// They mark them unless row ids of the block were freed since the leaf was read (R3).

@@ -329,7 +329,29 @@ impl Drop for Transaction {
     }
 }
 
-/// Ends the waits of a transaction from another thread.
+/// Ends the waits of a transaction from another thread: made by
+/// [`Transaction::cancel_handle`](crate::Transaction::cancel_handle).
+///
+/// ```
+/// # use rightlink::{TableSchema, Type, Value};
+/// use rightlink::Error;
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+/// # txn.create_table(&schema.primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let mut txn = db.begin();
+/// let handle = txn.cancel_handle();
+/// std::thread::spawn(move || handle.cancel()).join().unwrap();
+/// let stopped = txn.insert("n", &[Value::Int8(1), Value::Int8(10)]);
+/// assert!(matches!(stopped, Err(Error::Cancelled(_))));
+/// txn.clear_cancel();
+/// txn.insert("n", &[Value::Int8(1), Value::Int8(10)])?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CancelHandle {
     manager: Arc<TxnManager>,
