@@ -14,8 +14,6 @@ use crate::index::search_key::{Direction, KeyRange};
 pub struct BatchEntry {
     /// The row.
     pub row: RowId,
-    /// The key may not fit the bounds: check the row.
-    pub recheck: bool,
     key_at: u32,
     key_len: u16,
     payload_len: u16,
@@ -32,8 +30,6 @@ pub struct LeafBatch {
     pub lsn: Lsn,
     /// The entries.
     pub entries: Vec<BatchEntry>,
-    /// Of a method that orders by distance: the distance of each entry, ascending.
-    pub orders: Vec<f64>,
     /// Where the leaf begins and ends in the method's order: a scan that turns round, or comes back
     /// later, goes on beyond (R5).
     fences: KeyRange,
@@ -47,7 +43,6 @@ impl LeafBatch {
         self.sample = sample;
         self.lsn = Lsn(0);
         self.entries.clear();
-        self.orders.clear();
         self.bytes.clear();
     }
 
@@ -99,7 +94,7 @@ impl LeafBatch {
             self.bytes.extend_from_slice(payload);
         }
         let (key_at, key_len, payload_len) = (key_at as u32, key_len as u16, payload.len() as u16);
-        self.entries.push(BatchEntry { row, recheck: false, key_at, key_len, payload_len });
+        self.entries.push(BatchEntry { row, key_at, key_len, payload_len });
         Ok(())
     }
 
@@ -121,7 +116,6 @@ impl LeafBatch {
             entry.key_at as usize + usize::from(entry.key_len) + usize::from(entry.payload_len)
         };
         self.entries.truncate(keep);
-        self.orders.truncate(keep);
         self.bytes.truncate(self.entries.iter().map(used).max().unwrap_or(0));
         self.shrink_to_fit();
     }
@@ -129,7 +123,6 @@ impl LeafBatch {
     /// Gives back memory that is not used.
     pub fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
-        self.orders.shrink_to_fit();
         self.bytes.shrink_to_fit();
     }
 
@@ -138,7 +131,7 @@ impl LeafBatch {
         let fences =
             self.fences.low.capacity() + self.fences.high.as_ref().map_or(0, Vec::capacity);
         let entries = self.entries.capacity() * size_of::<BatchEntry>();
-        entries + self.orders.capacity() * size_of::<f64>() + self.bytes.capacity() + fences
+        entries + self.bytes.capacity() + fences
     }
 
     /// Number of entries.

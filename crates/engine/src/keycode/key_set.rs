@@ -184,11 +184,6 @@ impl KeySet {
         KeyRange { low, high: (!high.is_empty()).then_some(high) }
     }
 
-    /// Is `key` wanted?
-    pub fn contains(&self, key: &[u8]) -> std::result::Result<bool, Malformed> {
-        Ok(self.standing(key, Direction::Forward, &mut Vec::new())? == Standing::Inside)
-    }
-
     /// Where `key` stands for a scan in this direction. [`Standing::Beyond`] leaves in `bound` the
     /// first byte string that may be wanted or, backward, one below which all keys are that may
     /// still be wanted.
@@ -340,6 +335,14 @@ fn push_highs(columns: &[Column], mut range: Option<usize>, out: &mut Vec<u8>) {
         }
         out.extend_from_slice(&one.low);
         range = None;
+    }
+}
+
+#[cfg(test)]
+impl KeySet {
+    /// Is `key` wanted?
+    pub(crate) fn contains(&self, key: &[u8]) -> std::result::Result<bool, Malformed> {
+        Ok(self.standing(key, Direction::Forward, &mut Vec::new())? == Standing::Inside)
     }
 }
 

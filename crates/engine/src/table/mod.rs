@@ -60,7 +60,6 @@ use crate::txn::{Snapshot, TxnManager};
 
 use build::online::Unfinished;
 use definition::keys::{KeyMaker, Keys};
-use read::bounds::Search;
 use schema::{IndexDef, TableDef};
 use write::clean::HeapOfIndex;
 
@@ -302,14 +301,6 @@ impl TableIndex {
     /// through it then, and `reindex` makes it anew.
     pub fn check_usable(&self) -> Result<()> {
         self.keys.check()
-    }
-
-    /// Is the key of a version of `table` one that is searched for?
-    fn matches(&self, table: &Table, at: RowId, bytes: &[u8], search: &Search) -> Result<bool> {
-        let keys = self.keys.make(&[table.read_row(at, bytes)?])?;
-        let Some(entry) = keys.entry(0, at) else { return Ok(false) };
-        let found = search.contains(&self.def.method.place(entry.key));
-        found.map_err(|malformed| table.damaged_row(at, malformed))
     }
 
     /// Hands the entry that a row with these values (of all live columns) has here to `take`, if it

@@ -13,7 +13,7 @@ use rightlink_env::sync::Arc;
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::index::KeyRange;
-use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, MAX_ENCODED, Malformed};
+use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, MAX_ENCODED};
 
 use crate::table::definition::schema::{IndexDef, TableDef};
 
@@ -81,12 +81,6 @@ impl Search {
             None => Search::whole(KeyRange::none()),
             Some(keys) => Search { range: keys.hull().within(range), keys: Some(Arc::new(keys)) },
         }
-    }
-
-    /// Is `key` wanted?
-    pub(crate) fn contains(&self, key: &[u8]) -> std::result::Result<bool, Malformed> {
-        let listed = self.keys.as_ref().map_or(Ok(true), |keys| keys.contains(key))?;
-        Ok(listed && self.range.contains(key))
     }
 }
 

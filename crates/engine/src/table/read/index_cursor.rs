@@ -79,10 +79,6 @@ impl WantedRows for Arc<IndexLeaf> {
         self.entry(at).row
     }
 
-    fn needs_recheck(&self, at: usize) -> bool {
-        self.entry(at).recheck
-    }
-
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(self, other)
     }

@@ -188,7 +188,7 @@ impl IndexFetchQueue {
             return Some(HeapFetchBatch::of_one(leaf, at));
         };
         // A policy that leaves out adjacent duplicates only is not to gain by this.
-        let grouping = Grouping { adjacent: self.by_leaf, recheck_alone: self.index_only };
+        let grouping = if self.by_leaf { Grouping::Adjacent } else { Grouping::Window };
         self.batches.refill(leaf, &mut cursor.rest, cursor.backward, grouping)
     }
 
@@ -229,10 +229,9 @@ impl IndexFetchQueue {
     fn page_of(&self, batch: &LeafFetchBatch) -> Result<Option<PageId>> {
         let table = &self.cursor.of.table;
         let leaf = batch.list();
-        let entry = leaf.entry(batch.first());
-        let block = entry.row.block;
+        let block = leaf.entry(batch.first()).row.block;
         let page = Some(PageId { file: table.def.heap, block });
-        if !self.index_only || entry.recheck || !table.heap.all_visible(block)?.all_visible {
+        if !self.index_only || !table.heap.all_visible(block)?.all_visible {
             return Ok(page);
         }
         // R4: only after the bit was read does the clock tell that the entry was still good then.
@@ -282,7 +281,7 @@ impl IndexRows {
     pub(super) fn next(&mut self, left: u64) -> Result<Option<Row>> {
         loop {
             let row = match self.fetcher.rows.state() {
-                RowState::Fetched => self.fetched_row()?,
+                RowState::Fetched => Some(self.fetched_row()?),
                 RowState::NeedsNoBlock => Some(self.row_of_entry()?),
                 RowState::Invisible => None,
                 RowState::NotFetched => {
@@ -340,16 +339,10 @@ impl IndexRows {
         fetcher.rows.fetch(heap, snapshot, pin, limit, |leaf, at| dead.add(leaf, at))
     }
 
-    /// The fetched row whose turn it is, if the search wants it.
-    fn fetched_row(&self) -> Result<Option<Row>> {
-        let rows = &self.fetcher.rows;
-        let (row_id, bytes) = rows.row();
-        let recheck = rows.list().entry(rows.position()).recheck;
-        let IndexSearch { index, search, .. } = &self.search;
-        if recheck && !index.matches(self.table(), row_id, bytes, search)? {
-            return Ok(None);
-        }
-        self.reader.row(row_id, bytes).map(Some)
+    /// The fetched row whose turn it is.
+    fn fetched_row(&self) -> Result<Row> {
+        let (row_id, bytes) = self.fetcher.rows.row();
+        self.reader.row(row_id, bytes)
     }
 
     /// The row whose turn it is, from its entry.

@@ -46,11 +46,6 @@ pub(in crate::table) trait WantedRows: Clone {
     /// The row id at position `at`.
     fn row_id(&self, at: usize) -> RowId;
 
-    /// Whether the row at `at` must be checked against the search, so that it needs its block.
-    fn needs_recheck(&self, _at: usize) -> bool {
-        false
-    }
-
     /// Whether both are the same list.
     fn is(&self, other: &Self) -> bool;
 }
@@ -130,13 +125,13 @@ pub(in crate::table) struct FetchQueue<W> {
     len: u32,
 }
 
-/// How row ids are put together to batches.
-#[derive(Clone, Copy)]
-pub(in crate::table) struct Grouping {
-    /// Only neighbours form a batch.
-    pub(in crate::table) adjacent: bool,
-    /// A row that needs a recheck is a batch of its own: others may need no block.
-    pub(in crate::table) recheck_alone: bool,
+/// Which row ids of one block form a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::table) enum Grouping {
+    /// Neighbours only.
+    Adjacent,
+    /// All of a window.
+    Window,
 }
 
 impl<W> Default for FetchQueue<W> {
@@ -190,23 +185,16 @@ impl<W: WantedRows> FetchQueue<W> {
         let mut blocks =
             BlockTable { last: None, slots: [FREE; SLOTS], blocks: [BlockNo(0); WINDOW] };
         for number in 0..len as u32 {
-            let at = window.position(number);
-            let block = list.row_id(at).block;
-            let alone = grouping.recheck_alone && list.needs_recheck(at);
+            let block = list.row_id(window.position(number)).block;
             let known = match blocks.last {
-                _ if alone => None,
                 Some((last, batch)) if last == block => Some(batch),
-                _ if grouping.adjacent => None,
+                _ if grouping == Grouping::Adjacent => None,
                 _ => blocks.find(block),
             };
             match known {
                 Some(batch) => self.batches[batch] |= 1 << number,
                 None => {
-                    // No other row joins one that is alone.
-                    match alone {
-                        true => blocks.last = None,
-                        false => blocks.add(block, self.batches.len(), grouping.adjacent),
-                    }
+                    blocks.add(block, self.batches.len(), grouping);
                     self.batches.push(1 << number);
                 }
             }
@@ -218,7 +206,7 @@ impl<W: WantedRows> FetchQueue<W> {
 
 /// Finds the batches of a window by block: an open-addressing hash table.
 struct BlockTable {
-    /// The block of the batch that began last, unless that takes no other row.
+    /// The block of the batch that began last.
     last: Option<(BlockNo, usize)>,
     slots: [u8; SLOTS],
     blocks: [BlockNo; WINDOW],
@@ -239,9 +227,9 @@ impl BlockTable {
     }
 
     /// A batch begins. Where only neighbours form one, the table is not needed.
-    fn add(&mut self, block: BlockNo, batch: usize, adjacent: bool) {
+    fn add(&mut self, block: BlockNo, batch: usize, grouping: Grouping) {
         self.last = Some((block, batch));
-        if adjacent {
+        if grouping == Grouping::Adjacent {
             return;
         }
         let slot = self.slot(block);

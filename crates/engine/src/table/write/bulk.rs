@@ -191,10 +191,9 @@ impl Table {
         let end = self.heap.blocks();
         let inside = |row: &RowId| (1..end).contains(&row.block.0);
         let (list, mut rest, mut queue) = (&rows[..], 0..rows.len(), FetchQueue::default());
-        let grouping = Grouping { adjacent: true, recheck_alone: false };
         let source = || {
             let next = queue.pop();
-            let next = next.or_else(|| queue.refill(&list, &mut rest, false, grouping));
+            let next = next.or_else(|| queue.refill(&list, &mut rest, false, Grouping::Adjacent));
             let Some(batch) = next else { return Ok(None) };
             let row = list[batch.first()];
             Ok(Some((inside(&row).then(|| self.heap.page_id(row.block.0)), batch)))
