@@ -1,5 +1,5 @@
 //! Runs a small world under many schedules, and shows that it catches the broken variant of a rule:
-//! `cargo test --release -p rightlink --features shuttle --lib -- schedules explore`.
+//! `cargo test --release -p rightlink --features shuttle --lib -- schedules`.
 //!
 //! A world is a function that makes a store of a few pages, lets two or three threads loose on it
 //! and asserts what must be true whatever their order. Sound code survives all schedules; with one

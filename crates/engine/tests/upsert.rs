@@ -1,6 +1,6 @@
 //! Rows that are inserted or change those that have their key already; rows that others have.
 //!
-//! Does not do: crashes (`crash.rs`), all schedules (`table/tests/explore.rs`).
+//! Does not do: crashes (`crash.rs`), all schedules (`table/tests/schedules.rs`).
 
 use rightlink::{
     Busy, ConflictKind, Database, Error, IndexSchema, Isolation, OnConflict, Result, RowLock,

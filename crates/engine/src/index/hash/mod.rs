@@ -23,8 +23,6 @@
 //! See README.md for split-ordered lists, PostgreSQL's hash index, and the differences.
 
 pub mod build;
-#[cfg(all(test, feature = "shuttle"))]
-mod explore;
 mod insert;
 pub mod inspect;
 mod page;
@@ -38,13 +36,13 @@ mod verify;
 
 use rightlink_env::sync::{Arc, OnceLock};
 
-use crate::buffer::{BufferPool, Pin};
+use crate::buffer::BufferPool;
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{
     AccessMethod, BulkDelete, DeadRows, Groups, HeapOracle, IndexEntry, IndexMethod, IndexScan,
-    InsertOutcome, ScanOptions, Trace, VerifyStats,
+    InsertOutcome, NamedPage, ScanOptions, Trace, VerifyStats,
 };
 use crate::index::dead_marks::LeafMarks;
 use crate::index::search_key::{KeyRange, KeySet};
@@ -77,9 +75,9 @@ impl AccessMethod for HashIndex {
         xid: Xid,
         entries: &[IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
-        page: Option<Pin>,
+        page: Option<NamedPage>,
     ) -> Result<InsertOutcome> {
-        self.0.insert_group(xid, entries, unique, page)
+        self.0.insert_group(xid, entries, unique, page.map(|named| named.pin))
     }
 
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {

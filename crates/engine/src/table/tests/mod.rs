@@ -9,12 +9,12 @@ mod between;
 mod build;
 mod by_key;
 mod clean;
-#[cfg(feature = "shuttle")]
-mod explore;
 mod hints;
 mod model;
 mod partial;
 mod race;
+#[cfg(feature = "shuttle")]
+mod schedules;
 mod statements;
 
 use rightlink_env::sync::Arc;

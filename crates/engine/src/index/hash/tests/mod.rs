@@ -1,6 +1,8 @@
 //! Tests of the hash index: the suite of every access method, then what is particular to it.
 
 mod crash;
+#[cfg(feature = "shuttle")]
+mod schedules;
 
 use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicU32, Ordering};

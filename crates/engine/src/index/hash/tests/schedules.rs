@@ -9,10 +9,10 @@ use rightlink_env::thread::{self, JoinHandle};
 
 use crate::buffer::testing::{self, TestPool};
 use crate::ids::{FileId, RowId, Xid};
-use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, Liveness};
+use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, Liveness, NamedPage};
 use crate::index::hash::{HashIndex, HashOptions};
 use crate::index::search_key::{Direction, KeyRange};
-use crate::index::suite::{self, verify_clean};
+use crate::index::suite::{self, InsertBatch, verify_clean};
 use crate::schedules::{Case, catches, survives};
 
 const FILE: FileId = FileId(70);
@@ -145,7 +145,12 @@ fn inserts_beside_splits() {
             for group in groups {
                 let page = index.0.pool.pin(group.page).expect("in memory");
                 let entries = &batch[group.entries];
-                let outcome = index.insert_group(Xid(5), entries, None, Some(page));
+                let outcome = index.insert_group(
+                    Xid(5),
+                    entries,
+                    None,
+                    Some(NamedPage { pin: page, link: group.link }),
+                );
                 assert_eq!(outcome.expect("a sound index"), InsertOutcome::Inserted);
             }
         })
