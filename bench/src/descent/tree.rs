@@ -11,7 +11,7 @@ use std::path::Path;
 use rightlink::RowId;
 use rightlink::internal::buffer::{BufferPool, PoolOptions};
 use rightlink::internal::ids::{FileId, Lsn, Xid};
-use rightlink::internal::index::am::{AccessMethod, IndexEntry};
+use rightlink::internal::index::am::{AccessMethod, Group, IndexEntry, InsertOutcome, NamedPage};
 use rightlink::internal::index::btree::build::Builder;
 use rightlink::internal::index::btree::{BTree, Counters, Optimisations, TreeOptions, counting};
 use rightlink::internal::wal::{Control, RedoSpeed, Wal, WalOptions};
@@ -24,7 +24,7 @@ use crate::cpu::Cpu;
 use crate::descent::shapes::Shape;
 
 const FILE: FileId = FileId(64);
-/// Entries of one `insert_batch`.
+/// Entries of one batch of insertions.
 pub(crate) const BATCH: usize = 1000;
 
 /// Keys in one piece.
@@ -116,7 +116,7 @@ pub(crate) fn fill(keys: &Keys, set: Optimisations, dir: &Path) -> Result<Measur
     pool.create_file(FILE, false)?;
     let tree = BTree::create(&pool, FILE, TreeOptions::default())?;
     tree.optimise(set);
-    let (time, outcome) = Cpu::new().time(|| insert(&tree, keys));
+    let (time, outcome) = Cpu::new().time(|| insert(&pool, &tree, keys));
     outcome?;
     Ok(Measured { tree, seconds: time.as_secs_f64(), _pool: pool })
 }
@@ -137,13 +137,19 @@ pub(crate) fn build(keys: &Keys, dir: &Path) -> Result<Measured, Failure> {
     Ok(Measured { tree: built?, seconds: time.as_secs_f64(), _pool: pool })
 }
 
-fn insert(tree: &BTree, keys: &Keys) -> rightlink::Result<()> {
+fn insert(pool: &BufferPool, tree: &BTree, keys: &Keys) -> rightlink::Result<()> {
     let mut entries: Vec<IndexEntry<'_>> = Vec::with_capacity(BATCH);
     for start in (0..keys.len()).step_by(BATCH) {
         entries.clear();
         let end = keys.len().min(start + BATCH);
         entries.extend((start..end).map(|n| IndexEntry::new(keys.get(n), row(n))));
-        tree.insert_batch(Xid::FIRST, &mut entries, None)?;
+        tree.order(&mut entries);
+        for group in tree.groups(&entries, false) {
+            let Group { page, link, entries: range } = group?;
+            let named = NamedPage { pin: pool.pin(page)?, link };
+            let outcome = tree.insert_group(Xid::FIRST, &entries[range], None, Some(named))?;
+            assert_eq!(outcome, InsertOutcome::Inserted, "no key is checked");
+        }
     }
     Ok(())
 }

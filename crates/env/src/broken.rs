@@ -100,8 +100,8 @@ variants! {
     HashVerdictNotRepeated = "hash-judge",
     /// A block that another insertion has filled is overwritten with zeroes (R6).
     HashBlockNotRechecked = "hash-spare",
-    /// A remembered leaf is used although its fences do not contain the key (R6).
-    RememberedLeafNotChecked = "r6-fences",
+    /// A leaf that a search named is used, whatever its fences say under the latch (R6).
+    NamedLeafNotChecked = "r6-fences",
     /// Vacuum takes blocks for free that a growth of the file is about to hand out (R6).
     GrowingBlocksCalledFree = "r6-growing",
     /// The free list of the meta page still counts for a block that was reused (R6).

@@ -46,6 +46,14 @@ pub struct Peek {
     ticket: u64,
 }
 
+impl Peek {
+    /// Version of the page. A page that is read anew gets a version above all that it had, so that
+    /// a page has one version in one state only.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
 impl BufferPool {
     /// Announces a reader.
     #[inline]

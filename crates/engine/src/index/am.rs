@@ -222,13 +222,35 @@ pub trait IndexScan: Send {
     fn restart(&mut self, range: KeyRange);
 }
 
+/// A link between two pages of an index, as it was when the method followed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLink {
+    /// Block of the page that has the link.
+    pub block: u32,
+    /// Version of that page in memory. No other state of the page has it, however often the page
+    /// is read anew.
+    pub version: u64,
+    /// Position of the link on the page.
+    pub position: u32,
+}
+
 /// Entries of a batch that belong on one page, as far as the method can tell without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// The page; a guess, until it is latched.
     pub page: PageId,
+    /// The link that named it, if that says more about the entries than the page does.
+    pub link: Option<PageLink>,
     /// Which entries of the batch.
     pub entries: Range<usize>,
+}
+
+/// The page that [`AccessMethod::groups`] named for a group, in memory.
+pub struct NamedPage {
+    /// The page.
+    pub pin: Pin,
+    /// The link of the group.
+    pub link: Option<PageLink>,
 }
 
 /// The groups of a batch, in its order and without gaps, named when they are asked for.
@@ -279,28 +301,17 @@ pub trait AccessMethod: Send + Sync {
     /// asked for. Reads what names the pages (inner pages, a directory), never those themselves.
     fn groups<'a>(&'a self, entries: &'a [IndexEntry<'a>], unique: bool) -> Groups<'a>;
 
-    /// Like [`AccessMethod::insert_batch`], for entries that are in the method's order already, and
-    /// with the page that [`AccessMethod::groups`] named for the first of them, if it is at hand.
+    /// Inserts the entries of a group, or the last ones of it, as `xid`. `page` is that of the
+    /// group, if it is at hand. With `unique`, an entry that is checked goes in only if every row
+    /// with an equal key is dead to it (R8). An entry that is there already is left alone and
+    /// counts as inserted.
     fn insert_group(
         &self,
         xid: Xid,
         entries: &[IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
-        page: Option<Pin>,
+        page: Option<NamedPage>,
     ) -> Result<InsertOutcome>;
-
-    /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an
-    /// entry that is checked goes in only if every row with an equal key is dead to it (R8). An
-    /// entry that is there already is left alone and counts as inserted.
-    fn insert_batch(
-        &self,
-        xid: Xid,
-        entries: &mut [IndexEntry<'_>],
-        unique: Option<&dyn HeapOracle>,
-    ) -> Result<InsertOutcome> {
-        self.order(entries);
-        self.insert_group(xid, entries, unique, None)
-    }
 
     /// Leaves out the parts of the method that have these names from now on, and uses all others,
     /// for experiments. False if it has no part of such a name; then nothing changes.
@@ -328,7 +339,7 @@ pub trait AccessMethod: Send + Sync {
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()>;
 
     /// The rows of one whole encoded key, if they are few and can be told at once: for reads of
-    /// single rows. Entries marked dead are left out, and none of the others needs a recheck.
+    /// single rows. Entries marked dead are left out.
     /// `None`: a scan must look for them.
     fn few(&self, key: &[u8]) -> Result<Option<Few>> {
         let _ = key;

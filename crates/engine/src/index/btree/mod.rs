@@ -38,13 +38,13 @@ mod verify;
 
 use rightlink_env::sync::{Arc, OnceLock};
 
-use crate::buffer::{BufferPool, Pin};
+use crate::buffer::BufferPool;
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{
     AccessMethod, BulkDelete, DeadRows, Few, Groups, HeapOracle, IndexEntry, IndexMethod,
-    IndexScan, InsertOutcome, ScanOptions, Trace, VerifyStats,
+    IndexScan, InsertOutcome, NamedPage, ScanOptions, Trace, VerifyStats,
 };
 use crate::index::dead_marks::LeafMarks;
 use crate::index::search_key::{KeyRange, KeySet};
@@ -75,7 +75,7 @@ impl AccessMethod for BTree {
         xid: Xid,
         entries: &[IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
-        page: Option<Pin>,
+        page: Option<NamedPage>,
     ) -> Result<InsertOutcome> {
         self.0.insert_group(xid, entries, unique, page)
     }

@@ -10,8 +10,8 @@ use rightlink_env::Rng;
 use crate::buffer::BufferPool;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{
-    AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, ScanOptions, Trace,
-    VacuumStats,
+    AccessMethod, Group, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, NamedPage,
+    ScanOptions, Trace, VacuumStats,
 };
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::{IndexMethod, IndexOptions};
@@ -61,6 +61,37 @@ pub(crate) fn verify_clean(am: &dyn AccessMethod) -> crate::index::am::VerifySta
     assert!(findings.is_empty(), "{findings:#?}");
     stats
 }
+
+/// Insertion of a whole batch, as a table does it.
+pub(crate) trait InsertBatch: AccessMethod {
+    /// Orders `entries` and inserts them group by group.
+    fn insert_batch(
+        &self,
+        xid: Xid,
+        entries: &mut [IndexEntry<'_>],
+        unique: Option<&dyn HeapOracle>,
+    ) -> crate::Result<InsertOutcome> {
+        self.order(entries);
+        for group in self.groups(entries, unique.is_some()) {
+            let Group { page, link, entries: range } = group?;
+            let page = NamedPage { pin: self.pool().pin(page)?, link };
+            let before = range.start;
+            match self.insert_group(xid, &entries[range], unique, Some(page))? {
+                InsertOutcome::Inserted => {}
+                InsertOutcome::Duplicate(at, row) => {
+                    return Ok(InsertOutcome::Duplicate(before + at, row));
+                }
+                InsertOutcome::Wait(at, xid) => return Ok(InsertOutcome::Wait(before + at, xid)),
+                InsertOutcome::NeedsRow(at, row) => {
+                    return Ok(InsertOutcome::NeedsRow(before + at, row));
+                }
+            }
+        }
+        Ok(InsertOutcome::Inserted)
+    }
+}
+
+impl<M: AccessMethod + ?Sized> InsertBatch for M {}
 
 /// Inserts, in one batch, without uniqueness.
 pub(crate) fn insert(am: &dyn AccessMethod, entries: &[(Vec<u8>, RowId)]) {
@@ -300,8 +331,8 @@ pub(crate) fn groups_of_a_batch(am: &dyn AccessMethod, pool: &BufferPool, make: 
             let named = pool.pin(group.page).unwrap();
             let page = match rng.index(4) {
                 0 => None,
-                1 => before.take(),
-                _ => Some(pool.pin(group.page).unwrap()),
+                1 => before.take().map(|pin| NamedPage { pin, link: group.link }),
+                _ => Some(NamedPage { pin: pool.pin(group.page).unwrap(), link: group.link }),
             };
             before = Some(named);
             let entries = &batch[group.entries];

@@ -32,7 +32,7 @@ use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
 use crate::error::{ConflictKind, Error, Result};
 use crate::heap::{self, Heap};
 use crate::ids::{BlockNo, PageId, RowId, Xid};
-use crate::index::am::{Groups, InsertOutcome};
+use crate::index::am::{Group, Groups, InsertOutcome, NamedPage, PageLink};
 use crate::index::{HeapOracle, IndexEntry, Liveness};
 use crate::txn::Transaction;
 use crate::wal::Admission;
@@ -132,9 +132,10 @@ impl Table {
         let mut groups = queue.groups(Worker::Helper);
         let options = StreamOptions { delivery: Delivery::AnyOrder, ..options };
         let mut stream = ReadStream::new(self.heap.pool(), options, move || groups.next());
-        while let Some((page, EntryGroup { index, entries, .. })) = stream.next()? {
+        while let Some((page, EntryGroup { index, entries, link, .. })) = stream.next()? {
             self.heap.pool().wal().admit(Admission::Step)?;
-            let outcome = index.method.insert_group(xid, entries, None, Some(page))?;
+            let page = Some(NamedPage { pin: page, link });
+            let outcome = index.method.insert_group(xid, entries, None, page)?;
             assert_eq!(outcome, InsertOutcome::Inserted, "only unique indexes ask for more");
         }
         Ok(())
@@ -311,13 +312,15 @@ impl Table {
 pub(in crate::table) struct EntryGroup<'w> {
     index: &'w TableIndex,
     entries: &'w [IndexEntry<'w>],
+    /// The link that named the page.
+    link: Option<PageLink>,
     /// Whether to check that their keys are unique.
     pub(in crate::table) unique: bool,
 }
 
 impl<'w> EntryGroup<'w> {
     pub(in crate::table) fn new(index: &'w TableIndex, entries: &'w [IndexEntry<'w>]) -> Self {
-        Self { index, entries, unique: index.def.unique }
+        Self { index, entries, link: None, unique: index.def.unique }
     }
 
     /// Makes one attempt. Entries that are in leave the group.
@@ -328,6 +331,7 @@ impl<'w> EntryGroup<'w> {
         page: Option<Pin>,
     ) -> Result<InsertOutcome> {
         let unique = self.unique.then_some(oracle);
+        let page = page.map(|pin| NamedPage { pin, link: self.link });
         let outcome = self.index.method.insert_group(xid, self.entries, unique, page)?;
         self.entries = &self.entries[outcome.inserted(self.entries.len())..];
         Ok(outcome)
@@ -417,9 +421,9 @@ impl<'b, 'k: 'b> GroupQueue<'_, 'b, 'k> {
             if let Some((batch, groups)) = &mut self.current
                 && let Some(group) = groups.next()
             {
-                let group = group?;
-                let entries = &batch.entries[group.entries];
-                return Ok(Some((group.page, EntryGroup { entries, ..*batch })));
+                let Group { page, link, entries } = group?;
+                let entries = &batch.entries[entries];
+                return Ok(Some((page, EntryGroup { entries, link, ..*batch })));
             }
             let Some(IndexBatch { index, entries }) = self.queue.take(self.worker) else { break };
             let entries: &'b [IndexEntry<'b>] = entries;

@@ -1,12 +1,13 @@
 //! Insertion of a sorted batch, one leaf at a time and one log record a leaf.
 //!
-//! [`Tree::insert_group`] finds the leaf of the next key: the leaf that the caller named, the right
-//! sibling, the cached rightmost leaf, the remembered parent, else the root. A *run* then inserts
-//! as many entries as belong on that leaf, under one latch.
+//! [`Tree::insert_group`] begins with the leaf that the caller named ([`Tree::groups`]), and finds
+//! others by descents. A *run* then inserts as many entries as belong on it, under one latch.
+//! Where the high key equals the separator that led to the leaf, no entry of the group is compared
+//! with it.
 //!
 //! | file | content |
 //! |---|---|
-//! | `state` | what is kept between attempts: [`RetryState`], [`InsertHint`] |
+//! | `state` | what is kept between attempts |
 //! | `sort` | the order of a batch |
 //! | `unique` | whether a key may be inserted (R8) |
 //! | `page_insert` | one entry into a latched page; deduplication |
@@ -29,32 +30,30 @@ mod unique;
 
 use rightlink_env::sync::Ordering;
 
-use crate::buffer::{LatchedPage, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, check_entry_sizes};
+use crate::index::am::{
+    HeapOracle, IndexEntry, InsertOutcome, NamedPage, PageLink, check_entry_sizes,
+};
+use crate::index::btree::counters::count;
 use crate::index::btree::insert::page_insert::PageInsert;
 use crate::index::btree::insert::split::PageSplit;
 use crate::index::btree::insert::split::split_point::keys_ascend_at;
-use crate::index::btree::insert::state::{FullLeaf, InsertHint, InsertState, LeafVersion, Retry};
+use crate::index::btree::insert::state::{FullLeaf, InsertState, LeafVersion, Retry};
+use crate::index::btree::insert::unique::UniqueKey;
 use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::edit::{self, EntryValue};
-use crate::index::btree::page::node::{Checked, INCOMPLETE, Node, RIGHT, SLOT, SearchPosition};
+use crate::index::btree::page::node::{Checked, INCOMPLETE, Node, SLOT, SearchPosition};
 use crate::index::btree::page::posting::EntryPosition;
 use crate::index::btree::page::search::SearchBounds;
 use crate::index::btree::page::tree_key::TreeKey;
-use crate::index::btree::search::{
-    DescentStep, LatchResult, OtherLatches, PageMatch, ParentHint, SearchTarget, takes_target,
-};
+use crate::index::btree::search::{LatchResult, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
-use crate::page::header;
 use crate::wal::RecordKind;
 
-/// A batch that missed the right sibling so often stops trying it.
-const MAX_MISSES: u32 = 4;
-
-/// A batch that is being inserted.
+/// The entries of a group, or the last ones of it, that are being inserted.
 struct BatchInsert<'a, 'e> {
     tree: &'a Tree,
     xid: Xid,
@@ -75,10 +74,12 @@ enum InsertStep {
 /// The leaf that a run begins on, latched.
 struct RunLeaf {
     held: LatchedPage,
-    /// Tree key of the first entry.
-    tree_key: TreeKey,
-    /// Where the search for that key ended; `None` if the search was for the key without row id.
-    found: Option<SearchPosition>,
+    /// Where the search for the first entry's target ended.
+    found: SearchPosition,
+    /// The link that named the leaf for the group, until it is used.
+    link: Option<PageLink>,
+    /// The high key equals the separator of the link: the targets of the whole group are below it.
+    bounds_group: bool,
 }
 
 /// The entry at hand.
@@ -91,16 +92,24 @@ struct RunEntry<'k> {
     key: &'k [u8],
     /// Its tree key.
     tree_key: &'k [u8],
+    /// The oracle, if its key must be checked for uniqueness.
+    oracle: Option<&'k dyn HeapOracle>,
+}
+
+impl RunEntry<'_> {
+    /// Where the leaf is searched for: the whole tree key, or before all rows of a key that is
+    /// checked.
+    fn target(&self) -> &[u8] {
+        if self.oracle.is_some() { self.key } else { self.tree_key }
+    }
 }
 
 /// What is known about an entry's position on its leaf before it is searched for.
 #[derive(Clone, Copy)]
 enum KnownPosition {
-    /// Nothing.
-    Unknown,
     /// The search ended there.
     At(SearchPosition),
-    /// The key is above the low fence and all entries before this one; it may be that one itself.
+    /// The key is above all entries before this one; it may be that one itself.
     From(usize),
 }
 
@@ -127,14 +136,13 @@ impl Tree {
         xid: Xid,
         entries: &[IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
-        leaf: Option<Pin>,
+        leaf: Option<NamedPage>,
     ) -> Result<InsertOutcome> {
         check_entry_sizes(entries)?;
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
         let _registered = self.registrations.register();
         let batch = BatchInsert { tree: self, xid, entries, oracle: unique };
-        let mut state = InsertState::default();
-        state.hint.leaf = leaf;
+        let mut state = InsertState { leaf, ..InsertState::default() };
         let mut at = 0;
         while at < entries.len() {
             match batch.insert_run(at, &mut state)? {
@@ -154,93 +162,21 @@ impl Tree {
 impl<'a> BatchInsert<'a, '_> {
     /// Inserts entries from `from` on, as many as belong on one leaf.
     fn insert_run(&self, from: usize, state: &mut InsertState<'a>) -> Result<InsertStep> {
-        let entry = &self.entries[from];
-        let tree_key = TreeKey::new(entry.key, entry.row);
-        let checked = self.oracle_for(from).is_some();
-        let target = SearchTarget::At(if checked { entry.key } else { &tree_key });
-        let pin = match self.hinted_leaf(target, from, &mut state.hint) {
-            Some(pin) => pin,
-            None => self.descend_to_leaf(target, &mut state.hint)?,
-        };
+        let tree_key = self.tree_key(from);
+        let entry = self.run_entry(from, from, &tree_key);
+        let target = SearchTarget::At(entry.target());
+        let named = state.leaf.take();
+        let link = named.as_ref().and_then(|named| named.link);
+        let named = named.map_or_else(|| self.tree.find_leaf(target), Ok)?;
         let mut mtr = Mtr::new(&self.tree.pool);
-        match self.tree.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)? {
+        match self.tree.latch_page(&mut mtr, named, target, 0, OtherLatches::None)? {
             LatchResult::Here(held, found) => {
-                let found = Some(found).filter(|_| !checked);
-                self.fill_leaf(mtr, RunLeaf { held, tree_key, found }, from, state)
+                let leaf = RunLeaf { held, found, link, bounds_group: false };
+                self.fill_leaf(mtr, leaf, from, state)
             }
             LatchResult::Lost => Ok(InsertStep::Retry(Retry::Conflict)),
             LatchResult::NotInMemory(block) => Ok(InsertStep::Retry(Retry::NeedPage(block))),
         }
-    }
-
-    /// The named leaf, the right sibling of the last leaf, or the cached rightmost leaf, if it
-    /// takes the key.
-    fn hinted_leaf(
-        &self,
-        target: SearchTarget<'_>,
-        at: usize,
-        hint: &mut InsertHint,
-    ) -> Option<Pin> {
-        if let Some(leaf) = hint.leaf.take() {
-            let takes = leaf.optimistic(|view| takes_target(view, target)).unwrap_or(false);
-            return takes.then_some(leaf);
-        }
-        if at == 0 {
-            let block = match self.tree.uses(Optimisation::RightmostLeaf) {
-                true => self.tree.rightmost.load(Ordering::Relaxed),
-                false => 0,
-            };
-            let found = self.tree.try_hinted_leaf(block, target);
-            if found.is_none() && block != 0 {
-                self.tree.rightmost.store(0, Ordering::Relaxed);
-            }
-            return found;
-        }
-        let next = std::mem::take(&mut hint.right_sibling);
-        if hint.misses >= MAX_MISSES || !self.tree.uses(Optimisation::Batches) {
-            return None;
-        }
-        let found = self.tree.try_hinted_leaf(next, target);
-        hint.misses = if found.is_some() { 0 } else { hint.misses + u32::from(next != 0) };
-        found
-    }
-
-    /// Descends to the leaf: from the remembered parent, else from the root.
-    fn descend_to_leaf(&self, target: SearchTarget<'_>, hint: &mut InsertHint) -> Result<Pin> {
-        let tree = self.tree;
-        if self.entries.len() > 1 && tree.uses(Optimisation::Batches) && tree.root().1 > 0 {
-            let found = match hint.parent.take() {
-                Some(parent) => self.leaf_below(parent, target, hint)?,
-                None => None,
-            };
-            let found = match found {
-                Some(pin) => Some(pin),
-                None => match tree.descend(target, 1)? {
-                    Some(parent) => self.leaf_below(parent, target, hint)?,
-                    None => None,
-                },
-            };
-            if let Some(pin) = found {
-                return Ok(pin);
-            }
-        }
-        let found = tree.descend(target, 0)?;
-        found.ok_or_else(|| tree.corrupt(0, "a tree without leaves"))
-    }
-
-    /// The leaf below `parent`, which is remembered if it has one for the target.
-    fn leaf_below(
-        &self,
-        parent: Pin,
-        target: SearchTarget<'_>,
-        hint: &mut InsertHint,
-    ) -> Result<Option<Pin>> {
-        let DescentStep::Down(link) = self.tree.step_from(&parent, target, 1)? else {
-            return Ok(None);
-        };
-        let leaf = self.tree.pin_linked(link.block)?;
-        hint.parent = Some(parent);
-        Ok(Some(leaf))
     }
 
     /// Inserts entries from `start` on into the latched leaf. Only the first of them may go to a
@@ -248,25 +184,21 @@ impl<'a> BatchInsert<'a, '_> {
     fn fill_leaf(
         &self,
         mut mtr: Mtr<'a>,
-        leaf: RunLeaf,
+        mut leaf: RunLeaf,
         start: usize,
         state: &mut InsertState<'a>,
     ) -> Result<InsertStep> {
-        let RunLeaf { held: mut first, mut tree_key, found } = leaf;
-        let mut known = found.map_or(KnownPosition::Unknown, KnownPosition::At);
+        let mut known = KnownPosition::At(leaf.found);
         let mut at = start;
         let end = match self.tree.uses(Optimisation::Batches) {
             true => self.entries.len(),
             false => start + 1,
         };
         while at < end {
-            let IndexEntry { key, row, .. } = self.entries[at];
-            if at > start {
-                tree_key = TreeKey::new(key, row);
-            }
-            let full = state.hint.full.take();
-            let entry = RunEntry { at, is_first: at == start, key, tree_key: &tree_key };
-            match self.insert_entry(&mut mtr, &mut first, &entry, known, full)? {
+            let tree_key = self.tree_key(at);
+            let entry = self.run_entry(start, at, &tree_key);
+            let full = state.full.take();
+            match self.insert_entry(&mut mtr, &mut leaf, &entry, known, full)? {
                 EntryOutcome::Inserted(next) => (at, known) = (at + 1, next),
                 EntryOutcome::InsertedRight => {
                     at += 1;
@@ -279,11 +211,11 @@ impl<'a> BatchInsert<'a, '_> {
                 }
                 EntryOutcome::EndRun(step) => return Ok(step),
                 EntryOutcome::PageFull { held, pos } => {
-                    if state.retry.reserved.is_none() && held == first {
+                    if state.retry.reserved.is_none() && held == leaf.held {
                         let retry = self.space_for(&mtr, held, pos, &entry)?;
                         let (block, version) = (mtr.id(held).block.0, mtr.version(held));
-                        state.hint.full = Some(LeafVersion { block, version });
-                        state.hint.leaf = Some(mtr.release(held));
+                        state.full = Some(LeafVersion { block, version });
+                        state.leaf = Some(mtr.release(held).into());
                         return Ok(InsertStep::Retry(retry));
                     }
                     let (key, value, xid) = (entry.tree_key, self.value(at), self.xid);
@@ -295,47 +227,49 @@ impl<'a> BatchInsert<'a, '_> {
                 }
             }
         }
-        state.hint.right_sibling = header::u32_at(mtr.bytes(first), RIGHT);
         mtr.commit(RecordKind::IndexInsert, self.xid)?;
         Ok(InsertStep::Inserted { upto: at })
     }
 
-    /// Inserts one entry of a run that holds the latch of the leaf `first`. `full` is a leaf that
-    /// had no space for it.
+    /// Inserts one entry of a run that holds the latch of `leaf`. `full` is a leaf that had no
+    /// space for it.
     fn insert_entry(
         &self,
         mtr: &mut Mtr<'a>,
-        first: &mut LatchedPage,
+        leaf: &mut RunLeaf,
         entry: &RunEntry<'_>,
         known: KnownPosition,
         full: Option<LeafVersion>,
     ) -> Result<EntryOutcome> {
-        let held = match self.oracle_for(entry.at) {
-            None if entry.is_first && self.remove_dead_versions(mtr, *first, entry, known)? => {
+        if !entry.is_first && !self.takes_next(mtr, leaf, entry) {
+            return Ok(EntryOutcome::NextRun);
+        }
+        let (held, known) = match entry.oracle {
+            None if entry.is_first
+                && self.remove_dead_versions(mtr, leaf.held, entry, known)? =>
+            {
                 return Ok(EntryOutcome::RemovedDead);
             }
-            None => *first,
-            Some(oracle) => match self.check_unique(mtr, first, entry, oracle)? {
-                Ok(held) => held,
+            None => (leaf.held, known),
+            Some(oracle) => match self.check_unique(mtr, leaf, entry, oracle)? {
+                Ok(UniqueKey { held, from }) => (held, KnownPosition::From(from)),
                 Err(outcome) => return Ok(outcome),
             },
         };
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
-        let set = self.tree.switches.get();
-        let position = match position_on(&node, entry.tree_key, known, set) {
+        let position = match position_on(&node, entry.tree_key, known, self.tree.switches.get()) {
             // The stored entries get their record; the next run meets the error on its own.
-            Err(_) | Ok(None) if !entry.is_first => return Ok(EntryOutcome::NextRun),
+            Err(_) if !entry.is_first => return Ok(EntryOutcome::NextRun),
             Err(what) => return Err(self.tree.corrupt(block, what)),
-            Ok(None) => return Ok(EntryOutcome::EndRun(InsertStep::Retry(Retry::Conflict))),
-            Ok(Some(EntryPosition::Present(row))) => {
+            Ok(EntryPosition::Present(row)) => {
                 return match self.tree.clear_dead_mark(mtr, held, row) {
                     Ok(()) => Ok(EntryOutcome::Inserted(KnownPosition::From(row.entry))),
                     Err(_) if !entry.is_first => Ok(EntryOutcome::NextRun),
                     Err(error) => Err(error),
                 };
             }
-            Ok(Some(position)) => position,
+            Ok(position) => position,
         };
         let pos = position.pos();
         if node.flags & INCOMPLETE != 0 {
@@ -354,7 +288,7 @@ impl<'a> BatchInsert<'a, '_> {
                     self.tree.remember_rightmost(block);
                 }
                 let from = if let PageInsert::InPlace(pos) = done { pos } else { 0 };
-                Ok(match held == *first {
+                Ok(match held == leaf.held {
                     true => EntryOutcome::Inserted(KnownPosition::From(from)),
                     false => EntryOutcome::InsertedRight,
                 })
@@ -363,6 +297,16 @@ impl<'a> BatchInsert<'a, '_> {
             Err(error) => Err(error),
             Ok(PageInsert::Full) => Ok(EntryOutcome::PageFull { held, pos }),
         }
+    }
+
+    /// Does the leaf take the target of the next entry of a run, too? It is above those before.
+    fn takes_next(&self, mtr: &Mtr<'_>, leaf: &mut RunLeaf, entry: &RunEntry<'_>) -> bool {
+        let Ok(node) = Node::open(mtr.bytes(leaf.held)) else { return false };
+        if let Some(link) = leaf.link.take() {
+            leaf.bounds_group = self.tree.high_is_separator(link, &node);
+            count(|c| c.separators += u64::from(leaf.bounds_group));
+        }
+        leaf.bounds_group || node.cmp_high(entry.target()).is_lt()
     }
 
     /// What makes space for an entry that does not fit in front of entry `pos` of a leaf. An entry
@@ -386,9 +330,18 @@ impl<'a> BatchInsert<'a, '_> {
         Ok(Retry::NeedSpace(FullLeaf { block, needed_bytes }))
     }
 
-    /// The oracle, if entry `at` must be checked for uniqueness.
-    fn oracle_for(&self, at: usize) -> Option<&'a dyn HeapOracle> {
-        self.oracle.filter(|_| self.entries[at].is_checked())
+    /// Entry `at` of a run that begins with entry `start`.
+    fn run_entry<'k>(&self, start: usize, at: usize, tree_key: &'k [u8]) -> RunEntry<'k>
+    where
+        'a: 'k,
+    {
+        let IndexEntry { key, .. } = self.entries[at];
+        let oracle = self.oracle.filter(|_| self.entries[at].is_checked());
+        RunEntry { at, is_first: at == start, key, tree_key, oracle }
+    }
+
+    fn tree_key(&self, at: usize) -> TreeKey {
+        TreeKey::new(self.entries[at].key, self.entries[at].row)
     }
 
     fn value(&self, at: usize) -> EntryValue<'a> {
@@ -396,28 +349,20 @@ impl<'a> BatchInsert<'a, '_> {
     }
 }
 
-/// Where on this leaf the key is; `None` if it belongs to another one.
+/// Where on its leaf the key is.
 fn position_on(
     node: &Node<&[u8; PAGE_SIZE]>,
     key: &[u8],
     known: KnownPosition,
     set: Optimisations,
-) -> Checked<Option<EntryPosition>> {
+) -> Checked<EntryPosition> {
     let found = match known {
         KnownPosition::At(found) => found,
-        // The next key of a batch is mostly on another leaf: the high key says so at once.
-        KnownPosition::From(_) if node.cmp_high(key).is_ge() => return Ok(None),
         KnownPosition::From(from) => {
             node.search_within(key, SearchBounds { set, shared_bytes: 0, from })?.found
         }
-        KnownPosition::Unknown => {
-            match node.match_with(SearchTarget::At(key), ParentHint::with(set), |_| false)?.0 {
-                PageMatch::Here(found) => found,
-                PageMatch::MoveRight(_) | PageMatch::Lost => return Ok(None),
-            }
-        }
     };
-    node.entry_position(found, key).map(Some)
+    node.entry_position(found, key)
 }
 
 impl Tree {

@@ -3,13 +3,14 @@
 //! An attempt that lacks something releases all latches and says what it lacks ([`Retry`]). The
 //! writer acquires it ([`RetryState::prepare`]) and attempts the change again.
 //!
-//! Invariants: nothing is read, and the file does not grow, while a latch is held (R7). An
-//! [`InsertHint`] is a guess: a remembered page is checked by its level and fences (R6).
+//! Invariants: nothing is read, and the file does not grow, while a latch is held (R7). The named
+//! leaf is a guess: it is checked by its level and fences (R6).
 //! Does not do: the changes themselves.
 
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::index::Tries;
+use crate::index::am::NamedPage;
 use crate::index::btree::tree::{ReservedBlock, Tree};
 
 /// Most pins that are kept for the next attempt.
@@ -102,21 +103,8 @@ impl<'t> RetryState<'t> {
 pub(crate) struct InsertState<'t> {
     /// What the next attempt needs.
     pub(crate) retry: RetryState<'t>,
-    /// Where the next entry may belong.
-    pub(crate) hint: InsertHint,
-}
-
-/// Where the next entry of a batch may belong.
-#[derive(Default)]
-pub(crate) struct InsertHint {
-    /// The leaf that the caller named for the next entry.
-    pub(crate) leaf: Option<Pin>,
-    /// Right sibling of the leaf that was filled last; 0: none.
-    pub(crate) right_sibling: u32,
-    /// The inner page that led to that leaf.
-    pub(crate) parent: Option<Pin>,
-    /// How often in a row the next key was not on the right sibling.
-    pub(crate) misses: u32,
+    /// The leaf where the next entry probably belongs.
+    pub(crate) leaf: Option<NamedPage>,
     /// A leaf that had no space for the next entry.
     pub(crate) full: Option<LeafVersion>,
 }

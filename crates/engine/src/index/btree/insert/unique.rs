@@ -17,7 +17,9 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::index::am::{HeapOracle, InsertOutcome, ask};
 use crate::index::btree::insert::state::Retry;
-use crate::index::btree::insert::{BatchInsert, EntryOutcome, InsertStep, KnownPosition, RunEntry};
+use crate::index::btree::insert::{
+    BatchInsert, EntryOutcome, InsertStep, KnownPosition, RunEntry, RunLeaf,
+};
 use crate::index::btree::page::node::{Checked, Node};
 use crate::index::btree::page::posting::row_id_of;
 
@@ -29,10 +31,19 @@ const MIN_DEAD_EQUALS: usize = 2;
 /// come together on a leaf.
 const VERSIONS_PER_REMOVAL: usize = 8;
 
+/// A key that may be inserted.
+pub(super) struct UniqueKey {
+    /// The latched leaf that its entry belongs to.
+    pub(super) held: LatchedPage,
+    /// All entries of that leaf before this one are below the key.
+    pub(super) from: usize,
+}
+
 /// Result of the check of one key on one leaf.
 enum KeyCheck {
-    /// It may be inserted. So many dead rows have the key.
-    Free { dead: usize },
+    /// It may be inserted. So many dead rows have the key. Then the leaf takes the entry, too: its
+    /// high key is above the key and does not begin with it.
+    Free { dead: usize, from: usize },
     /// Equal keys may continue in the page to the right.
     ContinuesRight,
     /// It may not be inserted, or not yet.
@@ -62,80 +73,75 @@ impl<'a> BatchInsert<'a, '_> {
         Ok(many && self.tree.remove_dead_equals(mtr, held, entry.key)?)
     }
 
-    /// Checks that the key of an entry may be inserted (R8). Returns the latched page that the
-    /// entry belongs to, or why it is not inserted now.
+    /// Checks that the key of an entry may be inserted (R8). `leaf` is the first one that could
+    /// hold it. Returns where the entry belongs, or why it is not inserted now.
     pub(super) fn check_unique(
         &self,
         mtr: &mut Mtr<'a>,
-        first: &mut LatchedPage,
+        leaf: &mut RunLeaf,
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<LatchedPage, EntryOutcome>> {
-        let check = match self.check_first_leaf(mtr, *first, entry, oracle) {
-            Err(_) | Ok(None | Some(KeyCheck::Stop(_) | KeyCheck::ContinuesRight))
-                if !entry.is_first =>
-            {
+    ) -> Result<std::result::Result<UniqueKey, EntryOutcome>> {
+        let found = entry.is_first.then_some(leaf.found.pos);
+        let check = match self.check_leaf(mtr, leaf.held, found, entry, oracle) {
+            Err(_) | Ok(KeyCheck::Stop(_) | KeyCheck::ContinuesRight) if !entry.is_first => {
                 return Ok(Err(EntryOutcome::NextRun));
             }
-            Ok(None) => {
-                let block = mtr.id(*first).block.0;
-                return Err(self.tree.corrupt(block, "fences that led to no leaf"));
-            }
-            Ok(Some(check)) => check,
-            Err(error) => return Err(error),
+            check => check?,
         };
         match check {
-            KeyCheck::Free { dead } if dead >= MIN_DEAD_EQUALS && !entry.is_first => {
-                return Ok(Err(EntryOutcome::NextRun));
+            KeyCheck::Free { dead, .. } if dead >= MIN_DEAD_EQUALS && !entry.is_first => {
+                Ok(Err(EntryOutcome::NextRun))
             }
-            KeyCheck::Free { dead }
+            KeyCheck::Free { dead, .. }
                 if dead >= MIN_DEAD_EQUALS
-                    && self.tree.remove_dead_equals(mtr, *first, entry.key)? =>
+                    && self.tree.remove_dead_equals(mtr, leaf.held, entry.key)? =>
             {
-                return Ok(Err(EntryOutcome::RemovedDead));
+                Ok(Err(EntryOutcome::RemovedDead))
             }
-            KeyCheck::Free { .. } if entry.is_first && broken(Broken::UniqueLatchReleased) => {
-                let pin = mtr.release(*first);
-                *first = mtr.latch(pin);
+            KeyCheck::Free { from, .. } => {
+                if entry.is_first && broken(Broken::UniqueLatchReleased) {
+                    let pin = mtr.release(leaf.held);
+                    leaf.held = mtr.latch(pin);
+                }
+                Ok(Ok(UniqueKey { held: leaf.held, from }))
             }
-            KeyCheck::Free { .. } => {}
-            KeyCheck::Stop(outcome) => {
-                return Ok(Err(EntryOutcome::EndRun(InsertStep::Finished(outcome))));
-            }
+            KeyCheck::Stop(outcome) => Ok(Err(EntryOutcome::EndRun(InsertStep::Finished(outcome)))),
             KeyCheck::ContinuesRight => {
-                let checked = self.check_right_siblings(mtr, *first, entry, oracle)?;
-                return Ok(checked.map_err(EntryOutcome::EndRun));
+                let checked = self.check_right_siblings(mtr, leaf.held, entry, oracle)?;
+                Ok(checked.map_err(EntryOutcome::EndRun))
             }
         }
-        Ok(Ok(*first))
     }
 
-    /// Checks the entries of the first leaf that could hold the key. `None`: this leaf is not it.
-    fn check_first_leaf(
+    /// Checks the entries of a leaf that have the key. A search for the key ended at `found`.
+    fn check_leaf(
         &self,
         mtr: &Mtr<'_>,
         held: LatchedPage,
+        found: Option<usize>,
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<Option<KeyCheck>> {
+    ) -> Result<KeyCheck> {
         let block = mtr.id(held).block.0;
         let damage = |what| self.tree.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        if node.cmp_low(entry.key).is_lt() || node.cmp_high(entry.key).is_ge() {
-            return Ok(None);
-        }
-        check_equal_keys(&node, entry, oracle).map(Some).map_err(damage)
+        let from = match found {
+            Some(pos) => pos,
+            None => node.search(entry.key).map_err(damage)?.pos,
+        };
+        check_equal_keys(&node, from, entry, oracle).map_err(damage)
     }
 
-    /// Moves right while equal keys may continue, latching. Returns the latched page that the entry
-    /// belongs to; only that one and `first` stay latched.
+    /// Moves right while equal keys may continue, latching. Returns where the entry belongs; only
+    /// that page and `first` stay latched.
     fn check_right_siblings(
         &self,
         mtr: &mut Mtr<'a>,
         first: LatchedPage,
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<LatchedPage, InsertStep>> {
+    ) -> Result<std::result::Result<UniqueKey, InsertStep>> {
         let (mut home, mut current) = (None, first);
         let mut moves = 0;
         loop {
@@ -146,7 +152,7 @@ impl<'a> BatchInsert<'a, '_> {
             if home.is_none() && node.cmp_high(entry.tree_key).is_lt() {
                 home = Some(current);
             }
-            match check_equal_keys(&node, entry, oracle).map_err(damage)? {
+            match self.check_leaf(mtr, current, None, entry, oracle)? {
                 KeyCheck::Stop(outcome) => return Ok(Err(InsertStep::Finished(outcome))),
                 KeyCheck::ContinuesRight => {}
                 KeyCheck::Free { .. } => {
@@ -154,7 +160,7 @@ impl<'a> BatchInsert<'a, '_> {
                     if current != first && current != home {
                         mtr.release(current);
                     }
-                    return Ok(Ok(home));
+                    return Ok(Ok(UniqueKey { held: home, from: 0 }));
                 }
             }
             let Some(pin) = self.tree.pool.try_pin(self.tree.page(next)) else {
@@ -171,14 +177,16 @@ impl<'a> BatchInsert<'a, '_> {
     }
 }
 
-/// Asks the heap about the rows of `node` that have the entry's key (R8).
+/// Asks the heap about the rows of `node` that have the entry's key (R8). Entry `from` is the first
+/// that is not below the key.
 fn check_equal_keys(
     node: &Node<&[u8; PAGE_SIZE]>,
+    from: usize,
     entry: &RunEntry<'_>,
     oracle: &dyn HeapOracle,
 ) -> Checked<KeyCheck> {
     let key = entry.key;
-    let mut pos = node.search(key)?.pos;
+    let mut pos = from;
     let own = row_id_of(entry.tree_key)?;
     let (mut scratch, mut members, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     while pos < node.count {
@@ -198,7 +206,7 @@ fn check_equal_keys(
     }
     let high = if pos == node.count { node.high() } else { None };
     let continues = high.is_some_and(|high| high.starts_with(key));
-    Ok(if continues { KeyCheck::ContinuesRight } else { KeyCheck::Free { dead: rows.len() } })
+    Ok(if continues { KeyCheck::ContinuesRight } else { KeyCheck::Free { dead: rows.len(), from } })
 }
 
 /// How many rows of the leaf have `key`, around entry `pos`, in front of which one more would be

@@ -15,7 +15,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::PageId;
 use crate::index::btree::counters::count;
-use crate::index::btree::optimisations::Optimisation;
+use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::search::{PageMatch, SearchTarget, match_page};
 use crate::index::btree::tree::Tree;
@@ -40,7 +40,7 @@ fn match_leaf(page: &[u8; PAGE_SIZE], target: SearchTarget<'_>) -> Checked<PageM
         let inside = node.is_leaf() && node.cmp_high(key).is_lt();
         return if inside { node.search(key).map(PageMatch::Here) } else { Ok(PageMatch::Lost) };
     }
-    match_page(page, target, 0)
+    match_page(page, target, 0, Optimisations::ALL, |_| false)
 }
 
 /// What is remembered from one leaf to the next.

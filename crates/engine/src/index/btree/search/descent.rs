@@ -19,6 +19,7 @@ use crate::buffer::{Peek, Pin, Reading, SharedPage};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::index::Tries;
+use crate::index::am::{NamedPage, PageLink};
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::{Optimisation, Optimisations};
 use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
@@ -32,12 +33,22 @@ use crate::page::header::KIND;
 use crate::page::{PageKind, PageView};
 
 const LOST: &str = "descents from the root do not arrive";
+const NO_LEAVES: &str = "a tree without leaves";
 
 /// The inner page that a descent came from, and its version then.
 #[derive(Clone, Copy)]
 struct Parent {
+    block: u32,
     peek: Peek,
     link: Downlink,
+}
+
+/// A leaf that a descent named: a guess, until it is latched.
+pub(crate) struct NamedLeaf {
+    /// Where it is.
+    pub(crate) block: u32,
+    /// The link that named it, unless the page of that link changed meanwhile.
+    pub(crate) link: Option<PageLink>,
 }
 
 /// The page that a descent ended on, with its parent, if that can still be validated.
@@ -91,15 +102,52 @@ impl ParentState<'_, '_> {
         if broken(Broken::SeparatorNotCompared) {
             return true;
         }
-        let mut separator = Vec::new();
         let node = Node::open(reading.view(parent.peek));
-        let read = node.and_then(|node| node.append_separator(parent.link.child, &mut separator));
-        count(|c| c.bytes += separator.len() as u64);
-        read == Ok(true) && child.high_is(&separator) && reading.unchanged(parent.peek)
+        let same = node.and_then(|node| child.high_is_separator(&node, parent.link.child));
+        same == Ok(true) && reading.unchanged(parent.peek)
     }
 }
 
 impl Tree {
+    /// Does the high key of `child` equal the separator right of `link`, which led there? Then all
+    /// entries that the link was named for are below it. False if the page of the link has changed
+    /// since, too.
+    pub(crate) fn high_is_separator<R: PageRead>(&self, link: PageLink, child: &Node<R>) -> bool {
+        let reading = self.pool.reading();
+        let peek = reading.peek(self.page(link.block));
+        let parent = peek.filter(|peek| peek.version() == link.version).map(|peek| {
+            let downlink = Downlink { block: 0, child: link.position as usize, shared: 0 };
+            Parent { block: link.block, peek, link: downlink }
+        });
+        ParentState { set: self.switches.get(), reading: Some(&reading), parent }
+            .high_is_separator(child)
+    }
+
+    /// Names the leaf that `target` leads to, which may not be in memory.
+    pub(crate) fn name_leaf(&self, target: SearchTarget<'_>) -> Result<NamedLeaf> {
+        let set = self.switches.get();
+        if set.has(Optimisation::Optimistic) {
+            count(|c| c.descents += 1);
+            if let Some(UnpinnedEnd { block, parent, .. }) =
+                self.descend_unpinned(target, 0, set)?
+            {
+                let link = parent.map(|Parent { block, peek, link }| {
+                    let (version, position) = (peek.version(), link.child as u32);
+                    PageLink { block, version, position }
+                });
+                return Ok(NamedLeaf { block, link });
+            }
+        }
+        let pin = self.descend(target, 0)?.ok_or_else(|| self.corrupt(0, NO_LEAVES))?;
+        Ok(NamedLeaf { block: pin.page().block.0, link: None })
+    }
+
+    /// Pins the leaf that `target` leads to, and names the link to it.
+    pub(crate) fn find_leaf(&self, target: SearchTarget<'_>) -> Result<NamedPage> {
+        let NamedLeaf { block, link } = self.name_leaf(target)?;
+        Ok(NamedPage { pin: self.pin_linked(block)?, link })
+    }
+
     /// Pins the page of `level` that `target` leads to. It may change until it is latched, so its
     /// fences are checked again then ([`Node::match_target`]). `None`: the tree has no such level
     /// yet.
@@ -203,7 +251,7 @@ impl Tree {
             };
             match step.map_err(|what| self.corrupt(block, what))? {
                 DescentStep::Down(link) => {
-                    parent = Some(Parent { peek, link });
+                    parent = Some(Parent { block, peek, link });
                     (block, at) = (link.block, at - 1);
                 }
                 DescentStep::MoveRight(next) => {
@@ -282,7 +330,7 @@ impl Tree {
         count(|c| c.descents += 1);
         let UnpinnedEnd { reading, parent, .. } =
             self.descend_unpinned(target, 0, self.switches.get()).ok()??;
-        let Parent { peek, link } = parent?;
+        let Parent { peek, link, .. } = parent?;
         rightlink_env::points::hit("btree.ahead.peeked");
         // If it has changed, it may be any page.
         let told = match Node::open(reading.view(peek)) {
@@ -310,7 +358,7 @@ impl Tree {
         loop {
             let found = self.descend_keeping_parent(target, 0)?;
             let DescentEnd { mut pin, mut through } =
-                found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
+                found.ok_or_else(|| self.corrupt(0, NO_LEAVES))?;
             let mut moves = 0;
             loop {
                 before();

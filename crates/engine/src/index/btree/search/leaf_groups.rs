@@ -5,21 +5,24 @@
 //! guess: it may be split, merged or freed until it is latched, and its user checks level
 //! and fences (R6). Resident leaves are prefetched into the processor's caches a few groups ahead.
 //!
+//! A named leaf comes with its link: where the high key equals the separator right of that link,
+//! all entries of the group are below it, and none is compared with it.
+//!
 //! Invariants: the groups of a batch are named in its order, without gaps. No pin and no latch is
 //! kept between calls.
 //! Does not do: read leaves; tell whether an entry fits.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use rightlink_env::sync::Ordering;
 
 use crate::error::{Error, Result};
-use crate::index::am::{Group, IndexEntry};
+use crate::index::am::{Group, IndexEntry, PageLink};
 use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::node::{Checked, Node, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::tree_key::TreeKey;
+use crate::index::btree::search::descent::NamedLeaf;
 use crate::index::btree::search::{PageMatch, SearchTarget};
 use crate::index::btree::tree::Tree;
 
@@ -46,7 +49,7 @@ pub(crate) struct LeafGroups<'a> {
     unique: bool,
     /// Entries below are in a group.
     grouped: usize,
-    ready: VecDeque<(u32, Range<usize>)>,
+    ready: VecDeque<Group>,
     prefetched: Prefetched,
 }
 
@@ -57,15 +60,8 @@ impl Tree {
         entries: &'a [IndexEntry<'a>],
         unique: bool,
     ) -> LeafGroups<'a> {
-        let ready = VecDeque::new();
-        LeafGroups {
-            tree: self,
-            entries,
-            unique,
-            grouped: 0,
-            ready,
-            prefetched: Prefetched::default(),
-        }
+        let (ready, prefetched) = (VecDeque::new(), Prefetched::default());
+        LeafGroups { tree: self, entries, unique, grouped: 0, ready, prefetched }
     }
 }
 
@@ -84,11 +80,11 @@ impl Iterator for LeafGroups<'_> {
         if self.entries.len() > 1 {
             self.prefetch();
         }
-        let (block, entries) = self.ready.pop_front()?;
+        let group = self.ready.pop_front()?;
         let Prefetched { ends, slots } = self.prefetched;
         self.prefetched =
             Prefetched { ends: ends.saturating_sub(1), slots: slots.saturating_sub(1) };
-        Some(Ok(Group { page: self.tree.page(block), entries }))
+        Some(Ok(group))
     }
 }
 
@@ -99,13 +95,14 @@ impl LeafGroups<'_> {
         let (root, level) = self.tree.root();
         let first = self.target_key(self.grouped);
         if level == 0 {
-            return self.name_rest(root);
+            return Ok(self.name_rest(root));
         }
-        if self.tree.uses(Optimisation::RightmostLeaf) {
-            let rightmost = self.tree.rightmost.load(Ordering::Relaxed);
-            if self.tree.try_hinted_leaf(rightmost, SearchTarget::At(&first)).is_some() {
-                return self.name_rest(rightmost);
-            }
+        if let Some(rightmost) = self.remembered_rightmost(&first) {
+            return Ok(self.name_rest(rightmost));
+        }
+        if self.entries.len() == 1 || !self.tree.uses(Optimisation::Batches) {
+            let leaf = self.tree.name_leaf(SearchTarget::At(&first))?;
+            return Ok(self.push(leaf, self.grouped + 1));
         }
         let mut block = None;
         for _ in 0..MAX_TRIES {
@@ -115,7 +112,9 @@ impl LeafGroups<'_> {
             };
             let Some(pin) = pin else { break };
             let page = pin.shared();
-            let named = self.name_children(page.bytes(), &first);
+            let version = page.version();
+            let parent = PageLink { block: pin.page().block.0, version, position: 0 };
+            let named = self.name_children(page.bytes(), parent, &first);
             match named.map_err(|what| Error::corrupt(pin.page(), what))? {
                 NamedLeaves::All => return Ok(()),
                 NamedLeaves::Right(right) => block = Some(right),
@@ -124,7 +123,28 @@ impl LeafGroups<'_> {
         }
         // The inner pages keep changing: the rest is one group, and each entry is found by a
         // descent.
-        self.name_rest(root)
+        Ok(self.name_rest(root))
+    }
+
+    /// The remembered rightmost leaf, if it takes the key; else it is forgotten.
+    fn remembered_rightmost(&self, key: &[u8]) -> Option<u32> {
+        if !self.tree.uses(Optimisation::RightmostLeaf) {
+            return None;
+        }
+        let block = self.tree.rightmost.load(Ordering::Relaxed);
+        let takes_key = self.tree.hinted_leaf_takes(block, key);
+        if block != 0 && !takes_key {
+            self.tree.rightmost.store(0, Ordering::Relaxed);
+        }
+        takes_key.then_some(block)
+    }
+
+    /// The entries from `grouped` up to `end` are a group.
+    fn push(&mut self, leaf: NamedLeaf, end: usize) {
+        let NamedLeaf { block, link } = leaf;
+        let page = self.tree.page(block);
+        self.ready.push_back(Group { page, link, entries: self.grouped..end });
+        self.grouped = end;
     }
 
     /// Prefetches the leaves of the next groups: first their ends, some groups later the slots near
@@ -136,25 +156,28 @@ impl LeafGroups<'_> {
         }
         let upto = (slots + 3 * PREFETCH_GROUPS).min(self.ready.len());
         let next = self.ready.range(ends.min(upto)..upto);
-        next.for_each(|(block, _)| self.tree.prefetch_leaf_ends(*block));
+        next.for_each(|group| self.tree.prefetch_leaf_ends(group.page.block.0));
         let upto_slots = (slots + PREFETCH_GROUPS).min(upto);
         let reading = self.tree.pool.reading();
-        for (block, entries) in self.ready.range(slots..upto_slots) {
-            self.tree.prefetch_slots(&reading, *block, self.entries[entries.start].key);
+        for Group { page, entries, .. } in self.ready.range(slots..upto_slots) {
+            self.tree.prefetch_slots(&reading, page.block.0, self.entries[entries.start].key);
         }
         self.prefetched = Prefetched { ends: upto, slots: upto_slots };
     }
 
     /// All entries that are left, as one group.
-    fn name_rest(&mut self, block: u32) -> Result<()> {
-        self.ready.push_back((block, self.grouped..self.entries.len()));
-        self.grouped = self.entries.len();
-        Ok(())
+    fn name_rest(&mut self, block: u32) {
+        self.push(NamedLeaf { block, link: None }, self.entries.len());
     }
 
     /// Names the leaves below `page`, if the next entry, whose target key is `first`, belongs below
-    /// it.
-    fn name_children<R: PageRead>(&mut self, page: R, first: &[u8]) -> Checked<NamedLeaves> {
+    /// it. `parent` is a link on that page.
+    fn name_children<R: PageRead>(
+        &mut self,
+        page: R,
+        parent: PageLink,
+        first: &[u8],
+    ) -> Checked<NamedLeaves> {
         if !is_node(page) {
             return Ok(NamedLeaves::Lost);
         }
@@ -191,8 +214,8 @@ impl LeafGroups<'_> {
             };
             // A damaged separator must not make the group empty.
             let end = end.max(at + 1);
-            self.ready.push_back((block, at..end));
-            self.grouped = end;
+            let link = Some(PageLink { position: child as u32, ..parent });
+            self.push(NamedLeaf { block, link }, end);
         }
         Ok(NamedLeaves::All)
     }

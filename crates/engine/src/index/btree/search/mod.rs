@@ -15,21 +15,22 @@ mod descent;
 mod leaf_groups;
 pub(crate) mod prefetch;
 
-use rightlink_env::Broken;
 use std::cmp::Ordering;
+
+use rightlink_env::Broken;
+use rightlink_env::points::broken;
 
 use crate::buffer::{LatchedPage, Mtr, Pin};
 use crate::error::{Error, Result};
-use rightlink_env::points::broken;
-
+use crate::index::am::NamedPage;
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::{Optimisation, Optimisations};
-use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
+use crate::index::btree::page::node::{Checked, HEAD, Node, SearchPosition, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::search::{SearchBounds, SearchResult};
 use crate::index::btree::tree::Tree;
-use crate::page::PageKind;
 use crate::page::header::KIND;
+use crate::page::{PageKind, PageView};
 
 /// Which page of a level a search looks for.
 #[derive(Clone, Copy, Debug)]
@@ -155,26 +156,30 @@ impl<R: PageRead> Node<R> {
         order == Ordering::Greater || order == Ordering::Equal && !before
     }
 
-    /// Is the high key exactly `separator`? The length counts: a separator that was truncated
-    /// differently is another one.
-    pub(crate) fn high_is(&self, separator: &[u8]) -> bool {
-        let at = self.special + self.low_len;
-        self.right != 0
-            && self.high_len == separator.len()
-            && self.page.common(at, self.high_len, separator) == separator.len()
-    }
-
-    /// Appends the separator right of child `child`: the next entry's key, or for the last child
-    /// the high key. False: the page ends the level, and there is none.
-    pub(crate) fn append_separator(&self, child: usize, out: &mut Vec<u8>) -> Checked<bool> {
-        if child + 1 < self.count {
-            self.append_key(child + 1, out)?;
-        } else if self.right != 0 {
-            self.page.append(self.special + self.low_len, self.high_len, out);
-        } else {
+    /// Is the high key exactly the separator right of child `child` of `parent`: the key of the
+    /// next entry there, or for the last child the high key? The length counts: a separator that
+    /// was truncated differently is another one.
+    pub(crate) fn high_is_separator<S: PageRead>(
+        &self,
+        parent: &Node<S>,
+        child: usize,
+    ) -> Checked<bool> {
+        if self.right == 0 {
             return Ok(false);
         }
-        Ok(true)
+        let high = self.special + self.low_len;
+        let mut bytes = SameBytes { a: self.page, at: high, b: parent.page };
+        if child + 1 >= parent.count {
+            let same = parent.right != 0 && parent.high_len == self.high_len;
+            return Ok(same && bytes.go_on(parent.special + parent.low_len, parent.high_len));
+        }
+        let item = parent.item(child + 1)?;
+        let head = parent.head(child + 1).to_be_bytes();
+        let head = &head[..item.rem.min(HEAD)];
+        Ok(parent.prefix + item.rem == self.high_len
+            && bytes.go_on(parent.special, parent.prefix)
+            && bytes.go_on_with(head)
+            && bytes.go_on(item.rest, item.rest_len()))
     }
 
     /// The entry of an inner page whose child is next, if the search ended at `found`.
@@ -192,6 +197,35 @@ impl<R: PageRead> Node<R> {
         } else {
             found.pos.checked_sub(1)
         }
+    }
+}
+
+/// A comparison of bytes of one page with pieces of another.
+struct SameBytes<A, B> {
+    a: A,
+    /// Where the comparison has arrived on page `a`.
+    at: usize,
+    b: B,
+}
+
+impl<A: PageRead, B: PageRead> SameBytes<A, B> {
+    /// Are the next `len` bytes those from `from` of page `b`?
+    fn go_on(&mut self, from: usize, len: usize) -> bool {
+        let mut piece = [0; 64];
+        (0..len).step_by(piece.len()).all(|done| {
+            let piece_len = piece.len().min(len - done);
+            let piece = &mut piece[..piece_len];
+            self.b.read(from + done, piece);
+            self.go_on_with(piece)
+        })
+    }
+
+    /// Are the next bytes those of `piece`?
+    fn go_on_with(&mut self, piece: &[u8]) -> bool {
+        let same = self.a.common(self.at, piece.len(), piece);
+        count(|c| c.bytes += (same + 1).min(piece.len()) as u64);
+        self.at += piece.len();
+        same == piece.len()
     }
 }
 
@@ -293,20 +327,25 @@ impl Tree {
         Ok(())
     }
 
-    /// Latches the page of `level` that `target` belongs to exclusively, moving right from `pin`.
+    /// Latches the page of `level` that `target` belongs to exclusively, moving right from the one
+    /// that was named.
     pub(crate) fn latch_page(
         &self,
         mtr: &mut Mtr<'_>,
-        mut pin: Pin,
+        named: impl Into<NamedPage>,
         target: SearchTarget<'_>,
         level: u8,
         others: OtherLatches,
     ) -> Result<LatchResult> {
+        let NamedPage { mut pin, mut link } = named.into();
         let mut moves = 0;
         loop {
             let held = mtr.latch(pin);
             let block = mtr.id(held).block.0;
-            let place = match_page_with(mtr.bytes(held), target, level, self.switches.get());
+            let link = link.take();
+            let place = match_page(mtr.bytes(held), target, level, self.switches.get(), |node| {
+                link.is_some_and(|link| self.high_is_separator(link, node))
+            });
             match place.map_err(|what| self.corrupt(block, what))? {
                 PageMatch::Here(found) => return Ok(LatchResult::Here(held, found)),
                 PageMatch::Lost => {
@@ -328,6 +367,12 @@ impl Tree {
     }
 }
 
+impl From<Pin> for NamedPage {
+    fn from(pin: Pin) -> NamedPage {
+        NamedPage { pin, link: None }
+    }
+}
+
 /// Does a caller of [`Tree::latch_page`] hold other latches? If so, no page is read (R7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OtherLatches {
@@ -337,21 +382,13 @@ pub(crate) enum OtherLatches {
     LatchedPage,
 }
 
-/// [`Node::match_target`] on a page that may have left the tree.
+/// [`Node::match_with`] on a page that may have left the tree.
 pub(crate) fn match_page<R: PageRead>(
     page: R,
     target: SearchTarget<'_>,
     level: u8,
-) -> Checked<PageMatch> {
-    match_page_with(page, target, level, Optimisations::ALL)
-}
-
-/// As [`match_page`], with a set of optimisations.
-fn match_page_with<R: PageRead>(
-    page: R,
-    target: SearchTarget<'_>,
-    level: u8,
     set: Optimisations,
+    high_is_separator: impl Fn(&Node<R>) -> bool,
 ) -> Checked<PageMatch> {
     if !is_node(page) {
         return if page.u8(KIND) == PageKind::BtreeFree as u8 {
@@ -364,28 +401,26 @@ fn match_page_with<R: PageRead>(
     if node.level != level {
         return Ok(PageMatch::Lost);
     }
-    node.match_with(target, ParentHint::with(set), |_| false).map(|(place, _)| place)
-}
-
-/// Is this a leaf whose fences contain the key?
-pub(crate) fn takes_target<R: PageRead>(page: R, target: SearchTarget<'_>) -> bool {
-    let SearchTarget::At(key) = target else { return false };
-    let inside = |node: &Node<R>| node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt();
-    let takes_target = |node: Node<R>| {
-        node.is_leaf() && (inside(&node) || broken(Broken::RememberedLeafNotChecked))
-    };
-    Node::open(page).is_ok_and(takes_target)
+    if let SearchTarget::At(key) = target
+        && level == 0
+        && broken(Broken::NamedLeafNotChecked)
+    {
+        return node.search(key).map(PageMatch::Here);
+    }
+    let hint = ParentHint::with(set);
+    node.match_with(target, hint, high_is_separator).map(|(place, _)| place)
 }
 
 impl Tree {
-    /// Pins the leaf at `block` if it is in memory and takes the key, as far as can be told without
-    /// a latch (R6). Block 0: none is remembered.
-    pub(crate) fn try_hinted_leaf(&self, block: u32, target: SearchTarget<'_>) -> Option<Pin> {
-        if block == 0 {
-            return None;
-        }
-        let pin = self.pool.try_pin(self.page(block))?;
-        let takes_target = pin.optimistic(|view| takes_target(view, target)).unwrap_or(false);
-        takes_target.then_some(pin)
+    /// Is the leaf at `block` in memory, and do its fences contain the key, as far as can be told
+    /// without a latch (R6)? Block 0: none is remembered.
+    pub(crate) fn hinted_leaf_takes(&self, block: u32, key: &[u8]) -> bool {
+        let takes = |view: PageView<'_>| {
+            Node::open(view).is_ok_and(|node| {
+                node.is_leaf() && node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt()
+            })
+        };
+        let pin = || self.pool.try_pin(self.page(block));
+        block != 0 && pin().is_some_and(|pin| pin.optimistic(takes).unwrap_or(false))
     }
 }

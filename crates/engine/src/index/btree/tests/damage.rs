@@ -12,7 +12,7 @@ use crate::index::btree::page::node::{
 };
 use crate::index::btree::tests::{FILE, tree};
 use crate::index::search_key::{Direction, KeyRange};
-use crate::index::suite::{self, Heap, verify_clean};
+use crate::index::suite::{self, Heap, InsertBatch, verify_clean};
 use crate::page::PageKind;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, UPPER};
 

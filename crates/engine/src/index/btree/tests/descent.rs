@@ -1,10 +1,11 @@
 //! Descents: every set of optimisations finds the same, touches few bytes, and survives writers.
 
 use rightlink_env::Broken;
-use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Rng, points, thread};
 
 use crate::buffer::Mtr;
+use crate::datum::{Type, Value};
 use crate::ids::{PageId, RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::page::edit::{EntryValue, NodeHeader};
@@ -17,6 +18,7 @@ use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
 use crate::index::btree::{BTree, Counters, Optimisation, Optimisations, counting};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite;
+use crate::keycode::{self, KeyColumn};
 use crate::page::{PageBuf, PageMut};
 
 const ROW: [u8; 6] = [0, 0, 0, 1, 0, 1];
@@ -132,7 +134,6 @@ fn check_shared(
 /// bytes that the longer one has: equality looks at the length too.
 #[test]
 fn a_high_key_is_not_mistaken_for_a_shorter_separator() {
-    let keys = [b"42\0\0\0\0x".to_vec()];
     for (high, separator, equal) in [
         (&b"42\0\0\0\0\0"[..], &b"42"[..], false),
         (b"42\0\0\0\0y", b"42\0\0\0\0y", true),
@@ -140,95 +141,179 @@ fn a_high_key_is_not_mistaken_for_a_shorter_separator() {
         (b"43\0", b"43", false),
         (b"43", b"43", true),
     ] {
-        let (low, key): (&[u8], _) =
-            if high < &keys[0][..] { (b"41", b"41zzzz1") } else { (b"41", b"42\0\0\0\0x") };
-        let (_, image) = page_of(0, &[key.to_vec()], (low, Some(high)));
+        let (_, image) = page_of(0, &[b"41zzzz1".to_vec()], (b"41", Some(high)));
         let node = Node::open(&*image).unwrap();
-        assert_eq!(node.high_is(separator), equal, "{high:?} {separator:?}");
+        // Between two separators, and at the right end of the parent.
+        for last in [false, true] {
+            let inner = if last { vec![] } else { vec![separator.to_vec()] };
+            let separators = [vec![b"41".to_vec()], inner].concat();
+            let high = if last { Some(separator) } else { None };
+            let (_, parent) = page_of(1, &separators, (b"41", high));
+            let parent = Node::open(&*parent).unwrap();
+            let same = node.high_is_separator(&parent, 0);
+            assert_eq!(same, Ok(equal), "{high:?} {separator:?} {last}");
+        }
     }
     // A parent whose separators are these two: the bounds of its children are told apart.
     let separators = [b"".to_vec(), b"42".to_vec(), b"42\0\0\0\0\0".to_vec()];
-    let (_, image) = page_of(1, &separators, (b"", None));
-    let parent = Node::open(&*image).unwrap();
-    let mut separator = Vec::new();
-    assert_eq!(parent.append_separator(0, &mut separator), Ok(true));
-    assert_eq!(separator, b"42");
-    let (_, image) = page_of(0, &[b"41xxxx1".to_vec()], (b"40", Some(b"42\0\0\0\0\0")));
-    assert!(!Node::open(&*image).unwrap().high_is(&separator));
+    let (_, parent) = page_of(1, &separators, (b"", None));
+    let parent = Node::open(&*parent).unwrap();
+    let (_, leaf) = page_of(0, &[b"41xxxx1".to_vec()], (b"40", Some(b"42\0\0\0\0\0")));
+    let leaf = Node::open(&*leaf).unwrap();
+    assert_eq!([0, 1].map(|child| leaf.high_is_separator(&parent, child)), [Ok(false), Ok(true)]);
+}
+
+/// Separators of any length, in any split of prefix, head and rest, are compared to the last byte.
+#[test]
+fn separators_are_compared_as_a_whole() {
+    let mut rng = Rng::from_seed(31);
+    for _ in 0..3000 {
+        let shared = rng.index(80);
+        let mut key = |last: u8| -> Vec<u8> {
+            let mut key = vec![7; shared];
+            key.extend((0..rng.index(90)).map(|_| rng.below(2) as u8 + last));
+            key
+        };
+        let (low, separator, mut high) = (key(10), key(30), key(30));
+        if low.is_empty() || separator.is_empty() || separator <= low || high <= low {
+            continue;
+        }
+        if rng.chance(1, 2) {
+            high.clone_from(&separator);
+            if rng.chance(1, 4) {
+                let at = rng.index(high.len());
+                high[at] ^= 64;
+            }
+        }
+        if high <= low {
+            continue;
+        }
+        let (_, leaf) = page_of(0, &[], (&low, Some(&high)));
+        let beyond = [&separator[..], &[255]].concat();
+        let (_, parent) = page_of(1, &[low.clone(), separator.clone()], (&low, Some(&beyond)));
+        let (leaf, parent) = (Node::open(&*leaf).unwrap(), Node::open(&*parent).unwrap());
+        let same = leaf.high_is_separator(&parent, 0);
+        assert_eq!(same, Ok(high == separator), "{high:?} {separator:?}");
+    }
 }
 
 /// The rightmost downlink of a page has its high key for a separator, and none at the right end of
-/// the level: nothing is left over from a downlink that was followed before. A stale one would say
-/// of a page that has split that its new high key need not be looked at.
+/// the level, so that no other one is taken for it. A wrong one would say of a page that has split
+/// that its new high key need not be looked at.
 #[test]
-fn no_separator_is_left_over_across_a_rightmost_downlink() {
+fn the_rightmost_downlink_has_the_high_key_for_a_separator() {
     let separators = [b"c".to_vec(), b"f".to_vec()];
-    let (_, image) = page_of(1, &separators, (b"c", Some(b"k")));
-    let mut separator = Vec::new();
-    assert_eq!(Node::open(&*image).unwrap().append_separator(1, &mut separator), Ok(true));
-    assert_eq!(separator, b"k");
-    let (_, image) = page_of(1, &separators, (b"c", None));
-    separator.clear();
-    assert_eq!(Node::open(&*image).unwrap().append_separator(1, &mut separator), Ok(false));
-    assert_eq!(separator, b"");
+    let (_, inside) = page_of(1, &separators, (b"c", Some(b"k")));
+    let inside = Node::open(&*inside).unwrap();
+    let (_, leaf) = page_of(0, &[b"g123456".to_vec()], (b"f", Some(b"k")));
+    assert_eq!(Node::open(&*leaf).unwrap().high_is_separator(&inside, 1), Ok(true));
     // The rightmost leaf has split at "h", which only its own fence says yet.
     let (_, image) = page_of(0, &[b"g123456".to_vec()], (b"f", Some(b"h")));
     let leaf = Node::open(&*image).unwrap();
-    let lead = ParentHint { trusted: true, ..ParentHint::NONE };
-    let place =
-        |key: &[u8]| leaf.match_with(SearchTarget::At(key), lead, |node| node.high_is(&separator));
-    assert!(matches!(place(b"i123456").unwrap().0, PageMatch::MoveRight(1)));
-    assert!(matches!(place(b"g200000").unwrap().0, PageMatch::Here(_)));
+    let (_, last) = page_of(1, &separators, (b"c", None));
+    let last = Node::open(&*last).unwrap();
+    for parent in [&inside, &last] {
+        assert_eq!(leaf.high_is_separator(parent, 1), Ok(false));
+        let lead = ParentHint { trusted: true, ..ParentHint::NONE };
+        let place = |key: &[u8]| {
+            let same = |node: &Node<_>| node.high_is_separator(parent, 1) == Ok(true);
+            leaf.match_with(SearchTarget::At(key), lead, same).unwrap().0
+        };
+        assert!(matches!(place(b"i123456"), PageMatch::MoveRight(1)));
+        assert!(matches!(place(b"g200000"), PageMatch::Here(_)));
+    }
 }
 
-/// Keys that go in one by one, in this order; between a split and its downlink, when the parent is
-/// unchanged and knows nothing of the new page, all that went in before are looked up.
-fn looked_up_beside_splits(order: &[u64]) {
+/// Even keys go in one by one, in this order. Between a split and its downlink, when the parent is
+/// unchanged and knows nothing of the new page, all that went in before are looked up, and the odd
+/// key beside the one that splits goes in.
+fn used_beside_splits(order: &[u64], key: fn(u64) -> Vec<u8>) {
     let (_pool, tree) = tree(400, 5);
     let row = |n: u64| RowId::new(1 + n as u32, 1);
-    let inside = Arc::new(AtomicUsize::new(0));
+    let inside: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let at = Arc::new(AtomicU64::new(0));
     let [splits, moves] = [0, 0].map(|n| Arc::new(AtomicU64::new(n)));
     let beside = {
-        let (tree, inside, order) = (tree.clone(), Arc::clone(&inside), order.to_vec());
+        let (tree, inside, at) = (tree.clone(), Arc::clone(&inside), Arc::clone(&at));
         let (splits, moves) = (Arc::clone(&splits), Arc::clone(&moves));
+        let nested = AtomicBool::new(false);
         points::install_local(move |name| {
-            if name == "btree.split.incomplete" {
-                let (cost, ()) = counting(|| {
-                    for n in &order[..inside.load(Ordering::Relaxed)] {
-                        assert_eq!(found(&tree, &[&int8(*n)]), [(0, row(*n))], "{n}");
-                    }
-                });
-                splits.fetch_add(1, Ordering::Relaxed);
-                moves.fetch_add(cost.moves_right, Ordering::Relaxed);
+            if name != "btree.split.incomplete" || nested.swap(true, Ordering::Relaxed) {
+                return;
             }
+            let (cost, ()) = counting(|| {
+                for n in inside.lock().iter() {
+                    assert_eq!(found(&tree, &[&key(*n)]), [(0, row(*n))], "{n}");
+                }
+            });
+            splits.fetch_add(1, Ordering::Relaxed);
+            moves.fetch_add(cost.moves_right, Ordering::Relaxed);
+            let odd = at.load(Ordering::Relaxed) + 1;
+            suite::insert(&tree, &[(key(odd), row(odd))]);
+            inside.lock().push(odd);
+            nested.store(false, Ordering::Relaxed);
         })
     };
     for n in order {
-        suite::insert(&tree, &[(int8(*n), row(*n))]);
-        inside.fetch_add(1, Ordering::Relaxed);
+        at.store(2 * n, Ordering::Relaxed);
+        suite::insert(&tree, &[(key(2 * n), row(2 * n))]);
+        inside.lock().push(2 * n);
     }
     drop(beside);
     let [splits, moves] = [splits, moves].map(|count| count.load(Ordering::Relaxed));
     assert!(splits > 15 && moves > 0, "{splits} splits, {moves} moves right");
     assert!(tree.levels() > 1);
     suite::verify_clean(&tree);
+    let model = inside.lock().iter().map(|n| (key(*n), row(*n))).collect();
+    suite::same(&tree, &model);
 }
 
 /// The rightmost downlink's page is the one that splits.
 fn ascending() {
-    looked_up_beside_splits(&(0..600).collect::<Vec<_>>());
+    used_beside_splits(&(0..600).collect::<Vec<_>>(), int8);
+}
+
+fn scattered_as(key: fn(u64) -> Vec<u8>) {
+    let mut order: Vec<u64> = (0..600).collect();
+    Rng::from_seed(4).shuffle(&mut order);
+    used_beside_splits(&order, key);
 }
 
 fn scattered() {
-    let mut order: Vec<u64> = (0..600).collect();
-    Rng::from_seed(4).shuffle(&mut order);
-    looked_up_beside_splits(&order);
+    scattered_as(int8);
+}
+
+/// A key of an index on (int4, int2), of which eight have the same first column: one to zero, in
+/// the middle of them, and to numbers on both sides.
+fn pair(n: u64) -> Vec<u8> {
+    let columns = [KeyColumn::ascending(Type::Int4), KeyColumn::ascending(Type::Int2)];
+    let values = [Value::Int4(n as i32 / 8), Value::Int2(n as i16 % 8 - 3)];
+    keycode::encode(&columns, &values).unwrap()
+}
+
+/// Splits between two values of the first column cut the separator to that column, which stands
+/// for everything below (42, anything). Where the split is in front of (42, 0), the separator is
+/// longer, and the bytes that a comparison of fixed size would add to the first are its own.
+fn truncated() {
+    scattered_as(pair);
+    let (_pool, tree) = tree(400, 6);
+    let entries: Vec<_> = (0..2000).map(|n| (pair(n), RowId::new(1 + n as u32, 1))).collect();
+    suite::insert(&tree, &entries);
+    let mut lengths: Vec<usize> = (1..tree.blocks())
+        .map(|block| tree.inspect_page(block).unwrap())
+        .filter(|page| page.level == 0)
+        .filter_map(|page| page.high.map(|high| high.len()))
+        .collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    assert!(lengths.contains(&5) && lengths.iter().any(|len| *len > 6), "{lengths:?}");
 }
 
 /// A separator that is taken for the high key without a comparison sends no descent right.
 #[test]
 fn keys_are_found_between_a_split_and_its_downlink() {
-    let checks: [(&str, fn()); 2] = [("ascending", ascending), ("scattered", scattered)];
+    let checks: [(&str, fn()); 3] =
+        [("ascending", ascending), ("scattered", scattered), ("truncated", truncated)];
     for check in checks {
         check.1();
         assert_eq!(points::caught(Broken::SeparatorNotCompared, &[check]), Some(check.0));

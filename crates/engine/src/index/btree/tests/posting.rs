@@ -9,7 +9,7 @@ use crate::index::am::{AccessMethod, FEW, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::tests::{FILE, few, tree};
 use crate::index::btree::{BTree, Optimisation, Optimisations, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
-use crate::index::suite::{self, Model, same, verify_clean};
+use crate::index::suite::{self, InsertBatch, Model, same, verify_clean};
 use crate::index::suite_keys::{records, replay};
 
 fn key(n: u64) -> Vec<u8> {

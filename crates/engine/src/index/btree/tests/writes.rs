@@ -5,13 +5,13 @@ use rightlink_env::{Rng, points};
 
 use crate::buffer::testing::{self, TestPool};
 use crate::ids::{RowId, Xid};
-use crate::index::am::{AccessMethod, DeadRows, IndexEntry, InsertOutcome};
+use crate::index::am::{AccessMethod, DeadRows, HeapOracle, IndexEntry, InsertOutcome, Liveness};
 use crate::index::btree::inspect::PageInfo;
 use crate::index::btree::tests::{FILE, few, integer, long_prefix, tree, word};
 use crate::index::btree::{
     BTree, MAX_ENTRY_BYTES, Optimisation, Optimisations, TreeOptions, counting,
 };
-use crate::index::suite::{self, MakeKey, same, verify_clean};
+use crate::index::suite::{self, InsertBatch, MakeKey, same, verify_clean};
 use crate::index::suite_keys::records;
 use crate::wal::RecordKind;
 
@@ -122,10 +122,10 @@ fn a_batch_writes_one_record_a_leaf() {
     for (more, writes) in
         [(1, Optimisations::ALL), (2, Optimisations::ALL.without(Optimisation::Batches))]
     {
-        tree.optimise(writes);
         let new = batch(more);
         let entries: Vec<_> = new.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
         let leaves = tree.groups(&entries, false).count();
+        tree.optimise(writes);
         assert!((50..=120).contains(&leaves), "{leaves} leaves");
         let before = [RecordKind::IndexInsert, RecordKind::IndexSplit].map(|k| logged(&pool, k));
         suite::insert(&tree, &new);
@@ -401,4 +401,60 @@ fn the_longest_entries_go_between_the_longest_fences() {
         verify_clean(&tree);
     }
     assert!(parted.load(Ordering::Relaxed) > 0, "some did not fit in one step");
+}
+
+/// A heap that has no row yet.
+struct NoRows;
+
+impl HeapOracle for NoRows {
+    fn liveness(&self, rows: &[RowId], _: &mut [Liveness]) {
+        assert!(rows.is_empty(), "no key is there twice");
+    }
+}
+
+/// A leaf whose high key equals the separator that led there bounds the whole group: a writer
+/// alone, without a split in between, compares no high key. Without the check it compares one for
+/// each entry but the first of a leaf.
+#[test]
+fn insertions_compare_no_high_key() {
+    for separators in [true, false] {
+        let off = Optimisations::ALL.without(Optimisation::Separators);
+        let (_pool, tree) = tree_that(if separators { Optimisations::ALL } else { off }, 8192);
+        let key = |n: u64| [&[7; 20], &n.to_be_bytes()[..]].concat();
+        let entries: Vec<_> = (0..60_000).map(|n| (key(n * 8), row(n))).collect();
+        suite::insert(&tree, &entries);
+        let mut model: suite::Model = entries.into_iter().collect();
+        let mut rng = Rng::from_seed(12);
+        let splits = tree.blocks();
+        // Lists of keys next to each other, lists of scattered keys, and single keys; then the same
+        // as keys that are checked for uniqueness.
+        for (lists, len, unique) in
+            [(5, 100, false), (1, 1000, true), (500, 1, false), (300, 1, true)]
+        {
+            let mut fresh = suite::Model::new();
+            while fresh.len() < lists * len {
+                let n = rng.below(60_000) * 8 + 1 + rng.below(7);
+                fresh.insert((key(n), row(n)));
+            }
+            let fresh: Vec<_> = fresh.difference(&model).cloned().collect();
+            let (cost, ()) = counting(|| {
+                for list in fresh.chunks(len) {
+                    let mut batch: Vec<_> =
+                        list.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
+                    let oracle = unique.then_some(&NoRows as &dyn HeapOracle);
+                    let outcome = tree.insert_batch(Xid(5), &mut batch, oracle).unwrap();
+                    assert_eq!(outcome, InsertOutcome::Inserted);
+                }
+            });
+            assert_eq!(tree.blocks(), splits, "no page was split");
+            assert!(!separators || cost.high_keys == 0, "{len} {unique}: {cost:?}");
+            assert!(separators || cost.separators == 0, "{len} {unique}: {cost:?}");
+            // A single key is compared only where its search ends past the last entry.
+            let asked = cost.high_keys + cost.separators;
+            assert!(asked > 0 || len == 1, "{len} {unique}: {cost:?}");
+            model.extend(fresh);
+        }
+        same(&tree, &model);
+        verify_clean(&tree);
+    }
 }

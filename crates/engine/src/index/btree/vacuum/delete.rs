@@ -3,10 +3,10 @@
 //! Invariants: a page may become empty here but stays in the tree; `merge` takes it out afterwards.
 //! Does not do: decide what is dead; what all methods share (`index/removal`).
 
-use crate::buffer::{LatchedPage, Mtr, Pin};
+use crate::buffer::{LatchedPage, Mtr};
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
-use crate::index::am::{Group, IndexEntry, Trace};
+use crate::index::am::{Group, IndexEntry, NamedPage, Trace};
 use crate::index::btree::insert::state::{Retry, RetryState};
 use crate::index::btree::optimisations::Optimisation;
 use crate::index::btree::page::node::{Checked, Node};
@@ -30,10 +30,9 @@ impl Tree {
         let _registered = self.registrations.register();
         let mut state = RetryState::default();
         loop {
-            let found = self.descend(target, 0)?;
-            let pin = found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
+            let leaf = self.find_leaf(target)?;
             let mut mtr = Mtr::new(&self.pool);
-            match self.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)? {
+            match self.latch_page(&mut mtr, leaf, target, 0, OtherLatches::None)? {
                 LatchResult::Here(held, found) => {
                     let block = mtr.id(held).block.0;
                     let node = Node::open(mtr.bytes(held));
@@ -95,48 +94,48 @@ impl Tree {
         let _registered = self.registrations.register();
         let mut removal = DeadRemoval::new(entries, check, traces);
         for group in self.groups(entries, false) {
-            let Group { page, entries } = group?;
-            let (mut at, mut block) = (entries.start, page.block.0);
-            while at < entries.end {
-                let Some(pin) = self.leaf_for(&removal.entries[at], block, reads)? else { break };
-                let Some((next, right)) =
-                    self.remove_from_leaf(pin, at..entries.end, &mut removal)?
-                else {
-                    break;
+            let Group { page, link, entries: range } = group?;
+            let pin = match reads {
+                true => Some(self.pin_linked(page.block.0)?),
+                false => self.pool.try_pin(page),
+            };
+            let mut named = pin.map(|pin| NamedPage { pin, link });
+            let mut at = range.start;
+            while at < range.end {
+                let key = TreeKey::new(entries[at].key, entries[at].row);
+                let guess = named.take();
+                let guessed = guess.is_some();
+                let leaf = match guess {
+                    Some(leaf) => leaf,
+                    None if reads => self.find_leaf(SearchTarget::At(&key))?,
+                    None => break,
                 };
-                assert!(next > at, "a leaf that takes a key is done with it");
-                (at, block) = (next, right);
+                match self.remove_from_leaf(leaf, at..range.end, &mut removal)? {
+                    Some(next) => at = next,
+                    None if guessed => {}
+                    None => break,
+                }
             }
         }
         Ok(removal.removed())
     }
 
-    /// The leaf that takes the entry: the one at `block`, if that guess is right.
-    fn leaf_for(&self, entry: &IndexEntry<'_>, block: u32, reads: bool) -> Result<Option<Pin>> {
-        let key = TreeKey::new(entry.key, entry.row);
-        match self.try_hinted_leaf(block, SearchTarget::At(&key)) {
-            None if reads => self.descend(SearchTarget::At(&key), 0),
-            found => Ok(found),
-        }
-    }
-
     /// Removes those of the entries in `range` that belong on the leaf. Returns the first entry
-    /// that belongs elsewhere, and the right link; `None` if the leaf does not take the first.
+    /// that belongs elsewhere; `None` if the leaf does not take the first.
     fn remove_from_leaf(
         &self,
-        pin: Pin,
+        leaf: NamedPage,
         range: std::ops::Range<usize>,
         removal: &mut DeadRemoval<'_, '_>,
-    ) -> Result<Option<(usize, u32)>> {
+    ) -> Result<Option<usize>> {
         let first = &removal.entries[range.start];
         let key = TreeKey::new(first.key, first.row);
         let mut mtr = Mtr::new(&self.pool);
         let target = SearchTarget::At(&key);
-        let latched = self.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)?;
+        let latched = self.latch_page(&mut mtr, leaf, target, 0, OtherLatches::None)?;
         let LatchResult::Here(held, _) = latched else { return Ok(None) };
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.corrupt(block, what))?;
-        let right = node.right;
         let found = removal.find_on_page(range, |entry| locate(&node, entry));
         let found = found.map_err(|what| self.corrupt(block, what))?;
         if !found.places.is_empty() {
@@ -150,7 +149,7 @@ impl Tree {
         }
         let next = found.next;
         removal.note(found);
-        Ok(Some((next, right)))
+        Ok(Some(next))
     }
 }
 

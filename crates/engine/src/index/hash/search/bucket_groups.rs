@@ -46,7 +46,7 @@ impl BucketGroups<'_> {
             end += 1;
         }
         self.grouped = end;
-        Ok(Group { page: self.index.page(block), entries: start..end })
+        Ok(Group { page: self.index.page(block), link: None, entries: start..end })
     }
 }
 

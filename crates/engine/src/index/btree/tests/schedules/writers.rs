@@ -16,7 +16,7 @@ use crate::index::btree::tests::schedules::{
 };
 use crate::index::btree::{BTree, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
-use crate::index::suite::{self, verify_clean};
+use crate::index::suite::{self, InsertBatch, verify_clean};
 use crate::schedules::{Case, catches, survives};
 
 /// A merge beside insertions that fill the page it would go into, and others that split a page
@@ -181,7 +181,7 @@ fn broken_writers_are_caught() {
     catches(&[
         Case { rule: Broken::MergeDropsEntries, world: merges_beside_insertions, within: 4000 },
         Case { rule: Broken::FreeHintOutlivesReuse, world: stale_hints, within: 2000 },
-        Case { rule: Broken::RememberedLeafNotChecked, world: remembered_leaf, within: 4000 },
+        Case { rule: Broken::NamedLeafNotChecked, world: remembered_leaf, within: 4000 },
         Case { rule: Broken::ReadUnderLatch, world: writers_of_a_cold_tree, within: 2000 },
         Case { rule: Broken::UniqueLatchReleased, world: unique, within: 2000 },
     ]);
