@@ -128,14 +128,13 @@ impl Tree {
         let set = self.switches.get();
         if set.has(Optimisation::Optimistic) {
             count(|c| c.descents += 1);
-            if let Some(UnpinnedEnd { block, parent, .. }) =
-                self.descend_unpinned(target, 0, set)?
-            {
-                let link = parent.map(|Parent { block, peek, link }| {
-                    let (version, position) = (peek.version(), link.child as u32);
-                    PageLink { block, version, position }
+            if let Some(end) = self.descend_unpinned(target, 0, set)? {
+                let link = end.parent.map(|Parent { block, peek, link }| PageLink {
+                    block,
+                    version: peek.version(),
+                    position: link.child as u32,
                 });
-                return Ok(NamedLeaf { block, link });
+                return Ok(NamedLeaf { block: end.block, link });
             }
         }
         let pin = self.descend(target, 0)?.ok_or_else(|| self.corrupt(0, NO_LEAVES))?;

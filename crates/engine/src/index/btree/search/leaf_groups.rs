@@ -142,8 +142,8 @@ impl LeafGroups<'_> {
     /// The entries from `grouped` up to `end` are a group.
     fn push(&mut self, leaf: NamedLeaf, end: usize) {
         let NamedLeaf { block, link } = leaf;
-        let page = self.tree.page(block);
-        self.ready.push_back(Group { page, link, entries: self.grouped..end });
+        let entries = self.grouped..end;
+        self.ready.push_back(Group { page: self.tree.page(block), link, entries });
         self.grouped = end;
     }
 

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::index::am::NamedPage;
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::{Optimisation, Optimisations};
-use crate::index::btree::page::node::{Checked, HEAD, Node, SearchPosition, is_node};
+use crate::index::btree::page::node::{Checked, HEAD, Node, SearchPosition, head_of, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::search::{SearchBounds, SearchResult};
 use crate::index::btree::tree::Tree;
@@ -167,19 +167,30 @@ impl<R: PageRead> Node<R> {
         if self.right == 0 {
             return Ok(false);
         }
-        let high = self.special + self.low_len;
-        let mut bytes = SameBytes { a: self.page, at: high, b: parent.page };
+        // Separators are short as a rule: a copy needs no memory then.
+        let (mut short, mut long) = ([0; 64], Vec::new());
+        let (at, len) = (self.special + self.low_len, self.high_len);
+        let high = match short.get_mut(..len) {
+            Some(copy) => {
+                self.page.read(at, copy);
+                &*copy
+            }
+            None => self.page.slice(at, len, &mut long),
+        };
+        count(|c| c.bytes += len as u64);
+        let same = |at, bytes: &[u8]| parent.page.common(at, bytes.len(), bytes) == bytes.len();
         if child + 1 >= parent.count {
-            let same = parent.right != 0 && parent.high_len == self.high_len;
-            return Ok(same && bytes.go_on(parent.special + parent.low_len, parent.high_len));
+            let ends_alike = parent.right != 0 && parent.high_len == len;
+            return Ok(ends_alike && same(parent.special + parent.low_len, high));
         }
         let item = parent.item(child + 1)?;
-        let head = parent.head(child + 1).to_be_bytes();
-        let head = &head[..item.rem.min(HEAD)];
-        Ok(parent.prefix + item.rem == self.high_len
-            && bytes.go_on(parent.special, parent.prefix)
-            && bytes.go_on_with(head)
-            && bytes.go_on(item.rest, item.rest_len()))
+        if parent.prefix + item.rem != len {
+            return Ok(false);
+        }
+        let Some((prefix, rest)) = high.split_at_checked(parent.prefix) else { return Ok(false) };
+        Ok(head_of(rest) == parent.head(child + 1)
+            && same(parent.special, prefix)
+            && same(item.rest, rest.get(HEAD..).unwrap_or(&[])))
     }
 
     /// The entry of an inner page whose child is next, if the search ended at `found`.
@@ -197,35 +208,6 @@ impl<R: PageRead> Node<R> {
         } else {
             found.pos.checked_sub(1)
         }
-    }
-}
-
-/// A comparison of bytes of one page with pieces of another.
-struct SameBytes<A, B> {
-    a: A,
-    /// Where the comparison has arrived on page `a`.
-    at: usize,
-    b: B,
-}
-
-impl<A: PageRead, B: PageRead> SameBytes<A, B> {
-    /// Are the next `len` bytes those from `from` of page `b`?
-    fn go_on(&mut self, from: usize, len: usize) -> bool {
-        let mut piece = [0; 64];
-        (0..len).step_by(piece.len()).all(|done| {
-            let piece_len = piece.len().min(len - done);
-            let piece = &mut piece[..piece_len];
-            self.b.read(from + done, piece);
-            self.go_on_with(piece)
-        })
-    }
-
-    /// Are the next bytes those of `piece`?
-    fn go_on_with(&mut self, piece: &[u8]) -> bool {
-        let same = self.a.common(self.at, piece.len(), piece);
-        count(|c| c.bytes += (same + 1).min(piece.len()) as u64);
-        self.at += piece.len();
-        same == piece.len()
     }
 }
 

@@ -99,41 +99,27 @@ impl Tree {
                 true => Some(self.pin_linked(page.block.0)?),
                 false => self.pool.try_pin(page),
             };
-            let mut named = pin.map(|pin| NamedPage { pin, link });
-            let mut at = range.start;
-            while at < range.end {
-                let key = TreeKey::new(entries[at].key, entries[at].row);
-                let guess = named.take();
-                let guessed = guess.is_some();
-                let leaf = match guess {
-                    Some(leaf) => leaf,
-                    None if reads => self.find_leaf(SearchTarget::At(&key))?,
-                    None => break,
-                };
-                match self.remove_from_leaf(leaf, at..range.end, &mut removal)? {
-                    Some(next) => at = next,
-                    None if guessed => {}
-                    None => break,
-                }
+            // An entry that is not in memory, or has moved meanwhile, is left to vacuum.
+            if let Some(pin) = pin {
+                self.remove_from_leaf(NamedPage { pin, link }, range, &mut removal)?;
             }
         }
         Ok(removal.removed())
     }
 
-    /// Removes those of the entries in `range` that belong on the leaf. Returns the first entry
-    /// that belongs elsewhere; `None` if the leaf does not take the first.
+    /// Removes those of the entries in `range` that belong on the leaf.
     fn remove_from_leaf(
         &self,
         leaf: NamedPage,
         range: std::ops::Range<usize>,
         removal: &mut DeadRemoval<'_, '_>,
-    ) -> Result<Option<usize>> {
+    ) -> Result<()> {
         let first = &removal.entries[range.start];
         let key = TreeKey::new(first.key, first.row);
         let mut mtr = Mtr::new(&self.pool);
         let target = SearchTarget::At(&key);
         let latched = self.latch_page(&mut mtr, leaf, target, 0, OtherLatches::None)?;
-        let LatchResult::Here(held, _) = latched else { return Ok(None) };
+        let LatchResult::Here(held, _) = latched else { return Ok(()) };
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.corrupt(block, what))?;
         let found = removal.find_on_page(range, |entry| locate(&node, entry));
@@ -147,9 +133,8 @@ impl Tree {
                 self.merge_underfull(block)?;
             }
         }
-        let next = found.next;
         removal.note(found);
-        Ok(Some(next))
+        Ok(())
     }
 }
 
