@@ -8,7 +8,7 @@ turn by turn in one run.
         [--script tpcb-like,...] [--protocol prepared] [--transport unix,tcp] [--clients 8]
         [--synchronous-commit off,on] [--scale 10] [--turns 3] [--json FILE] [--dir /tmp]
 
-Both have 1 GB for pages. Both initialise with `pgbench -i` as written. `zipfian-50-50` and `zipfian-95-5` read and update rows
+Both have 1 GB for pages. Both initialise with `pgbench -i` as written. `zipfian-50-50` and `zipfian-5-95` read and update rows
 by a Zipfian key (theta 1.1); an update changes an indexed column, so that indexes of a store that
 does not clean them grow. Bytes of indexes are those before and after the last turn of a cell, after
 a vacuum on either side. A line of JSON for each cell and engine; tps and p99 are medians over turns.
@@ -39,7 +39,7 @@ HOT = ["drop table if exists hot",
 KEY = f"\\set id random_zipfian(1, {ROWS}, 1.1)\n"
 READ = KEY + "select v from hot where id = :id;\n"
 UPDATE = KEY + "\\set k random(1, 1000000)\nupdate hot set k = :k, v = v + 1 where id = :id;\n"
-MIXES = {"zipfian-50-50": (50, 50), "zipfian-95-5": (95, 5)}
+MIXES = {"zipfian-50-50": (50, 50), "zipfian-5-95": (5, 95)}
 
 
 class Side:
@@ -141,7 +141,7 @@ def run(sides, cell, args, scripts, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default="target/release/rightlink")
-    parser.add_argument("--script", default="select-only,tpcb-like,zipfian-50-50,zipfian-95-5")
+    parser.add_argument("--script", default="select-only,tpcb-like,zipfian-50-50,zipfian-5-95")
     parser.add_argument("--protocol", default="prepared")
     parser.add_argument("--transport", default="unix")
     parser.add_argument("--clients", default="")

@@ -38,7 +38,7 @@ impl Setup {
         let updates = match cell.get::<String>("mix")?.as_str() {
             "updates" => 100,
             "50/50" => 50,
-            "95/5" => 5,
+            "5/95" => 95,
             other => return Err(format!("mix cannot be `{other}`").into()),
         };
         let (rows, unique) = (cell.get("rows")?, cell.get("unique")?);

@@ -66,7 +66,7 @@ pub(crate) const KNOBS: &[Knob] = &[
         name: "mix",
         quick: &["updates"],
         default: &["updates", "50/50"],
-        all: &["updates", "95/5", "50/50"],
+        all: &["updates", "5/95", "50/50"],
     },
     Knob { name: "threads", quick: &["4"], default: &["4"], all: &["1", "4", "64", "256"] },
     Knob { name: "logged", quick: &["true"], default: &["true"], all: BOTH },

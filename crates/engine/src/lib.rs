@@ -112,7 +112,7 @@ pub use db::writer::Writer;
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;
-pub use index::IndexMethod;
+pub use index::{DeadMarks, IndexMethod};
 pub use keycode::Condition;
 /// How a database reads and writes: [`Options::method`] and, for experiments, [`Options::device`].
 ///

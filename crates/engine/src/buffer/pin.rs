@@ -96,12 +96,21 @@ impl Pin {
     /// Sets hints (R1, R2) if the exclusive latch is free right now and the page still has
     /// `version` when one is given; returns whether `set` ran. Not logged; the page becomes dirty.
     pub fn hint(&self, version: Option<u64>, set: impl FnOnce(&mut PageMut<'_>)) -> bool {
+        self.frame().latch.try_take(Mode::Exclusive) && self.set_hints(version, set)
+    }
+
+    /// As [`Pin::hint`], but waits for the latch: for a thread that holds none (R12).
+    pub fn hint_waiting(&self, set: impl FnOnce(&mut PageMut<'_>)) -> bool {
+        self.frame().latch.take(Mode::Exclusive, self.parking());
+        self.set_hints(None, set)
+    }
+
+    /// Sets hints under the exclusive latch that was taken, and releases it.
+    fn set_hints(&self, version: Option<u64>, set: impl FnOnce(&mut PageMut<'_>)) -> bool {
         let frame = self.frame();
-        if self.core().no_hints.load(Ordering::Relaxed) || !frame.latch.try_take(Mode::Exclusive) {
-            return false;
-        }
         let mut guard = HintGuard { pin: self, changing: false };
-        if version.is_some_and(|version| version != frame.latch.version()) {
+        let ends = self.core().no_hints.load(Ordering::Relaxed);
+        if ends || version.is_some_and(|version| version != frame.latch.version()) {
             return false;
         }
         guard.changing = true;

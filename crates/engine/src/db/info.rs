@@ -10,6 +10,7 @@ pub use crate::catalog::{SequenceDefinition, SequenceOwner};
 use crate::db::define::{IndexSchema, SequenceSchema, TableSchema};
 pub use crate::heap::HeapFigures;
 use crate::ids::RowId;
+use crate::index::DeadMarks;
 use crate::txn::LockMode;
 pub use crate::upkeep::{VacuumProgress, VacuumReport};
 pub use crate::vacuum::Phase as VacuumPhase;
@@ -219,6 +220,8 @@ pub struct IndexFigures {
     pub entries: u64,
     /// Rows that these scans returned.
     pub rows: u64,
+    /// What became of the entries of dead rows that these scans met.
+    pub dead_marks: DeadMarks,
 }
 
 /// A lock that a transaction holds or waits for.

@@ -9,6 +9,7 @@ use crate::buffer::{PoolStats, StreamStats};
 use crate::db::Database;
 use crate::db::info::{IndexFigures, Stats, TableFigures, VacuumProgress};
 use crate::error::Result;
+use crate::index::DeadMarks;
 use crate::table::Table;
 use crate::table::schema::{IndexDef, TableDef};
 
@@ -86,8 +87,10 @@ impl Database {
 fn figures(def: &TableDef, used: Option<&Table>) -> TableFigures {
     let index = |def: &IndexDef| {
         let used = used.and_then(|table| table.index_by_id(def.id));
-        let [scans, entries, rows] = used.map_or([0; 3], |index| index.figures());
-        IndexFigures { index: def.id.0, name: def.name.clone(), scans, entries, rows }
+        let [scans, entries, rows, made, evicted, changed, reused] =
+            used.map_or([0; 7], |index| index.figures());
+        let dead_marks = DeadMarks { made, evicted, changed, reused };
+        IndexFigures { index: def.id.0, name: def.name.clone(), scans, entries, rows, dead_marks }
     };
     TableFigures {
         table: def.id.0,

@@ -20,7 +20,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId, Xid};
 use crate::index::MAX_ENTRY_BYTES;
-use crate::index::dead_marks::{LeafMarks, mark_leaves};
+use crate::index::dead_marks::{DeadMarks, LeafMarks, mark_leaves};
 pub use crate::index::leaf_batch::{BatchEntry, FEW, Few, LeafBatch};
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::page::{Checked, PageFinding};
@@ -347,16 +347,15 @@ pub trait AccessMethod: Send + Sync {
     }
 
     /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and
-    /// `check` is asked under the latch. Gives up rather than wait or read, and with
-    /// `only_unchanged` also if the leaf was changed since the batch was read. Returns how many it
-    /// marked.
+    /// `check` is asked under the latch. Reads nothing; with `only_unchanged` it gives up if the
+    /// leaf was changed since the batch was read. The caller holds no latch.
     fn mark_dead(
         &self,
         batch: &LeafBatch,
         positions: &[usize],
         only_unchanged: bool,
         check: &mut dyn FnMut(RowId) -> bool,
-    ) -> usize {
+    ) -> DeadMarks {
         let place = |at: &usize| {
             let mut place = self.method().place(batch.key(*at));
             place.extend(batch.entries[*at].row.to_bytes());

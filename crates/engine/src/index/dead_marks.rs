@@ -5,7 +5,7 @@
 //!
 //! Invariants: a mark is set only under the exclusive latch, on an entry found again by key and
 //! row id, after the caller's check ran under that latch (R3). Marks are hints and not logged (R1).
-//! Nothing waits or reads for them.
+//! No page is read for them. The scan holds no latch, so it may wait for the leaf's.
 //! Does not do: decide what is dead; read leaves (`LeafMarks` comes from the method).
 //! PostgreSQL: `_bt_killitems`; there the marks are lost if the leaf has changed.
 
@@ -45,29 +45,60 @@ pub struct LeafMarks {
     pub(crate) right: u32,
 }
 
+/// What became of dead entries that a scan met.
+///
+/// ```
+/// # use rightlink::{TableSchema, Type};
+/// # fn main() -> rightlink::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = rightlink::Database::open(dir.path())?;
+/// # let mut txn = db.begin();
+/// # txn.create_table(&TableSchema::new("n").column("a", Type::Int8).primary_key(["a"]))?;
+/// # txn.commit()?;
+/// let marks = db.table_figures()?[0].indexes[0].dead_marks;
+/// assert_eq!((marks.made, marks.evicted), (0, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadMarks {
+    /// Entries that were marked.
+    pub made: u64,
+    /// Entries that were left because their leaf was no longer in memory.
+    pub evicted: u64,
+    /// Entries that were left because their leaf had changed, where a policy asks for that.
+    pub changed: u64,
+    /// Entries that were left because their row ids may name newer rows by now (R3).
+    pub reused: u64,
+}
+
 /// Marks the entries of `batch` at `places`, which are keys and row ids in the method's order.
-/// Returns how many it marked. `plan` is [`crate::index::AccessMethod::plan_marks`].
+/// `plan` is [`crate::index::AccessMethod::plan_marks`].
 pub(crate) fn mark_leaves(
     pool: &BufferPool,
     batch: &LeafBatch,
     mut places: Vec<Vec<u8>>,
     only_unchanged: bool,
     mut plan: impl FnMut(&[u8; PAGE_SIZE], &mut Vec<Vec<u8>>) -> Checked<LeafMarks>,
-) -> usize {
+) -> DeadMarks {
     /// Leaves that are searched.
     const MAX_LEAVES: usize = 8;
     places.sort_unstable();
-    let (mut marked, mut leaf) = (0, batch.leaf);
+    let (mut marked, mut leaf) = (DeadMarks::default(), batch.leaf);
     for _ in 0..MAX_LEAVES {
-        let Some(pin) = pool.try_pin(leaf).filter(|_| !places.is_empty()) else { break };
+        let Some(pin) = pool.try_pin(leaf) else {
+            marked.evicted = places.len() as u64;
+            break;
+        };
         let mut right = 0;
-        pin.hint(None, |page| {
+        pin.hint_waiting(|page| {
             if only_unchanged && lsn(page.bytes()) != batch.lsn {
+                marked.changed = places.len() as u64;
                 return;
             }
             let marks = plan(page.bytes(), &mut places).unwrap_or_default();
             set_bits(page, &marks.bits);
-            marked += marks.bits.len();
+            marked.made += marks.bits.len() as u64;
             right = if places.is_empty() { 0 } else { marks.right };
         });
         if right == 0 {
@@ -95,7 +126,7 @@ mod tests {
     use crate::ids::FileId;
 
     /// Positions are marked on the leaf whose number they bear, and no other.
-    fn run(only_unchanged: bool, lsn_of_batch: u64) -> (usize, Vec<u32>) {
+    fn run(only_unchanged: bool, lsn_of_batch: u64) -> (DeadMarks, Vec<u32>) {
         let test = testing::pool(64, 1);
         let file = FileId(70);
         test.pool.create_file(file, true).unwrap();
@@ -124,8 +155,10 @@ mod tests {
 
     #[test]
     fn marks_follow_entries_to_the_right_and_stop() {
-        assert_eq!(run(false, 5), (3, (1..=8).collect()));
-        assert_eq!(run(true, 0).0, 3, "an unchanged leaf");
-        assert_eq!(run(true, 5), (0, Vec::new()), "a changed leaf is left alone");
+        let three = DeadMarks { made: 3, ..DeadMarks::default() };
+        assert_eq!(run(false, 5), (three, (1..=8).collect()));
+        assert_eq!(run(true, 0).0, three, "an unchanged leaf");
+        let changed = DeadMarks { changed: 4, ..DeadMarks::default() };
+        assert_eq!(run(true, 5), (changed, Vec::new()), "a changed leaf is left alone");
     }
 }

@@ -25,6 +25,7 @@ use crate::ids::RowId;
 pub use am::{
     AccessMethod, HeapOracle, IndexBuilder, IndexEntry, IndexMethod, LeafBatch, Liveness,
 };
+pub use dead_marks::DeadMarks;
 pub use method::IndexOptions;
 pub use search_key::{Direction, KeyRange};
 #[cfg(test)]

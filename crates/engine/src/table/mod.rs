@@ -55,7 +55,7 @@ use crate::error::{Error, Result};
 use crate::heap::overflow::Overflow;
 use crate::heap::{Heap, HeapFiles, HeapOptions};
 use crate::ids::{Csn, FileId, ObjectId, RowId, Xid};
-use crate::index::AccessMethod;
+use crate::index::{AccessMethod, DeadMarks};
 use crate::txn::{Snapshot, TxnManager};
 
 use build::online::Unfinished;
@@ -85,9 +85,9 @@ pub struct TableIndex {
     method: Arc<dyn AccessMethod>,
     /// Commit number of the snapshot that it was built from, 0: older than this process (R10).
     built_at: Csn,
-    /// Scans that began, entries that they read, and rows that they returned: the same under every
-    /// definition.
-    used: Arc<[AtomicU64; 3]>,
+    /// Scans that began, entries that they read, rows that they returned, then what became of their
+    /// dead entries, as [`DeadMarks`] has it: the same under every definition.
+    used: Arc<[AtomicU64; 7]>,
     /// Has another index been built in its place, or was its own build given up? From then on it is
     /// not cleaned, so an entry is only a guess. Reads ask the heap for the row (R4), unique checks
     /// ask the other index (R8), and verification skips it.
@@ -316,9 +316,17 @@ impl TableIndex {
         Ok(keys.entry(0, row).map(|entry| take(&entry)))
     }
 
-    /// Scans of it that began, entries that they came to, and rows that they handed out.
-    pub fn figures(&self) -> [u64; 3] {
+    /// Scans of it that began, entries that they came to, rows that they handed out, and the four
+    /// figures of [`DeadMarks`].
+    pub fn figures(&self) -> [u64; 7] {
         self.used.each_ref().map(|figure| figure.load(Ordering::Relaxed))
+    }
+
+    fn count_marks(&self, marks: DeadMarks) {
+        let DeadMarks { made, evicted, changed, reused } = marks;
+        for (figure, more) in self.used[3..].iter().zip([made, evicted, changed, reused]) {
+            figure.fetch_add(more, Ordering::Relaxed);
+        }
     }
 
     /// A scan has ended that came to so many entries and handed out so many rows.

@@ -137,7 +137,7 @@ pub(crate) fn mark(am: &dyn AccessMethod, dead: &dyn Fn(RowId) -> bool) -> usize
     let (mut batch, mut marked) = (LeafBatch::default(), 0);
     while scan.next_batch(&|| 0, &mut batch).unwrap() {
         let all: Vec<usize> = (0..batch.len()).collect();
-        marked += am.mark_dead(&batch, &all, false, &mut |row| dead(row));
+        marked += am.mark_dead(&batch, &all, false, &mut |row| dead(row)).made as usize;
     }
     marked
 }
@@ -458,7 +458,8 @@ pub(crate) fn dead_marks(am: &dyn AccessMethod, make: MakeKey) {
     let mut marked = 0;
     for batch in &batches {
         let all: Vec<usize> = (0..batch.len()).collect();
-        marked += am.mark_dead(batch, &all, false, &mut |row| row.block.0 % 2 == 0);
+        let marks = am.mark_dead(batch, &all, false, &mut |row| row.block.0 % 2 == 0);
+        marked += marks.made as usize;
     }
     assert!(marked > 50, "{marked} marks were set");
     let left = scan(am, KeyRange::all(), Direction::Forward);

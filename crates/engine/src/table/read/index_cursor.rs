@@ -21,7 +21,7 @@ use rightlink_env::{Broken, Reservation};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::RowId;
 use crate::index::am::{BatchEntry, IndexScan, LeafBatch, ScanOptions};
-use crate::index::{Direction, KeyRange};
+use crate::index::{DeadMarks, Direction, KeyRange};
 use crate::txn::Snapshot;
 
 use crate::table::read::bounds::{Checker, Search};
@@ -207,13 +207,9 @@ pub(super) struct DeadEntries {
 }
 
 impl DeadEntries {
-    /// Leaves with dead entries.
-    pub(super) fn leaves(&self) -> usize {
-        self.leaves.len()
-    }
-
-    pub(super) fn has(&self, leaf: &Arc<IndexLeaf>) -> bool {
-        self.leaves.iter().any(|(known, _)| Arc::ptr_eq(known, leaf))
+    /// Are there dead entries of so many leaves, and is `leaf` none of them?
+    pub(super) fn are_of(&self, leaves: usize, leaf: &Arc<IndexLeaf>) -> bool {
+        self.leaves.len() >= leaves && !self.leaves.iter().any(|(it, _)| Arc::ptr_eq(it, leaf))
     }
 
     pub(super) fn add(&mut self, leaf: &Arc<IndexLeaf>, at: usize) {
@@ -234,11 +230,15 @@ impl DeadEntries {
                 continue;
             }
             let (clock, sample) = (table.heap.clock(), leaf.batch.sample);
+            let mut reused = 0;
             let mut check = |row: RowId| {
-                !clock.newer_than(row.block, sample) || broken(Broken::DeadMarkWithoutClock)
+                let newer = clock.newer_than(row.block, sample);
+                reused += u64::from(newer);
+                !newer || broken(Broken::DeadMarkWithoutClock)
             };
             let unchanged = hints.needs_unchanged_leaf();
-            index.method.mark_dead(&leaf.batch, &positions, unchanged, &mut check);
+            let marks = index.method.mark_dead(&leaf.batch, &positions, unchanged, &mut check);
+            index.count_marks(DeadMarks { reused, ..marks });
         }
     }
 }

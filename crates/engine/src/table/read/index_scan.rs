@@ -321,7 +321,7 @@ impl IndexRows {
                 }
             };
             let leaf = self.fetcher.rows.list();
-            if self.dead.leaves() >= self.mixed && !self.dead.has(leaf) {
+            if self.dead.are_of(self.mixed, leaf) {
                 self.dead.mark(&self.search);
             }
             if let Some(pin) = pin {
