@@ -94,15 +94,14 @@ impl LeafGroups<'_> {
         let _registered = self.tree.registrations.register();
         let (root, level) = self.tree.root();
         let first = self.target_key(self.grouped);
-        if level == 0 {
-            return Ok(self.name_rest(root));
-        }
-        if let Some(rightmost) = self.remembered_rightmost(&first) {
-            return Ok(self.name_rest(rightmost));
+        let only = if level == 0 { Some(root) } else { self.remembered_rightmost(&first) };
+        if let Some(block) = only {
+            self.name_rest(block);
+            return Ok(());
         }
         if self.entries.len() == 1 || !self.tree.uses(Optimisation::Batches) {
-            let leaf = self.tree.name_leaf(SearchTarget::At(&first))?;
-            return Ok(self.push(leaf, self.grouped + 1));
+            self.push(self.tree.name_leaf(SearchTarget::At(&first))?, self.grouped + 1);
+            return Ok(());
         }
         let mut block = None;
         for _ in 0..MAX_TRIES {
@@ -123,7 +122,8 @@ impl LeafGroups<'_> {
         }
         // The inner pages keep changing: the rest is one group, and each entry is found by a
         // descent.
-        Ok(self.name_rest(root))
+        self.name_rest(root);
+        Ok(())
     }
 
     /// The remembered rightmost leaf, if it takes the key; else it is forgotten.
