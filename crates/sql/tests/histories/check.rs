@@ -13,8 +13,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::graph::{Because, Edge, Graph, Node};
-use crate::record::{Event, History, Keyed, Level, Object, Outcome, Transaction};
+use super::graph::{Because, Edge, Graph, Node};
+use super::record::{Event, History, Keyed, Level, Object, Outcome, Transaction};
 
 /// What is wrong with a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

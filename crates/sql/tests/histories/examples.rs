@@ -1,7 +1,7 @@
 //! Histories made by hand, sound ones and one for each anomaly: what the checker is held to.
 
-use crate::check::{Anomaly, check};
-use crate::record::{Event, History, Keyed, Level, Object, Outcome, Statement, Transaction};
+use super::check::{Anomaly, check};
+use super::record::{Event, History, Keyed, Level, Object, Outcome, Statement, Transaction};
 
 const RC: Level = Level::Committed;
 const RR: Level = Level::Repeatable;

@@ -8,7 +8,7 @@
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::{Rng, thread};
 
-use crate::record::{Event, History, Keyed, Level, Object, Outcome, Statement, Transaction};
+use super::record::{Event, History, Keyed, Level, Object, Outcome, Statement, Transaction};
 
 /// Rows as text; `None` is null.
 pub(crate) type Rows = Vec<Vec<Option<String>>>;

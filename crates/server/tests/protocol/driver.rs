@@ -1,0 +1,208 @@
+//! tokio-postgres, the driver of Rust programs, against a server with a password, with TLS too.
+//!
+//! Certificate and key in `tls` are for this test alone.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::client::start_with;
+use rightlink_server::{Config, Users, verifier};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_postgres::{Client, NoTls, Socket};
+use tokio_rustls::TlsConnector;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
+
+/// TLS that trusts the test's certificate and no other.
+#[derive(Clone)]
+struct Tls(TlsConnector);
+
+/// A handshake that is to be made with the server of a name.
+struct Handshake(TlsConnector, ServerName<'static>);
+
+struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
+
+impl Tls {
+    fn new() -> Tls {
+        let mut roots = rustls::RootCertStore::empty();
+        let path = Path::new(FOLDER).join("cert.pem");
+        roots.add(CertificateDer::from_pem_file(path).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Tls(TlsConnector::from(Arc::new(config)))
+    }
+}
+
+impl MakeTlsConnect<Socket> for Tls {
+    type Stream = Encrypted;
+    type TlsConnect = Handshake;
+    type Error = rustls::pki_types::InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, Self::Error> {
+        Ok(Handshake(self.0.clone(), ServerName::try_from(domain.to_owned())?))
+    }
+}
+
+impl TlsConnect<Socket> for Handshake {
+    type Stream = Encrypted;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        Box::pin(async move { self.0.connect(self.1, socket).await.map(Encrypted) })
+    }
+}
+
+impl TlsStream for Encrypted {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+fn users() -> Option<Users> {
+    Some(Users::parse(&format!("ann:{}", verifier("secret").unwrap())).unwrap())
+}
+
+fn settings(address: SocketAddr, password: &str) -> tokio_postgres::Config {
+    let mut config = tokio_postgres::Config::new();
+    config.host("localhost").hostaddr(address.ip()).port(address.port());
+    config.user("ann").password(password).dbname("test");
+    config
+}
+
+async fn connect(address: SocketAddr, password: &str) -> Result<Client, SqlState> {
+    let connected = settings(address, password).connect(NoTls).await;
+    let (client, connection) =
+        connected.map_err(|error| error.code().expect("an answer of the server").clone())?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+#[tokio::test]
+async fn the_same_under_tls() {
+    let folder = Path::new(FOLDER);
+    let config = Config { users: users(), ..Config::default() };
+    // A clone of the repository has the key for all to read, which the server refuses.
+    let private = tempfile::tempdir().unwrap();
+    let key = private.path().join("key.pem");
+    std::fs::copy(folder.join("key.pem"), &key).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let config = config.with_tls(&folder.join("cert.pem"), &key).unwrap();
+    let server = start_with(config);
+    let mut settings = settings(server.address, "secret");
+    settings.ssl_mode(SslMode::Require);
+    let (client, connection) = settings.connect(Tls::new()).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("create table t (id int8 primary key, name text)").await.unwrap();
+    // Rows of many records of TLS, both ways.
+    let long = "x".repeat(100_000);
+    let insert = client.prepare("insert into t values ($1, $2)").await.unwrap();
+    for id in 0..10i64 {
+        client.execute(&insert, &[&id, &long]).await.unwrap();
+    }
+    let rows = client.query("select name from t order by id", &[]).await.unwrap();
+    assert_eq!(rows.len(), 10);
+    assert!(rows.iter().all(|row| row.get::<_, &str>(0) == long));
+    let token = client.cancel_token();
+    // Again and again: the first may come before the statement does.
+    let cancel = async {
+        for _ in 0..100 {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            token.cancel_query(Tls::new()).await.unwrap();
+        }
+    };
+    let slept = tokio::select! {
+        slept = client.query("select pg_sleep(60)", &[]) => slept,
+        () = cancel => panic!("it is not cancelled"),
+    };
+    assert_eq!(slept.unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
+    // The certificate is for another name than this.
+    let mut strangers = tokio_postgres::Config::new();
+    strangers.host("127.0.0.1").port(server.address.port()).user("ann").password("secret");
+    strangers.ssl_mode(SslMode::Require);
+    assert!(strangers.connect(Tls::new()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_rust_program_connects_writes_reads_and_cancels() {
+    let server = start_with(Config { users: users(), ..Config::default() });
+    let wrong = connect(server.address, "wrong").await;
+    assert_eq!(wrong.map(|_| ()).unwrap_err(), SqlState::INVALID_PASSWORD);
+
+    let mut client = connect(server.address, "secret").await.unwrap();
+    client.batch_execute("create table t (id int8 primary key, name text)").await.unwrap();
+    let insert = client.prepare("insert into t values ($1, $2)").await.unwrap();
+    for id in 0..100i64 {
+        client.execute(&insert, &[&id, &format!("n{id}")]).await.unwrap();
+    }
+    let found = client.query_one("select name from t where id = $1", &[&7i64]).await.unwrap();
+    assert_eq!(found.get::<_, &str>(0), "n7");
+    let again = client.execute(&insert, &[&7i64, &"again"]).await.unwrap_err();
+    assert_eq!(again.code(), Some(&SqlState::UNIQUE_VIOLATION));
+
+    let transaction = client.transaction().await.unwrap();
+    let portal = transaction.bind("select id from t order by id", &[]).await.unwrap();
+    assert_eq!(transaction.query_portal(&portal, 30).await.unwrap().len(), 30);
+    assert_eq!(transaction.query_portal(&portal, 0).await.unwrap().len(), 70);
+    transaction.execute("delete from t", &[]).await.unwrap();
+    transaction.rollback().await.unwrap();
+    let count = client.query_one("select count(*) from t", &[]).await.unwrap();
+    assert_eq!(count.get::<_, i64>(0), 100);
+
+    let token = client.cancel_token();
+    // Again and again: the first may come before the statement does.
+    let cancel = async {
+        for _ in 0..100 {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            token.cancel_query(NoTls).await.unwrap();
+        }
+    };
+    let slept = tokio::select! {
+        slept = client.query("select pg_sleep(60)", &[]) => slept,
+        () = cancel => panic!("it is not cancelled"),
+    };
+    assert_eq!(slept.unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
+}

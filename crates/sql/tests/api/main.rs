@@ -1,0 +1,21 @@
+//! Statements through sessions: one program, because each one links the whole engine.
+//!
+//! The tests of all files run beside each other in one process. `../histories.rs` is a program of
+//! its own, because `.ci/run` builds it optimised and asks for many transactions.
+
+mod asked;
+mod clients;
+mod copy;
+mod deep;
+mod deep_statements;
+mod definitions;
+mod full_disk;
+mod gather;
+mod interrupts;
+mod key_twice;
+mod memory;
+mod schemas;
+mod session;
+mod slt;
+mod state;
+mod statistics;
