@@ -4,7 +4,7 @@
 //! beside vacuums, analyzes, reindexes and checkpoints, and note what they were told. `check` looks
 //! for an order that explains it. A seed fixes what the clients ask for, not how they meet.
 //!
-//! `RIGHTLINK_HISTORIES` is how many transactions there are (3,000), `RIGHTLINK_SEED` the seed (the
+//! `RIGHTLINK_HISTORIES` is how many transactions there are (1,000), `RIGHTLINK_SEED` the seed (the
 //! clock).
 //!
 //! Does not do: serializability, power cuts (`crates/engine/tests`).
@@ -131,7 +131,7 @@ fn count(findings: &[Finding]) -> BTreeMap<Anomaly, usize> {
 
 #[test]
 fn concurrent_transactions_keep_their_isolation() {
-    let wanted = setting("RIGHTLINK_HISTORIES").unwrap_or(3_000);
+    let wanted = setting("RIGHTLINK_HISTORIES").unwrap_or(1_000);
     let seed = setting("RIGHTLINK_SEED")
         .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) % 1_000_000);
     println!("{wanted} transactions, RIGHTLINK_SEED={seed}");

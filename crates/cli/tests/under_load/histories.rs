@@ -2,7 +2,7 @@
 //! is there whole or not at all, and the isolation of what goes on after the restart is that of one
 //! history.
 //!
-//! `RIGHTLINK_HISTORY_KILLS` is how often the server is killed (4), `RIGHTLINK_SEED` the seed.
+//! `RIGHTLINK_HISTORY_KILLS` is how often the server is killed (2), `RIGHTLINK_SEED` the seed.
 //!
 //! Does not do: many histories (`crates/sql/tests/histories.rs`), power cuts.
 #![cfg(unix)]
@@ -121,7 +121,7 @@ impl Client for Connection {
 #[test]
 fn histories_go_on_over_kills() {
     let _alone = crate::alone();
-    let kills = setting("RIGHTLINK_HISTORY_KILLS").unwrap_or(4);
+    let kills = setting("RIGHTLINK_HISTORY_KILLS").unwrap_or(2);
     let seed = setting("RIGHTLINK_SEED")
         .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) % 1_000_000);
     println!("{kills} kills, RIGHTLINK_SEED={seed}");

@@ -1,7 +1,7 @@
 //! Kills a load of real rows at random moments and looks at what is there afterwards.
 //!
 //! After every kill: all acknowledged rows are there, they are the first rows of the file, whole
-//! batches only, and verify finds nothing. Then the load goes on. `RIGHTLINK_KILLS` (10) and
+//! batches only, and verify finds nothing. Then the load goes on. `RIGHTLINK_KILLS` (5) and
 //! `RIGHTLINK_SEED` (random) may be set; the seed is printed. A seed fixes the plan of the kills,
 //! not what the machine makes of it.
 
@@ -125,7 +125,7 @@ fn scratch() -> PathBuf {
 #[test]
 fn every_acknowledged_row_survives_a_kill() {
     let _alone = crate::alone();
-    let kills = setting("RIGHTLINK_KILLS").unwrap_or(10);
+    let kills = setting("RIGHTLINK_KILLS").unwrap_or(5);
     let seed = setting("RIGHTLINK_SEED")
         .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) % 1_000_000);
     println!("kill test: {kills} kills, RIGHTLINK_SEED={seed}");

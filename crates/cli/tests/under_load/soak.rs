@@ -3,7 +3,7 @@
 //! go, verification and backup.
 //!
 //! There is no finding and no wrong answer, private memory stays within what the budget says, and
-//! when all have gone the server costs nothing. `RIGHTLINK_SOAK_SECONDS` (10) says for how long,
+//! when all have gone the server costs nothing. `RIGHTLINK_SOAK_SECONDS` (4) says for how long,
 //! `RIGHTLINK_SEED` (random, printed) which.
 #![cfg(target_os = "linux")]
 
@@ -600,7 +600,7 @@ fn idle_share(process: u32) -> Vec<f64> {
 #[test]
 fn everything_at_once_leaves_nothing_behind() {
     let _alone = crate::alone();
-    let seconds = setting("RIGHTLINK_SOAK_SECONDS").unwrap_or(10);
+    let seconds = setting("RIGHTLINK_SOAK_SECONDS").unwrap_or(4);
     let seed = setting("RIGHTLINK_SEED")
         .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) % 1_000_000);
     println!("RIGHTLINK_SEED={seed} RIGHTLINK_SOAK_SECONDS={seconds}");

@@ -101,4 +101,4 @@ pub const fn is_reversible(ty: Type) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

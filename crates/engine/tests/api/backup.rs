@@ -387,7 +387,7 @@ fn a_power_cut_at_every_call_of_the_directory() {
 #[test]
 fn backups_under_load_each_verify() {
     let wanted = std::env::var("RIGHTLINK_BACKUPS").ok();
-    let wanted = wanted.map_or(8, |wanted| wanted.parse().expect("a number of backups"));
+    let wanted = wanted.map_or(3, |wanted| wanted.parse().expect("a number of backups"));
     let disk = SimDisk::new(3);
     let db = open(&disk).unwrap();
     create(&db, &accounts());

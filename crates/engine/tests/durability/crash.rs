@@ -3,7 +3,7 @@
 //! acknowledged one, and `verify` is clean.
 //!
 //! `RIGHTLINK_CRASH_STATES=N` asks for about N distinct crash states, at least five sixths of them
-//! (default: two thousand, for quick runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A
+//! (default: one thousand, for quick runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A
 //! state that fails is named by scenario, moment (calls that had happened) and choice; both are the
 //! same in every run.
 //!
@@ -26,7 +26,7 @@ use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use rightlink_env::{Rng, points, thread};
 
 /// States without `RIGHTLINK_CRASH_STATES`.
-const FEW: usize = 2_000;
+const FEW: usize = 1_000;
 /// States of the scenario that must show a broken rule.
 const BROKEN: usize = 100;
 /// States from which on the power fails at every call.

@@ -22,9 +22,9 @@ use rightlink_env::{Rng, thread};
 
 const SEED: u64 = 1;
 /// Runs with a fault without `RIGHTLINK_FAULTS`.
-const FEW_FAULTS: usize = 300;
+const FEW_FAULTS: usize = 100;
 /// Flipped bits of each kind without `RIGHTLINK_FLIPS`.
-const FEW_FLIPS: usize = 200;
+const FEW_FLIPS: usize = 50;
 
 fn setting(name: &str, default: usize) -> usize {
     match std::env::var(name).ok().as_deref() {

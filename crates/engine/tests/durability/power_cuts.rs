@@ -32,7 +32,7 @@ use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use rightlink_env::{Env, Logger, Rng, points, thread};
 
 /// Images without `RIGHTLINK_POWER_CUTS`.
-const FEW: usize = 40;
+const FEW: usize = 20;
 /// Images of one run, which starts with an empty disk.
 const IMAGES: usize = 20;
 /// Longest time between two images of a run.

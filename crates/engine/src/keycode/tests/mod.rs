@@ -9,7 +9,11 @@ use super::*;
 use crate::datum::Value;
 use crate::datum::tests::random_value;
 
-const PAIRS: usize = 1_000_000;
+/// Random values of each test of keys: `RIGHTLINK_PAIRS`, of which `.ci/run --long` asks a million.
+pub(crate) fn pairs() -> usize {
+    let asked = std::env::var("RIGHTLINK_PAIRS").ok();
+    asked.map_or(50_000, |text| text.parse().expect("a number of pairs"))
+}
 
 fn order_of(column: &KeyColumn, a: &Value, b: &Value) -> Ordering {
     match (a.is_null(), b.is_null()) {
@@ -21,13 +25,13 @@ fn order_of(column: &KeyColumn, a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Encodes a chain of values, each compared with the one before: a million pairs in total order.
+/// Encodes a chain of values, each compared with the one before: all pairs in total order.
 fn check_order(ty: Type) {
     let mut rng = Rng::from_seed(u64::from(ty.tag()));
     for (descending, nulls_first) in [(false, false), (true, true), (false, true), (true, false)] {
         let column = KeyColumn { ty, descending, nulls_first, collation: None };
         let (mut before, mut before_bytes) = (Value::Null, vec![column.null_byte()]);
-        for round in 0..PAIRS / 4 {
+        for round in 0..pairs() / 4 {
             let value = if round % 64 == 0 { Value::Null } else { random_value(&mut rng, ty) };
             let mut bytes = Vec::with_capacity(20);
             encode_column(&mut bytes, &column, &value);
@@ -93,7 +97,7 @@ fn several_columns_are_ordered_one_after_the_other() {
     let columns = three_columns();
     let mut rng = Rng::from_seed(7);
     let mut before = random_row(&mut rng, &columns);
-    for _ in 0..200_000 {
+    for _ in 0..pairs() {
         let row = random_row(&mut rng, &columns);
         let wanted = (columns.iter().zip(&before).zip(&row))
             .map(|((column, a), b)| order_of(column, a, b))
@@ -112,7 +116,7 @@ fn ranges_hold_exactly_the_keys_that_the_condition_names() {
     let mut rng = Rng::from_seed(8);
     let text = |bytes: &[u8]| Value::Text(String::from_utf8(bytes.to_vec()).unwrap());
     let first = [text(b"a"), text(b""), text(b"a\0"), text(b"a\x01"), Value::Null];
-    for _ in 0..100_000 {
+    for _ in 0..pairs() {
         let row = [
             rng.pick(&first).unwrap().clone(),
             if rng.chance(1, 5) { Value::Null } else { Value::Int4(rng.below(6) as i32) },
@@ -150,7 +154,7 @@ fn prefixes_of_text_and_bytes_are_ranges_in_both_directions() {
     for descending in [false, true] {
         let column = KeyColumn { descending, ..KeyColumn::ascending(Type::Bytes) };
         let column = std::slice::from_ref(&column);
-        for _ in 0..100_000 {
+        for _ in 0..pairs() {
             let (start, value) =
                 (random_value(&mut rng, Type::Bytes), random_value(&mut rng, Type::Bytes));
             let (Value::Bytes(start), Value::Bytes(bytes)) = (start, &value) else { panic!() };
@@ -234,7 +238,7 @@ fn successor_skips_bytes_that_cannot_grow() {
 #[test]
 fn damaged_keys_never_panic() {
     let mut rng = Rng::from_seed(10);
-    for _ in 0..100_000 {
+    for _ in 0..pairs() {
         let columns: Vec<_> = Type::ALL
             .into_iter()
             .map(|ty| {
