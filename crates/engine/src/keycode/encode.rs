@@ -1,7 +1,7 @@
 //! Values to key bytes.
 //!
-//! Invariants: see the room's head. The caller has checked that values fit their columns; a value
-//! of another type is a programmer's error and panics.
+//! Invariants: see the head of the module. The caller has checked that values fit their columns; a
+//! value of another type is a programmer's error and panics.
 
 use super::{
     DECIMAL_BIAS, ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, MAX_ENCODED, PRESENT, TERMINATOR,

@@ -1,4 +1,4 @@
-//! Tests of the log through the room's names, on simulated and on real files.
+//! Tests of the log through the public names of the module, on simulated and on real files.
 //!
 //! Record number `i` has xid `i` and contents that follow from `i` alone, so what a reader finds is
 //! checked without a second copy of the log.
