@@ -1,4 +1,5 @@
 //! Experiments on Rightlink: `rightlink-bench NAME [--quick|--all] [--KNOB v,v...] [--json FILE]`.
+//! All experiments that answer a thread: `rightlink-bench --thread NUMBER [--quick]`.
 //!
 //! | file | hides |
 //! |---|---|
@@ -11,6 +12,7 @@
 //! | `beside_writes`, `memory`, `online_index` | an experiment each |
 //! | `first_build` | from `cargo add` to a program that runs |
 //! | `methods` | worker threads against io_uring |
+//! | `threads` | the experiments that answer a thread of `docs/threads` |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -38,6 +40,7 @@ mod report;
 mod scratch;
 mod stats;
 mod svg;
+mod threads;
 mod vacuum;
 
 use std::process::ExitCode;
@@ -125,7 +128,7 @@ fn main() -> ExitCode {
     let result = match words.split_first() {
         Some((first, rest)) if first == load::CHILD => load::child::run(rest),
         Some((first, rest)) if first == memory::CHILD => memory::child::run(rest),
-        _ => experiment(&command().get_matches()),
+        _ => experiments(&command().get_matches()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -146,16 +149,29 @@ fn command() -> Command {
     });
     Command::new("rightlink-bench")
         .about("Experiments on Rightlink")
-        .subcommand_required(true)
         .arg_required_else_help(true)
+        .args(threads::flags())
+        .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .subcommand_value_name("NAME")
         .subcommand_help_heading("Experiments")
         .subcommands(experiments)
 }
 
+/// Runs an experiment, or those of a thread.
+fn experiments(matches: &ArgMatches) -> Result<(), Failure> {
+    let of_thread = |line: &[String]| {
+        let line = ["rightlink-bench".to_string()].into_iter().chain(line.iter().cloned());
+        experiment(&command().try_get_matches_from(line)?)
+    };
+    match threads::run(matches, of_thread)? {
+        true => Ok(()),
+        false => experiment(matches),
+    }
+}
+
 fn experiment(matches: &ArgMatches) -> Result<(), Failure> {
-    let (name, matches) = matches.subcommand().expect("one is required");
+    let (name, matches) = matches.subcommand().ok_or("name an experiment, or a --thread")?;
     let known = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
     let experiment = known.expect("the command line has no other");
     let args = Args::new(matches, knobs::given(experiment.knobs, matches))?;
@@ -176,7 +192,7 @@ mod tests {
     fn read(words: &str) -> Result<Args, clap::Error> {
         let words = ["rightlink-bench"].into_iter().chain(words.split(' '));
         let matches = command().try_get_matches_from(words)?;
-        let (_, matches) = matches.subcommand().expect("one is required");
+        let (_, matches) = matches.subcommand().expect("an experiment");
         Args::new(matches, knobs::given(load::KNOBS, matches))
     }
 
