@@ -158,7 +158,7 @@ fn command() -> Command {
         .subcommands(experiments)
 }
 
-/// Runs an experiment, or those of a thread.
+/// Runs an experiment, or the experiments of a thread.
 fn experiments(matches: &ArgMatches) -> Result<(), Failure> {
     let of_thread = |line: &[String]| {
         let line = ["rightlink-bench".to_string()].into_iter().chain(line.iter().cloned());

@@ -28,9 +28,8 @@ const BUDGET: u64 = 64 << 20;
 const FIXED: u64 = 16 << 20;
 /// The same for each connection: its thread's stack as far as that is used, its buffers.
 const PER_CONNECTION: u64 = 256 << 10;
-/// Processor time of the idle server, of one processor: 0.5 %. A build for tests is not optimised
-/// across crates, and uses 0.54 % at rest; `.ci/run` asks the optimised one.
-const IDLE_SHARE: f64 = if cfg!(debug_assertions) { 0.01 } else { 0.005 };
+/// Processor time of the idle server, of one processor: 0.5 %.
+const IDLE_SHARE: f64 = 0.005;
 /// What the idle server is measured in, and how many such windows it has to come to rest.
 const IDLE_WINDOW: Duration = Duration::from_secs(2);
 const IDLE_WINDOWS: u32 = 45;

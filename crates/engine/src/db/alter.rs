@@ -177,7 +177,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no such table, column or check, and those of the change.
+    /// `NotFound` if there is no such table, column or check, and the errors of the change.
     pub fn alter_table(&mut self, table: &str, change: AlterTable<'_>) -> Result<()> {
         match change {
             AlterTable::Rename(to) => self.define(|ddl| ddl.rename_table(table, to)),

@@ -152,7 +152,7 @@ impl Catalog<'_> {
         self.read(|catalog, txn| catalog.free_name(txn, own, wanted))
     }
 
-    /// All sequences, sorted by name, those of columns included.
+    /// All sequences, sorted by name, also the sequences of columns.
     pub fn sequences(&mut self) -> Result<Vec<SequenceDefinition>> {
         self.read(|catalog, txn| catalog.sequences(txn))
     }

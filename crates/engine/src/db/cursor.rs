@@ -154,7 +154,7 @@ fn weight(row: &Result<Row>) -> usize {
 
 impl Cursor {
     /// The next row, if it is there; `Ready(None)` after the last one and after an error. Otherwise
-    /// the context's waker is woken when a row may be there. Errors are those of [`Rows`].
+    /// the context's waker is woken when a row may be there. The errors of [`Rows`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Row>>> {
         let mut state = self.shared.state.lock();
         if let Some(alive) = &self.alive

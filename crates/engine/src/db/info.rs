@@ -216,11 +216,11 @@ pub struct IndexFigures {
     pub name: String,
     /// Scans through the index, reads by key included.
     pub scans: u64,
-    /// Entries that these scans read, including those of rows that they could not see.
+    /// Entries that these scans read, also entries of rows that they could not see.
     pub entries: u64,
     /// Rows that these scans returned.
     pub rows: u64,
-    /// What became of the entries of dead rows that these scans met.
+    /// Outcomes of the entries of dead rows that these scans met.
     pub dead_marks: DeadMarks,
 }
 

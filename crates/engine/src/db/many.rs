@@ -104,7 +104,7 @@ pub struct Insert<'t> {
     columns: Option<&'t [&'t str]>,
 }
 
-/// Whole rows: those of the caller, or copies that defaults completed.
+/// Whole rows: the rows of the caller, or copies that defaults completed.
 type StoredRows<'r> = Cow<'r, [Vec<Value>]>;
 
 impl<'t> Insert<'t> {
@@ -121,7 +121,7 @@ impl<'t> Insert<'t> {
     /// Inserts the rows, and returns their ids in the order of `rows`.
     ///
     /// # Errors
-    /// Those of [`Transaction::insert`]; `Invalid` for values of a column that is always generated,
+    /// The errors of [`Transaction::insert`]; `Invalid` for values of a column that is always generated,
     /// and `Limit` if a sequence has no numbers left.
     pub fn rows(self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.insert(rows).map(|(ids, _)| ids)
@@ -265,7 +265,7 @@ impl Transaction {
     /// there. Their pages, and those of all indexes, are read ahead.
     ///
     /// # Errors
-    /// Those of [`Transaction::update`].
+    /// The errors of [`Transaction::update`].
     pub fn update_many(
         &mut self,
         table: &str,
@@ -324,7 +324,7 @@ impl Transaction {
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
     ///
     /// # Errors
-    /// Those of [`Transaction::delete`].
+    /// The errors of [`Transaction::delete`].
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
         self.delete_rows(table, ids, None)
     }

@@ -195,7 +195,7 @@ impl Numbers {
 }
 
 impl Database {
-    /// All committed sequences, sorted by name, those of columns included.
+    /// All committed sequences, sorted by name, also the sequences of columns.
     pub fn sequences(&self) -> Result<Vec<SequenceInfo>> {
         let engine = self.engine();
         engine.check_open()?;

@@ -341,7 +341,7 @@ impl Transaction {
     /// have become another row's.
     ///
     /// # Errors
-    /// Those of [`Transaction::insert`], `NotFound` for a column that the table does not have, and
+    /// The errors of [`Transaction::insert`], `NotFound` for a column that the table does not have, and
     /// `Conflict`.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;

@@ -204,7 +204,7 @@ impl Writer<'_> {
     /// Inserts rows, each given by its values in column order, and returns their ids.
     ///
     /// # Errors
-    /// Those of [`Transaction::insert`].
+    /// The errors of [`Transaction::insert`].
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.writing(false, |writer| {
             writer.finish_updates()?;
@@ -238,7 +238,7 @@ impl Writer<'_> {
     /// may be what fails because a key is taken.
     ///
     /// # Errors
-    /// Those of [`Transaction::update`] and of `change`.
+    /// The errors of [`Transaction::update`] and of `change`.
     pub fn update(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
         self.writing(false, |writer| {
             let (table, pending) = (&writer.entry.table, &mut writer.pending);
@@ -249,7 +249,7 @@ impl Writer<'_> {
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
     ///
     /// # Errors
-    /// Those of [`Transaction::delete`] and of `wanted`.
+    /// The errors of [`Transaction::delete`] and of `wanted`.
     pub fn delete(&mut self, id: RowId, wanted: WantedAt<'_>) -> Result<Written> {
         self.writing(true, |writer| {
             let table = &writer.entry.table;
@@ -262,7 +262,7 @@ impl Writer<'_> {
     /// transaction has.
     ///
     /// # Errors
-    /// Those of [`Transaction::lock_row`] and of `wanted`.
+    /// The errors of [`Transaction::lock_row`] and of `wanted`.
     pub fn lock_row(
         &mut self,
         id: RowId,

@@ -45,7 +45,7 @@ pub struct LeafMarks {
     pub(crate) right: u32,
 }
 
-/// What became of dead entries that a scan met.
+/// Counts of the dead entries that scans met, by outcome.
 ///
 /// ```
 /// # use rightlink::{TableSchema, Type};

@@ -85,8 +85,8 @@ pub struct TableIndex {
     method: Arc<dyn AccessMethod>,
     /// Commit number of the snapshot that it was built from, 0: older than this process (R10).
     built_at: Csn,
-    /// Scans that began, entries that they read, rows that they returned, then what became of their
-    /// dead entries, as [`DeadMarks`] has it: the same under every definition.
+    /// Scans that began, entries that they read, rows that they returned, then the four figures of
+    /// [`DeadMarks`]: the same under every definition.
     used: Arc<[AtomicU64; 7]>,
     /// Has another index been built in its place, or was its own build given up? From then on it is
     /// not cleaned, so an entry is only a guess. Reads ask the heap for the row (R4), unique checks

@@ -23,8 +23,12 @@ use crate::upkeep::{Engine, Options};
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// Pause between two looks at the tables' garbage.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Longest pause between two looks at dirty pages and at the length of the log.
+/// Longest pause between two looks at dirty pages and at the length of the log, while there is work.
 const IDLE: Duration = Duration::from_millis(20);
+/// After so many looks in vain the pauses are this many times as long, until one finds work. Where
+/// work is paced so slowly that looks in between find none, the longer pause is small against it.
+const LOOKS_IN_VAIN: u32 = 100;
+const LONGER: u32 = 4;
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// The wait of a thread that has found no work.
@@ -70,7 +74,7 @@ fn spawn(
 }
 
 fn run(weak: &Weak<Engine>, pause: Pause, step: impl Fn(&Engine) -> Result<bool>) {
-    let mut logged = false;
+    let (mut logged, mut in_vain) = (false, 0);
     while let Some(engine) = weak.upgrade() {
         if engine.upkeep.is_closed() {
             return;
@@ -78,8 +82,11 @@ fn run(weak: &Weak<Engine>, pause: Pause, step: impl Fn(&Engine) -> Result<bool>
         let idle = &engine.upkeep.idle;
         let seen = idle.wakeups();
         match (step(&engine), pause) {
-            (Ok(true), _) => logged = false,
-            (Ok(false), Pause::Wakeup(limit)) => idle.for_wakeup(seen, limit),
+            (Ok(true), _) => (logged, in_vain) = (false, 0),
+            (Ok(false), Pause::Wakeup(limit)) => {
+                in_vain = LOOKS_IN_VAIN.min(in_vain + 1);
+                idle.for_wakeup(seen, if in_vain < LOOKS_IN_VAIN { limit } else { limit * LONGER });
+            }
             (Ok(false), Pause::Time(limit)) => idle.for_time(limit),
             (Err(error), _) => {
                 if !logged {

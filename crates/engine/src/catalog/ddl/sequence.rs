@@ -15,7 +15,7 @@ use crate::table::schema::{Column, ColumnNo, SequenceDef, SequenceSchema, TableD
 use crate::table::sequence::{Sequence, SequencePosition};
 use crate::txn::LockMode;
 
-/// Makes the new schema and position of a sequence from those that it has, for
+/// Makes the new schema and position of a sequence from its present ones, for
 /// [`SequenceChange::Redefine`](crate::SequenceChange::Redefine). The example of
 /// [`SequenceChange`](crate::SequenceChange) passes such a closure. Its error ends the change.
 pub type RedefineSequence<'c> = &'c mut dyn FnMut(

@@ -331,10 +331,7 @@ impl<'a> BatchInsert<'a, '_> {
     }
 
     /// Entry `at` of a run that begins with entry `start`.
-    fn run_entry<'k>(&self, start: usize, at: usize, tree_key: &'k [u8]) -> RunEntry<'k>
-    where
-        'a: 'k,
-    {
+    fn run_entry<'k>(&'k self, start: usize, at: usize, tree_key: &'k [u8]) -> RunEntry<'k> {
         let IndexEntry { key, .. } = self.entries[at];
         let oracle = self.oracle.filter(|_| self.entries[at].is_checked());
         RunEntry { at, is_first: at == start, key, tree_key, oracle }

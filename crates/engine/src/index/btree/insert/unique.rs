@@ -123,14 +123,9 @@ impl<'a> BatchInsert<'a, '_> {
         entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
     ) -> Result<KeyCheck> {
-        let block = mtr.id(held).block.0;
-        let damage = |what| self.tree.corrupt(block, what);
-        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let from = match found {
-            Some(pos) => pos,
-            None => node.search(entry.key).map_err(damage)?.pos,
-        };
-        check_equal_keys(&node, from, entry, oracle).map_err(damage)
+        let check = Node::open(mtr.bytes(held))
+            .and_then(|node| check_equal_keys(&node, found, entry, oracle));
+        check.map_err(|what| self.tree.corrupt(mtr.id(held).block.0, what))
     }
 
     /// Moves right while equal keys may continue, latching. Returns where the entry belongs; only
@@ -177,17 +172,17 @@ impl<'a> BatchInsert<'a, '_> {
     }
 }
 
-/// Asks the heap about the rows of `node` that have the entry's key (R8). Entry `from` is the first
-/// that is not below the key.
+/// Asks the heap about the rows of `node` that have the entry's key (R8). A search for the key
+/// ended at `found`.
 fn check_equal_keys(
     node: &Node<&[u8; PAGE_SIZE]>,
-    from: usize,
+    found: Option<usize>,
     entry: &RunEntry<'_>,
     oracle: &dyn HeapOracle,
 ) -> Checked<KeyCheck> {
     let key = entry.key;
-    let mut pos = from;
-    let own = row_id_of(entry.tree_key)?;
+    let from = found.map_or_else(|| node.search(key).map(|found| found.pos), Ok)?;
+    let (own, mut pos) = (row_id_of(entry.tree_key)?, from);
     let (mut scratch, mut members, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     while pos < node.count {
         scratch.clear();

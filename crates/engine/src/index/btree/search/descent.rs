@@ -114,13 +114,21 @@ impl Tree {
     /// since, too.
     pub(crate) fn high_is_separator<R: PageRead>(&self, link: PageLink, child: &Node<R>) -> bool {
         let reading = self.pool.reading();
-        let peek = reading.peek(self.page(link.block));
-        let parent = peek.filter(|peek| peek.version() == link.version).map(|peek| {
+        let parent = self.peek_at_link(&reading, link).map(|peek| {
             let downlink = Downlink { block: 0, child: link.position as usize, shared: 0 };
             Parent { block: link.block, peek, link: downlink }
         });
         ParentState { set: self.switches.get(), reading: Some(&reading), parent }
             .high_is_separator(child)
+    }
+
+    /// Is the page of the link as it was? Then the page that it names is in the tree.
+    pub(crate) fn link_stands(&self, link: PageLink) -> bool {
+        self.peek_at_link(&self.pool.reading(), link).is_some()
+    }
+
+    fn peek_at_link(&self, reading: &Reading<'_>, link: PageLink) -> Option<Peek> {
+        reading.peek(self.page(link.block)).filter(|peek| peek.version() == link.version)
     }
 
     /// Names the leaf that `target` leads to, which may not be in memory.

@@ -128,10 +128,8 @@ impl LeafGroups<'_> {
 
     /// The remembered rightmost leaf, if it takes the key; else it is forgotten.
     fn remembered_rightmost(&self, key: &[u8]) -> Option<u32> {
-        if !self.tree.uses(Optimisation::RightmostLeaf) {
-            return None;
-        }
-        let block = self.tree.rightmost.load(Ordering::Relaxed);
+        let remembers = self.tree.uses(Optimisation::RightmostLeaf);
+        let block = if remembers { self.tree.rightmost.load(Ordering::Relaxed) } else { 0 };
         let takes_key = self.tree.hinted_leaf_takes(block, key);
         if block != 0 && !takes_key {
             self.tree.rightmost.store(0, Ordering::Relaxed);

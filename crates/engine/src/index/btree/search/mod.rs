@@ -330,11 +330,8 @@ impl Tree {
             });
             match place.map_err(|what| self.corrupt(block, what))? {
                 PageMatch::Here(found) => return Ok(LatchResult::Here(held, found)),
-                PageMatch::Lost => {
-                    mtr.release(held);
-                    return Ok(LatchResult::Lost);
-                }
-                PageMatch::MoveRight(next) => {
+                // A page whose link has changed may have been used again, far to the left.
+                PageMatch::MoveRight(next) if link.is_none_or(|link| self.link_stands(link)) => {
                     mtr.release(held);
                     moves += 1;
                     self.bound_moves(moves)?;
@@ -343,6 +340,10 @@ impl Tree {
                         None if others == OtherLatches::None => pin = self.pin_linked(next)?,
                         None => return Ok(LatchResult::NotInMemory(next)),
                     }
+                }
+                PageMatch::MoveRight(_) | PageMatch::Lost => {
+                    mtr.release(held);
+                    return Ok(LatchResult::Lost);
                 }
             }
         }
