@@ -121,8 +121,8 @@ impl<'t> Insert<'t> {
     /// Inserts the rows, and returns their ids in the order of `rows`.
     ///
     /// # Errors
-    /// The errors of [`Transaction::insert`]; `Invalid` for values of a column that is always generated,
-    /// and `Limit` if a sequence has no numbers left.
+    /// The errors of [`Transaction::insert`]; `Invalid` for values of a column that is always
+    /// generated, and `Limit` if a sequence has no numbers left.
     pub fn rows(self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.insert(rows).map(|(ids, _)| ids)
     }

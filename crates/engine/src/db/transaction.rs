@@ -341,8 +341,8 @@ impl Transaction {
     /// have become another row's.
     ///
     /// # Errors
-    /// The errors of [`Transaction::insert`], `NotFound` for a column that the table does not have, and
-    /// `Conflict`.
+    /// The errors of [`Transaction::insert`], `NotFound` for a column that the table does not have,
+    /// and `Conflict`.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = definition::assignments(set, entry.table.def())?;

@@ -23,7 +23,8 @@ use crate::upkeep::{Engine, Options};
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// Pause between two looks at the tables' garbage.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Longest pause between two looks at dirty pages and at the length of the log, while there is work.
+/// Longest pause between two looks at dirty pages and at the length of the log, while there is
+/// work.
 const IDLE: Duration = Duration::from_millis(20);
 /// After so many looks in vain the pauses are this many times as long, until one finds work. Where
 /// work is paced so slowly that looks in between find none, the longer pause is small against it.
