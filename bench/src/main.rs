@@ -11,6 +11,7 @@
 //! | `insert_prefetch`, `index_scan`, `limit_sweep` | an experiment each |
 //! | `beside_writes`, `memory`, `online_index` | an experiment each |
 //! | `first_build` | from `cargo add` to a program that runs |
+//! | `page_cache` | empties the kernel's page cache of a database's files |
 //! | `methods` | worker threads against io_uring |
 //! | `threads` | the experiments that answer a thread of `docs/threads` |
 //!
@@ -36,6 +37,7 @@ mod load;
 mod memory;
 mod methods;
 mod online_index;
+mod page_cache;
 mod report;
 mod scratch;
 mod stats;

@@ -240,10 +240,13 @@ fn insert_prefetch_writes_every_key() {
     }
 }
 
-const INDEX_SCAN_KEYS: [&str; 20] = [
+const INDEX_SCAN_KEYS: [&str; 24] = [
     "experiment",
     "rows",
     "fuzz",
+    "run",
+    "changed",
+    "margin",
     "duplicates",
     "selectivity",
     "fillfactor",
@@ -260,6 +263,7 @@ const INDEX_SCAN_KEYS: [&str; 20] = [
     "joined_limit_share",
     "reads",
     "wasted_reads",
+    "device_bytes",
     "mean_distance",
 ];
 

@@ -3,7 +3,9 @@
 //! Table `t`: `a` int8, indexed, and `b`, 32 characters; row `i` has key `i / duplicates` and is
 //! stored where `i + fuzz * (random - 1/2)` sorts it (fuzz -1: anywhere). Each turn runs one range
 //! with each policy (`none`, `simple`, `adaptive`) in a changing order, in one process. `cold`:
-//! everything is written home and evicted before each scan; `warm`: the range was read before.
+//! everything is written home, evicted and dropped from the page cache before each scan; `warm`:
+//! the range was read before. Then `run` neighbours are moved together, `changed` percent of the
+//! blocks are not all-visible, and `margin` percent at each end of the table are in no range.
 //!
 //! Two bare passes over the distinct heap blocks of a range, at depth 64, by bare `aio` with the
 //! cell's method on the cell's device, in each turn: *joined* reads them ascending, neighbours
@@ -50,8 +52,11 @@ pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["60000"], default: &["300000"], all: &["1000000", "10000000"] },
     Knob { name: "turns", quick: &["3"], default: &["3"], all: &["5"] },
     Knob { name: "duplicates", quick: &["1"], default: &["1"], all: &["1", "32"] },
-    Knob { name: "fillfactor", quick: &["20"], default: &["20"], all: &["20", "100"] },
-    Knob { name: "fuzz", quick: &["0", "64", "-1"], default: FUZZ, all: FUZZ },
+    Knob { name: "fillfactor", quick: &["20"], default: &["20"], all: &["20", "60", "100"] },
+    Knob { name: "fuzz", quick: &["0", "64", "-1"], default: FUZZ, all: DOUBLING },
+    Knob { name: "run", quick: &["1"], default: &["1"], all: &["1", "64"] },
+    Knob { name: "changed", quick: &["0"], default: &["0"], all: &["0", "1", "10", "50"] },
+    Knob { name: "margin", quick: &["1"], default: &["1"], all: &["1"] },
     Knob { name: "method", quick: &["io_uring"], default: METHODS, all: METHODS },
     Knob { name: "device", quick: DEVICES, default: DEVICES, all: DEVICES },
     Knob { name: "io", quick: &["direct"], default: &["direct"], all: &["direct", "buffered"] },
@@ -69,6 +74,12 @@ pub(crate) const KNOBS: &[Knob] = &[
         default: &["forward"],
         all: &["forward", "backward"],
     },
+];
+/// The thread's own values.
+const DOUBLING: &[&str] = &[
+    "0", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192",
+    "16384", "32768", "65536", "131072", "262144", "524288", "1048576", "2097152", "4194304",
+    "8388608", "-1",
 ];
 const METHODS: &[&str] = &["io_uring", "worker", "sync"];
 const DEVICES: &[&str] = &["native", "latency=500us,depth=64"];
@@ -212,6 +223,7 @@ fn tell(
         let joined_share = of_scan(figures.joined_ms);
         let reads = median(turns, |turn| turn.reads as f64);
         let wasted = median(turns, |turn| turn.stats.wasted as f64);
+        let device_bytes = median(turns, |turn| turn.device_bytes as f64);
         let distance = median(turns, |turn| turn.stats.mean_distance());
         let depth = median(turns, |turn| turn.stats.queue_depth());
         let mut json = vec![("experiment", Field::Text(NAME.into()))];
@@ -224,10 +236,11 @@ fn tell(
             ("joined_limit_share", Field::Float(joined_share)),
             ("reads", Field::Int(reads as u64)),
             ("wasted_reads", Field::Int(wasted as u64)),
+            ("device_bytes", Field::Int(device_bytes as u64)),
             ("mean_distance", Field::Float(distance)),
         ]);
         let mut shown = knob_fields(cell)?;
-        shown.retain(|(name, _)| !matches!(*name, "rows" | "duplicates" | "fillfactor" | "io"));
+        shown.retain(|(name, _)| !matches!(*name, "rows" | "duplicates" | "margin"));
         shown.extend([
             ("prefetch", Field::Text((*name).into())),
             ("ms", Field::Float(ms)),
@@ -238,6 +251,7 @@ fn tell(
             ("row ns", Field::Int((figures.warm_ms * 1e6 / figures.rows().max(1.0)) as u64)),
             ("reads", Field::Int(reads as u64)),
             ("wasted", Field::Int(wasted as u64)),
+            ("device KiB", Field::Int(device_bytes as u64 / 1024)),
             ("distance", Field::Float(distance)),
             ("depth", Field::Float(depth)),
             ("load avg", Field::Text(device::load_average())),
@@ -256,6 +270,9 @@ fn knob_fields(cell: &Cell) -> Result<Vec<Column>, String> {
     Ok(vec![
         number("rows")?,
         ("fuzz", Field::Float(cell.get("fuzz")?)),
+        number("run")?,
+        number("changed")?,
+        number("margin")?,
         number("duplicates")?,
         ("selectivity", Field::Float(cell.get("selectivity")?)),
         number("fillfactor")?,

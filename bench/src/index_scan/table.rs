@@ -17,6 +17,7 @@ use crate::Failure;
 use crate::insert_prefetch::limit::{self, BLOCK, DataFile};
 use crate::knobs::Cell;
 use crate::methods::io;
+use crate::page_cache;
 use crate::report::say;
 use crate::scratch::Scratch;
 
@@ -24,7 +25,7 @@ const TABLE: &str = "t";
 const INDEX: &str = "t_a";
 const FILL_BATCH: usize = 5000;
 /// Knobs that a table, and that an opening, is made for.
-const OF_TABLE: [&str; 4] = ["rows", "duplicates", "fillfactor", "fuzz"];
+const OF_TABLE: [&str; 6] = ["rows", "duplicates", "fillfactor", "fuzz", "run", "changed"];
 const OF_OPENING: [&str; 3] = ["method", "device", "io"];
 
 /// A table on disk.
@@ -53,6 +54,8 @@ pub(crate) struct Turn {
     pub(crate) ms: f64,
     pub(crate) rows: u64,
     pub(crate) reads: u64,
+    /// Bytes that the device read for it, with the kernel's read-ahead.
+    pub(crate) device_bytes: u64,
     pub(crate) stats: StreamStats,
 }
 
@@ -68,10 +71,13 @@ fn words(cell: &Cell, names: &[&str]) -> Result<Vec<String>, String> {
     names.iter().map(|name| cell.get(name)).collect()
 }
 
-/// Keys in the order in which their rows are stored.
-fn order(rows: u64, fuzz: i64, duplicates: u64) -> Vec<u64> {
+/// Keys in the order in which their rows are stored. `run` neighbours move together.
+fn order(cell: &Cell) -> Result<Vec<u64>, String> {
+    let (rows, run): (u64, u64) = (cell.get("rows")?, cell.get("run")?);
+    let (fuzz, duplicates): (i64, u64) = (cell.get("fuzz")?, cell.get("duplicates")?);
     let mut rng = Rng::from_seed(7);
     let mut keys: Vec<(f64, u64)> = (0..rows)
+        .step_by(usize::try_from(run).map_err(|_| "run is too long")?)
         .map(|i| {
             let jump = (rng.below(1 << 30) as f64 / f64::from(1 << 30) - 0.5) * fuzz as f64;
             (i as f64 + jump, i)
@@ -82,7 +88,8 @@ fn order(rows: u64, fuzz: i64, duplicates: u64) -> Vec<u64> {
     } else {
         keys.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
-    keys.into_iter().map(|(_, i)| i / duplicates).collect()
+    let runs = keys.into_iter().map(|(_, first)| first..rows.min(first + run));
+    Ok(runs.flatten().map(|i| i / duplicates).collect())
 }
 
 fn row(key: u64) -> Vec<Value> {
@@ -90,6 +97,25 @@ fn row(key: u64) -> Vec<Value> {
     Rng::from_seed(key).fill(&mut text);
     let text = text.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     vec![Value::Int8(key as i64), Value::Text(text)]
+}
+
+/// Updates one row of `percent` of the heap blocks: these are not all-visible any more.
+fn change(db: &Database, percent: u64) -> Result<(), Failure> {
+    let mut txn = db.begin();
+    let (mut last, mut chosen) = (None, Vec::new());
+    for row in txn.scan(TABLE, &ScanOptions::all())? {
+        let row = row?;
+        let block = row.id.block;
+        let first = last.replace(block) != Some(block);
+        // Scattered evenly, whatever the percentage.
+        if first && Rng::from_seed(u64::from(block.0)).below(100) < percent {
+            chosen.push(row.id);
+        }
+    }
+    for id in chosen {
+        txn.update(TABLE, id, &[("b", Value::Text("y".repeat(32)))])?;
+    }
+    Ok(txn.commit()?)
 }
 
 impl Bed {
@@ -105,7 +131,7 @@ impl Bed {
         let schema = TableSchema::new(TABLE).column("a", Type::Int8).column("b", Type::Text);
         txn.create_table(&schema.fillfactor(fill).unlogged())?;
         txn.commit()?;
-        for keys in order(rows, cell.get("fuzz")?, cell.get("duplicates")?).chunks(FILL_BATCH) {
+        for keys in order(cell)?.chunks(FILL_BATCH) {
             let rows: Vec<_> = keys.iter().map(|key| row(*key)).collect();
             let mut txn = db
                 .begin_with(TransactionOptions { relaxed: true, ..TransactionOptions::default() });
@@ -116,6 +142,7 @@ impl Bed {
         txn.create_index(TABLE, &IndexSchema::new(INDEX).on("a"))?;
         txn.commit()?;
         db.vacuum(Some(TABLE))?;
+        change(&db, cell.get("changed")?)?;
         db.close()?;
         let seconds = (clock.now() - start).as_secs_f64();
         say(&format!("made a table of {} in {seconds:.1} s", made_for.join(", ")));
@@ -159,7 +186,9 @@ impl Opened {
         let keys = rows.div_ceil(duplicates);
         let wanted = (keys as f64 * cell.get::<f64>("selectivity")? / 100.0).ceil() as u64;
         let wanted = wanted.clamp(1, keys);
-        let first = Rng::from_seed(turn as u64).below(keys - wanted + 1);
+        // A range that touches an end of the table reads less, so a margin is left where it can.
+        let margin = (keys * cell.get::<u64>("margin")? / 100).min((keys - wanted) / 2);
+        let first = margin + Rng::from_seed(turn as u64).below(keys - wanted - 2 * margin + 1);
         Ok(KeyRange { first: first as i64, last: (first + wanted - 1) as i64 })
     }
 
@@ -183,16 +212,32 @@ impl Opened {
     ) -> Result<Turn, Failure> {
         let options = Self::options(cell, range)?;
         self.db.set_prefetch(policy);
-        if cell.get::<String>("cache")? == "cold" {
-            self.db.evict()?;
+        let cold = cell.get::<String>("cache")? == "cold";
+        if cold {
+            self.chill()?;
         } else {
             self.run(&options)?;
         }
-        let before = self.device_reads();
+        let (before, pages) = (self.count("device_reads"), self.count("pool_reads"));
+        let bytes = page_cache::device_bytes()?;
         let start = clock.now();
         let (rows, stats) = self.run(&options)?;
         let ms = (clock.now() - start).as_secs_f64() * 1e3;
-        Ok(Turn { ms, rows, reads: self.device_reads() - before, stats })
+        let device_bytes = page_cache::device_bytes()? - bytes;
+        let needed = (self.count("pool_reads") - pages) * BLOCK;
+        let buffered = cell.get::<String>("io")? == "buffered";
+        if cold && buffered && device_bytes < needed {
+            let text =
+                format!("not cold: {needed} bytes needed, {device_bytes} read by the device");
+            return Err(text.into());
+        }
+        Ok(Turn { ms, rows, reads: self.count("device_reads") - before, device_bytes, stats })
+    }
+
+    /// Leaves no page of the database in memory, neither in the pool nor in the page cache.
+    fn chill(&self) -> Result<(), Failure> {
+        self.db.evict()?;
+        page_cache::drop_data_files(&self.dir)
     }
 
     /// Milliseconds from a cold start to the first row of the range.
@@ -204,7 +249,7 @@ impl Opened {
     ) -> Result<f64, Failure> {
         let options = Self::options(cell, range)?.limit(1);
         self.db.set_prefetch(Prefetch::Adaptive);
-        self.db.evict()?;
+        self.chill()?;
         let start = clock.now();
         let (rows, _) = self.run(&options)?;
         assert!(rows == 1, "every range has a row");
@@ -222,8 +267,8 @@ impl Opened {
         Ok((count, rows.stats()))
     }
 
-    fn device_reads(&self) -> u64 {
-        self.db.stats().get("device_reads").unwrap_or(0)
+    fn count(&self, name: &str) -> u64 {
+        self.db.stats().get(name).unwrap_or(0)
     }
 
     /// What the bare device takes for the heap blocks of the range; every other turn begins with
