@@ -240,13 +240,14 @@ fn insert_prefetch_writes_every_key() {
     }
 }
 
-const INDEX_SCAN_KEYS: [&str; 24] = [
+const INDEX_SCAN_KEYS: [&str; 25] = [
     "experiment",
     "rows",
     "fuzz",
     "run",
     "changed",
     "margin",
+    "estimate",
     "duplicates",
     "selectivity",
     "fillfactor",

@@ -3,14 +3,12 @@
 //! Table `t`: `a` int8, indexed, and `b`, 32 characters; row `i` has key `i / duplicates` and is
 //! stored where `i + fuzz * (random - 1/2)` sorts it (fuzz -1: anywhere). Each turn runs one range
 //! with each policy (`none`, `simple`, `adaptive`) in a changing order, in one process. `cold`:
-//! everything is written home, evicted and dropped from the page cache before each scan; `warm`:
-//! the range was read before. Then `run` neighbours are moved together, `changed` percent of the
-//! blocks are not all-visible, and `margin` percent at each end of the table are in no range.
+//! everything is written home and dropped from memory before each scan; `warm`: the range was read
+//! before.
 //!
 //! Two bare passes over the distinct heap blocks of a range, at depth 64, by bare `aio` with the
 //! cell's method on the cell's device, in each turn: *joined* reads them ascending, neighbours
 //! joined to 128 KiB; *single* reads them as the index first names them, each by itself.
-//!
 //! - `limit_share` is the device's limit by the scan's time, the limit as for the figures of
 //!   PostgreSQL that the target was set against: where rows are scattered (fuzz 65536 and more, or
 //!   anywhere) the single pass, elsewhere the joined one.
@@ -47,7 +45,9 @@ pub(crate) const ABOUT: &str = "ranges of an index over heaps of every order, th
 const FUZZ: &[&str] =
     &["0", "1", "4", "16", "64", "256", "1024", "4096", "16384", "65536", "262144", "-1"];
 
-/// `rows` is the size of the table, `turns` how often each policy is run.
+/// `rows` is the size of the table, `turns` how often each policy is run. `run` neighbours are
+/// moved together, `changed` percent of the blocks are not all-visible, and `margin` percent at
+/// each end of the table are in no range. With a known `estimate` a scan is told its rows.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["60000"], default: &["300000"], all: &["1000000", "10000000"] },
     Knob { name: "turns", quick: &["3"], default: &["3"], all: &["5"] },
@@ -57,6 +57,7 @@ pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "run", quick: &["1"], default: &["1"], all: &["1", "64"] },
     Knob { name: "changed", quick: &["0"], default: &["0"], all: &["0", "1", "10", "50"] },
     Knob { name: "margin", quick: &["1"], default: &["1"], all: &["1"] },
+    Knob { name: "estimate", quick: &["known"], default: &["known"], all: &["known", "none"] },
     Knob { name: "method", quick: &["io_uring"], default: METHODS, all: METHODS },
     Knob { name: "device", quick: DEVICES, default: DEVICES, all: DEVICES },
     Knob { name: "io", quick: &["direct"], default: &["direct"], all: &["direct", "buffered"] },
@@ -280,6 +281,7 @@ fn knob_fields(cell: &Cell) -> Result<Vec<Column>, String> {
         text("device")?,
         text("cache")?,
         text("io")?,
+        text("estimate")?,
         text("direction")?,
         text("kind")?,
     ])

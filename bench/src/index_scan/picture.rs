@@ -28,7 +28,8 @@ const ACROSS: usize = 3;
 const CELL: f64 = 34.0;
 /// Knobs that tell one chart from another, and those that are mostly alike in all of them.
 const OF_CHART: [&str; 6] = ["method", "device", "cache", "kind", "direction", "selectivity"];
-const OF_TABLE: [&str; 6] = ["rows", "duplicates", "fillfactor", "run", "changed", "io"];
+const OF_TABLE: [&str; 7] =
+    ["rows", "duplicates", "fillfactor", "run", "changed", "estimate", "io"];
 const LINES: [(&str, &str, f64); 4] = [
     ("none", "#555", 0.0),
     ("simple", "#c33", 36.0),

@@ -197,7 +197,11 @@ impl Opened {
         let options =
             options.from(vec![Value::Int8(range.first)]).to(vec![Value::Int8(range.last)]);
         let backward = cell.get::<String>("direction")? == "backward";
-        let options = if backward { options.backward() } else { options };
+        let mut options = if backward { options.backward() } else { options };
+        if cell.get::<String>("estimate")? == "known" {
+            let keys = range.last.abs_diff(range.first) + 1;
+            options.expected_rows = Some(keys * cell.get::<u64>("duplicates")?);
+        }
         let key_only = cell.get::<String>("kind")? == "index-only";
         Ok(if key_only { options.columns(["a"]) } else { options })
     }

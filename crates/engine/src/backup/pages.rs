@@ -76,7 +76,7 @@ impl<'a> Pages<'a> {
             Ok(there.then(|| (PageId::new(file, block), block)))
         };
         // The length is known, and all of it is needed: full distance from the start.
-        let options = StreamOptions { needed: true, ..StreamOptions::ORDERED };
+        let options = StreamOptions { expected: u32::MAX, ..StreamOptions::ORDERED };
         let mut stream = ReadStream::new(pool, options, source);
         let (mut run, mut end) = (PageRun { first, len: 0 }, 0);
         // A file that is dropped meanwhile ends: its table is dropped in the log of the copy.

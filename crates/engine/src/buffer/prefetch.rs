@@ -1,8 +1,8 @@
 //! The look-ahead distance of a read stream.
 //!
 //! The distance counts reads ahead of the consumer. A read may join several neighbours, with a
-//! limit of its own. Both start at 1, grow eightfold when the consumer really waited, and shrink
-//! late.
+//! limit of its own. Both start at 1, or at the number of entries that the consumer expects. They
+//! grow eightfold when the consumer really waited, and shrink late.
 //!
 //! Invariants:
 //! - At distance 1 a stream looks at nothing ahead, so a `LIMIT 1` or a cached run costs nothing.
@@ -33,9 +33,10 @@ const IDLE_LIMIT: u32 = 1024;
 const LIFT: u32 = 256;
 
 /// The state that all streams of a pool share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Streams {
     pub(super) policy: PrefetchSetting,
+    /// 0 until it is measured or set.
     depth: AtomicU32,
     reads: Counter,
     joined: Counter,
@@ -49,25 +50,12 @@ pub(super) struct Streams {
 /// Reads in flight that a device is assumed to serve until it is measured or set.
 const USUAL_DEPTH: u32 = 64;
 
-impl Default for Streams {
-    fn default() -> Self {
-        Self {
-            policy: PrefetchSetting::default(),
-            depth: AtomicU32::new(USUAL_DEPTH),
-            reads: Counter::default(),
-            joined: Counter::default(),
-            wasted: Counter::default(),
-            waits: Counter::default(),
-            delivered: Counter::default(),
-            distance_sum: Counter::default(),
-            depth_sum: Counter::default(),
-        }
-    }
-}
-
 impl Streams {
     pub(super) fn depth(&self) -> u32 {
-        self.depth.load(Ordering::Relaxed)
+        match self.depth.load(Ordering::Relaxed) {
+            0 => USUAL_DEPTH,
+            depth => depth,
+        }
     }
 
     pub(super) fn set_depth(&self, depth: u32) {
@@ -107,6 +95,8 @@ pub(super) struct Bounds {
     pub(super) reads: u32,
     /// Most blocks of the window.
     pub(super) blocks: u32,
+    /// Entries that the consumer expects to take, as far as it knows: the distance at the start.
+    pub(super) expected: u32,
     /// Reads are done before `submit` returns, so that none is ever waited for.
     pub(super) inline: bool,
 }
@@ -127,18 +117,13 @@ impl Distance {
     pub(super) fn new(policy: Prefetch, bounds: Bounds) -> Distance {
         assert!(bounds.reads > 0 && bounds.blocks > 0, "a stream reads what it hands over");
         let most = bounds.reads.min(bounds.blocks);
-        let reads = policy.fixed_reads().unwrap_or(1).clamp(1, most);
+        let fixed = policy.fixed_reads().unwrap_or(1);
+        let start = if policy.is_adaptive() { bounds.expected } else { fixed };
+        let reads = start.clamp(1, if bounds.inline { most.min(2) } else { most });
         let (ceiling, idle, since_loss) = (most, 0, 0);
         let mut new = Distance { policy, bounds, reads, join: 1, ceiling, idle, since_loss };
-        new.join = reads.min(new.longest());
+        new.join = start.clamp(1, new.longest());
         new
-    }
-
-    /// Grows the distance to its limit, as many waits would.
-    pub(super) fn open_up(&mut self) {
-        for _ in 0..u32::BITS {
-            self.waited();
-        }
     }
 
     pub(super) fn policy(&self) -> Prefetch {
@@ -236,7 +221,7 @@ impl Distance {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { reads: 128, blocks: 1000, inline: false };
+    const BOUNDS: Bounds = Bounds { reads: 128, blocks: 1000, expected: 1, inline: false };
 
     #[test]
     fn it_grows_by_waits_and_shrinks_late() {
@@ -248,6 +233,21 @@ mod tests {
         assert_eq!(distance.reads(), 128, "a warm stretch is often a short one");
         (0..8 * IDLE_LIMIT + 8).for_each(|_| distance.idle());
         assert_eq!((distance.reads(), distance.window()), (1, 1));
+    }
+
+    #[test]
+    fn it_starts_at_what_is_expected() {
+        for (expected, reads) in [(0, 1), (5, 5), (300, 128), (u32::MAX, 128)] {
+            let bounds = Bounds { expected, ..BOUNDS };
+            assert_eq!(Distance::new(Prefetch::Adaptive, bounds).reads(), reads);
+            let inline = Distance::new(Prefetch::Adaptive, Bounds { inline: true, ..bounds });
+            assert_eq!(
+                inline.reads(),
+                reads.min(2),
+                "more would be read before they are asked for"
+            );
+            assert_eq!(Distance::new(Prefetch::Fixed(7), bounds).reads(), 7);
+        }
     }
 
     #[test]

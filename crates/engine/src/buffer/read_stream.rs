@@ -46,14 +46,15 @@ pub struct StreamOptions {
     pub delivery: Delivery,
     /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
-    /// Every page will be needed: look ahead at full distance from the first that is not in memory.
-    pub needed: bool,
+    /// Entries that the consumer expects to take: look-ahead begins with as many reads, at the first
+    /// page that is not in memory. 1: nothing is known.
+    pub expected: u32,
 }
 
 impl StreamOptions {
     /// In order, with the distance that the waits of the consumer ask for.
     pub const ORDERED: StreamOptions =
-        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, needed: false };
+        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, expected: 1 };
 }
 
 /// Where the entries come from.
@@ -98,8 +99,8 @@ pub struct ReadStream<'p, T> {
     pool: PoolRef<'p>,
     source: Source<'p, T>,
     delivery: Delivery,
-    /// Every page is needed, so pages in memory pass without look-ahead (see `pass`).
-    needed: bool,
+    /// Look-ahead begins beyond distance 1, so pages in memory pass without it (see `pass`).
+    starts_ahead: bool,
     window: Window<T>,
     /// Entries of the window whose pages were looked at: in memory, or being read.
     looked: usize,
@@ -166,15 +167,12 @@ impl<'p, T> ReadStream<'p, T> {
 
     fn over(pool: PoolRef<'p>, options: StreamOptions, source: Source<'p, T>) -> Self {
         assert!(options.max_distance > 0, "a stream reads at least the page it hands over");
-        let mut distance = Distance::new(pool.prefetch(), bounds(&pool, options.max_distance));
-        if options.needed {
-            distance.open_up();
-        }
+        let distance = Distance::new(pool.prefetch(), bounds(&pool, &options));
         Self {
             pool,
             source,
             delivery: options.delivery,
-            needed: options.needed,
+            starts_ahead: options.expected > 1,
             window: Window::default(),
             looked: 0,
             reads: Vec::new(),
@@ -217,10 +215,10 @@ impl<'p, T> ReadStream<'p, T> {
     }
 
     /// The next entry, without the window, if the stream does not look ahead and the page is in
-    /// memory. If all pages are needed, look-ahead begins with the first that is not in memory:
-    /// until then there is nothing to read.
+    /// memory. If the consumer expects more, look-ahead begins with the first that is not in
+    /// memory: until then there is nothing to read.
     fn pass(&mut self) -> Option<(Option<Pin>, T)> {
-        let passes = self.needed && self.distance.policy().is_adaptive();
+        let passes = self.starts_ahead && self.distance.policy().is_adaptive();
         let looks_ahead = self.distance.reads() > 1 && !passes || !self.window.is_empty();
         if looks_ahead || self.ended {
             return None;
@@ -339,7 +337,7 @@ impl<'p, T> ReadStream<'p, T> {
         if self.reads_ahead + reads / TOGETHER > reads || !self.has_room() {
             return;
         }
-        while self.looked < self.window.len() && self.may_read() {
+        while self.looked < self.window.len() && self.reads_ahead < reads && self.pool.room() > 0 {
             if let Some(page) = self.missing(self.looked)
                 && !self.issue_run(page)
             {
@@ -348,10 +346,6 @@ impl<'p, T> ReadStream<'p, T> {
             self.looked += 1;
         }
         self.pool.start(&mut self.reads);
-    }
-
-    fn may_read(&self) -> bool {
-        self.reads_ahead < self.distance.reads() && self.pool.room() > 0
     }
 
     /// Would several reads start at once? Completes reads that have ended, to make room.
@@ -559,10 +553,11 @@ impl<T> Drop for ReadStream<'_, T> {
 
 /// The bounds that pool and device set. More than an eighth of the pool would not stay in memory
 /// until its delivery, since a scan passes through a tenth of it.
-fn bounds(pool: &BufferPool, most: u32) -> Bounds {
+fn bounds(pool: &BufferPool, options: &StreamOptions) -> Bounds {
     let share = u32::try_from(pool.frames() / 8).unwrap_or(u32::MAX).max(2);
-    let reads = most.min(pool.device_depth().saturating_mul(2)).max(1);
-    Bounds { reads, blocks: share, inline: pool.io().method() == Method::Sync }
+    let reads = options.max_distance.min(pool.device_depth().saturating_mul(2)).max(1);
+    let inline = pool.io().method() == Method::Sync;
+    Bounds { reads, blocks: share, expected: options.expected, inline }
 }
 
 /// How a page came to its delivery.

@@ -77,6 +77,11 @@ pub struct ScanOptions {
     /// Most reads of the table's pages that are under way at once; 1 reads none ahead. `None`: as
     /// many as the device serves. Pages of the index do not count.
     pub read_ahead: Option<u32>,
+    /// Rows that the caller expects to take, such as a planner's estimate. An index scan begins to
+    /// read ahead for as many, instead of learning from its waits. Rows that the scan does not have
+    /// cost nothing; a caller that stops early has pages read in vain. Without effect beside
+    /// [`ScanOptions::limit`](#structfield.limit).
+    pub expected_rows: Option<u64>,
     /// Rows as they are now, whatever the isolation: for a condition that must hold for rows that
     /// the transaction cannot see. Their row ids are not for writing. Not within a
     /// [`Writer`](crate::Writer).
@@ -103,6 +108,7 @@ impl Default for ScanOptions {
             columns: None,
             any_order: false,
             read_ahead: None,
+            expected_rows: None,
             latest: false,
             at: None,
             sample: None,
@@ -253,6 +259,7 @@ pub(crate) fn start_for(
         limit: options.limit,
         any_order: options.any_order,
         ahead,
+        expected: u32::try_from(options.expected_rows.unwrap_or(0)).unwrap_or(u32::MAX),
     };
     let scan = table.scan_index(snapshot, index, projection, &wanted)?;
     Ok(Rows::new(alive, snapshot, scan, budget))

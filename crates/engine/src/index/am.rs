@@ -184,6 +184,8 @@ pub struct ScanOptions {
     pub direction: Direction,
     /// Hand over entries that are marked dead, too.
     pub with_dead: bool,
+    /// Entries that the caller expects to take; 0: nothing is known.
+    pub expected: u32,
 }
 
 /// What a pass over an index removed.

@@ -22,7 +22,7 @@ use std::ops::Range;
 use rightlink_aio::Io;
 use rightlink_env::{Env, points};
 
-use crate::buffer::{BufferPool, Delivery, ReadStream, RedoPage, StreamOptions};
+use crate::buffer::{BufferPool, ReadStream, RedoPage, StreamOptions};
 use crate::error::Result;
 use crate::ids::{Lsn, PageId};
 use crate::page::delta;
@@ -201,8 +201,7 @@ impl RedoBatch {
         let work = self.plan(pool)?;
         let wanted = |work: &&PageWork| work.plan == RedoPage::Read;
         let mut ahead = work.iter().filter(wanted);
-        let options =
-            StreamOptions { delivery: Delivery::Ordered, max_distance: AHEAD, needed: false };
+        let options = StreamOptions { max_distance: AHEAD, ..StreamOptions::ORDERED };
         let mut stream = ReadStream::new(pool, options, || Ok(ahead.next().map(|w| (w.page, ()))));
         let from = self.from.unwrap_or_default();
         for PageWork { page, changes, plan } in &work {

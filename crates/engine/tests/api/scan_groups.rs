@@ -182,24 +182,54 @@ fn scans_over_mixed_blocks_see_what_the_model_has() {
     }
 }
 
-/// A limit reads no page that its rows do not need, though a block is looked at for many at once.
+/// Pages that a cold scan reads with a policy.
+fn pages_read(db: &Database, policy: Prefetch, options: &ScanOptions) -> u64 {
+    db.set_prefetch(policy);
+    db.evict().unwrap();
+    let reads = || db.stats().get("pool_reads").unwrap();
+    let before = reads();
+    found(&mut db.begin(), options);
+    reads() - before
+}
+
+/// A limit reads no page that its rows do not need, though a block is looked at for many at once,
+/// and whatever is expected.
 #[test]
 fn a_limit_reads_no_page_more() {
     for fuzz in [1, 40, 300, 10_000] {
         let db = open(&SimDisk::new(7), 400);
         fill(&db, &mut Rng::from_seed(fuzz), fuzz);
-        let pages = |policy, limit| {
-            db.set_prefetch(policy);
-            db.evict().unwrap();
-            let reads = || db.stats().get("pool_reads").unwrap();
-            let before = reads();
+        for limit in (1..20).chain([31, 63, 64, 65, 66, 100, 129, 200]) {
             let options = by_key().from(vec![Value::Int8(100)]).limit(limit);
             assert_eq!(found(&mut db.begin(), &options).len() as u64, limit);
-            reads() - before
-        };
-        for limit in (1..20).chain([31, 63, 64, 65, 66, 100, 129, 200]) {
-            let (none, adaptive) = (pages(Prefetch::None, limit), pages(Prefetch::Adaptive, limit));
-            assert_eq!(adaptive, none, "limit {limit}, fuzz {fuzz}");
+            let none = pages_read(&db, Prefetch::None, &options);
+            for expected_rows in [None, Some(limit), Some(u64::MAX)] {
+                let options = ScanOptions { expected_rows, ..options.clone() };
+                let adaptive = pages_read(&db, Prefetch::Adaptive, &options);
+                assert_eq!(adaptive, none, "limit {limit}, fuzz {fuzz}, {expected_rows:?}");
+            }
+        }
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+/// A range reads the pages of its rows and no others, however many rows were expected.
+#[test]
+fn an_estimate_reads_no_page_more() {
+    let value = |key| vec![Value::Int8(key)];
+    for fuzz in [1, 300, 10_000] {
+        let db = open(&SimDisk::new(8), 400);
+        fill(&db, &mut Rng::from_seed(fuzz), fuzz);
+        for options in [by_key(), by_key().backward(), by_key().any_order()] {
+            for last in [101, 150, 700] {
+                let options = options.clone().from(value(100)).to(value(last));
+                let none = pages_read(&db, Prefetch::None, &options);
+                for expected_rows in [None, Some(2), Some(600), Some(u64::MAX)] {
+                    let options = ScanOptions { expected_rows, ..options.clone() };
+                    let adaptive = pages_read(&db, Prefetch::Adaptive, &options);
+                    assert_eq!(adaptive, none, "to {last}, fuzz {fuzz}, {expected_rows:?}");
+                }
+            }
         }
         assert!(db.verify().unwrap().is_clean());
     }

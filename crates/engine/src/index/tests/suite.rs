@@ -43,7 +43,7 @@ pub(crate) fn scan(
     range: KeyRange,
     direction: Direction,
 ) -> Vec<(Vec<u8>, RowId)> {
-    let mut scan = am.begin_scan(range, ScanOptions { direction, with_dead: false });
+    let mut scan = am.begin_scan(range, ScanOptions { direction, ..ScanOptions::default() });
     let mut batch = LeafBatch::default();
     let mut out = Vec::new();
     while scan.next_batch(&|| 7, &mut batch).unwrap() {
@@ -193,7 +193,7 @@ pub(crate) fn interrupted_scans(am: &dyn AccessMethod, make: MakeKey) {
     }
     insert(am, &model.iter().cloned().collect::<Vec<_>>());
     for direction in directions(am) {
-        let options = ScanOptions { direction: *direction, with_dead: false };
+        let options = ScanOptions { direction: *direction, ..ScanOptions::default() };
         let mut scan = am.begin_scan(KeyRange::all(), options);
         let (mut batch, mut found) = (LeafBatch::default(), Vec::new());
         while scan.next_batch(&|| 0, &mut batch).unwrap() {

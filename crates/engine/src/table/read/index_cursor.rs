@@ -55,6 +55,8 @@ pub(super) struct IndexSearch {
     pub(super) index: Arc<TableIndex>,
     pub(super) search: Arc<Search>,
     pub(super) direction: Direction,
+    /// Rows that the caller expects to take; 0: nothing is known.
+    pub(super) expected: u32,
 }
 
 /// A walk over the leaves with wanted entries.
@@ -109,7 +111,7 @@ impl IndexSearch {
             return Err(checker(table, index).unordered("an order"));
         }
         let (table, index) = (Arc::clone(table), Arc::clone(index));
-        Ok(Self { table, index, search: Arc::new(search), direction })
+        Ok(Self { table, index, search: Arc::new(search), direction, expected: 0 })
     }
 
     /// A walk from the start.
@@ -118,7 +120,8 @@ impl IndexSearch {
     }
 
     fn begin_in(&self, range: KeyRange) -> IndexCursor {
-        let options = ScanOptions { direction: self.direction, ..ScanOptions::default() };
+        let Self { direction, expected, .. } = *self;
+        let options = ScanOptions { direction, expected, ..ScanOptions::default() };
         let scan = match &self.search.keys {
             None => self.index.method.begin_scan(range, options),
             Some(keys) => self.index.method.begin_scan_of(range, Arc::clone(keys), options),

@@ -135,7 +135,8 @@ impl IndexFetchQueue {
     /// The stream that reads the blocks of the batches, at most `ahead` at once.
     fn into_fetcher(mut self, ahead: u32) -> RowFetcher<'static, Arc<IndexLeaf>> {
         let pool = Arc::clone(&self.cursor.of.table.pool);
-        let options = StreamOptions { max_distance: ahead, ..StreamOptions::ORDERED };
+        let expected = self.cursor.of.expected.max(1);
+        let options = StreamOptions { max_distance: ahead, expected, ..StreamOptions::ORDERED };
         RowFetcher::new(ReadStream::sparse(&pool, options, move || self.next()))
     }
 
@@ -404,6 +405,8 @@ impl IndexRows {
     fn go_on_from(&mut self, inclusion: Inclusion) {
         self.dead.mark(&self.search);
         self.fetcher.stream.reset();
+        // Where a caller that goes to and fro stops is not known.
+        self.search.expected = 0;
         self.earlier = self.stats();
         let cursor = match self.last.clone() {
             Some(last) => self.search.go_on_at(last, inclusion),

@@ -86,13 +86,15 @@ pub struct IndexScanOptions {
     pub any_order: bool,
     /// Most reads of heap pages at once; 1 reads none ahead.
     pub ahead: u32,
+    /// Rows that the caller expects to take; 0: nothing is known.
+    pub expected: u32,
 }
 
 impl IndexScanOptions {
     /// All rows within `bounds`, in the index's order.
     pub fn new(bounds: IndexBounds) -> Self {
         let direction = Direction::Forward;
-        Self { bounds, direction, limit: None, any_order: false, ahead: u32::MAX }
+        Self { bounds, direction, limit: None, any_order: false, ahead: u32::MAX, expected: 0 }
     }
 
     fn of_key(key: &[Value], limit: Option<u64>) -> Self {
@@ -195,7 +197,9 @@ impl Reader {
         self.ahead = options.ahead;
         let Self { table, snapshot, projection, .. } = &self;
         let search = options.bounds.resolve(&checker(table, index))?;
-        let search = IndexSearch::new(table, snapshot, index, search, options.direction)?;
+        let mut search = IndexSearch::new(table, snapshot, index, search, options.direction)?;
+        // A leaf may hold more entries than a limit wants, so none is read ahead for one.
+        search.expected = if options.limit.is_none() { options.expected } else { 0 };
         let keys = KeyReader::new(&table.def, index, projection);
         let rows = IndexRows::new(self, search, keys, options.any_order);
         let mut scan = Scan::new(Source::Index(Box::new(rows)), options.limit);

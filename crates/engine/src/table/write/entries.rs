@@ -350,7 +350,7 @@ struct DeferredGroup<'w> {
 pub(in crate::table) fn options(statement: &Statement<'_>) -> StreamOptions {
     let max_distance = if statement.reads_ahead() { MAX_AHEAD } else { 1 };
     // Every page will be written to: nothing is read in vain.
-    StreamOptions { delivery: Delivery::Ordered, max_distance, needed: true }
+    StreamOptions { max_distance, expected: u32::MAX, ..StreamOptions::ORDERED }
 }
 
 /// The threads that take batches.

@@ -70,6 +70,9 @@ impl TreeScan {
         options: ScanOptions,
     ) -> TreeScan {
         let done = range.is_empty();
+        // Wanted keys may be far from each other.
+        let expected = if keys.is_none() { options.expected } else { 0 };
+        let prefetch = LeafPrefetch::expecting(expected, &tree.pool);
         TreeScan {
             tree: Arc::clone(tree),
             rest: range,
@@ -84,7 +87,7 @@ impl TreeScan {
             scratch: Vec::new(),
             bound: Vec::new(),
             members: Vec::new(),
-            prefetch: LeafPrefetch::default(),
+            prefetch,
             range_prefetch: RangePrefetch::default(),
         }
     }
@@ -170,9 +173,12 @@ impl TreeScan {
     fn descend_to_range(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
         let (tree, rest, direction) =
             (Arc::clone(&self.tree), self.rest.clone(), self.options.direction);
-        let _registered = tree.registrations.register();
         self.prefetch.reset();
         let over = std::mem::take(&mut self.skips.skipped_neighbour);
+        if over == 0 {
+            self.prefetch.advance(&tree, &rest, direction);
+        }
+        let _registered = tree.registrations.register();
         // If the last leaf was a remembered one, the next will be, too.
         if let Some(ranges) = self.keys.as_ref().and_then(|keys| keys.ranges())
             && over != 0

@@ -2,15 +2,15 @@
 //! caches.
 //!
 //! A scan that waited for a leaf names the next leaves from their parent and starts their reads,
-//! four times as many each time. The parent is read like any inner page of a descent, without
+//! four times as many each time. One that expects many entries begins with their leaves. The parent is read like any inner page of a descent, without
 //! latch or pin (R11). The scan still follows the link of each leaf: what the parent said is a
 //! hint.
 //!
 //! A batch in random order meets resident but uncached leaves. Their header and trailer are
 //! requested first; a few groups later the slots near the key and the end of the items.
 //!
-//! Invariants: nothing is read ahead before the scan has waited for a second leaf. Errors are left
-//! to the reader of the page. Cache-line prefetch is not validated, because it decides nothing.
+//! Invariants: nothing is read ahead before the scan has waited for a second leaf, unless it expects
+//! many entries. Errors are left to the reader of the page. Cache-line prefetch is not validated, because it decides nothing.
 //! Does not do: inner pages; they are few.
 
 use crate::buffer::{BufferPool, Reading};
@@ -27,6 +27,8 @@ use crate::page::header::HEADER_SIZE;
 
 /// Most leaves that are read ahead.
 const MAX_LEAVES: usize = 32;
+/// Entries of one leaf, as far as they can be guessed.
+const ENTRIES_PER_LEAF: u32 = 256;
 /// Calls in a row that found all leaves in memory, after which fewer are named.
 const MAX_RESIDENT_ROUNDS: u32 = 4;
 
@@ -54,6 +56,12 @@ pub(crate) struct LeafPrefetch {
 }
 
 impl LeafPrefetch {
+    /// For a scan that expects to take so many entries, from leaves that follow each other.
+    pub(crate) fn expecting(entries: u32, pool: &BufferPool) -> Self {
+        let leaves = if pool.prefetch().is_adaptive() { entries / ENTRIES_PER_LEAF } else { 0 };
+        Self { distance: (leaves as usize).min(max_leaves(pool)), ..Self::default() }
+    }
+
     /// The scan follows a link to a leaf, which is in memory if `near`.
     pub(crate) fn note_step(&mut self, near: bool, pool: &BufferPool) {
         self.named = self.named.saturating_sub(1);

@@ -59,7 +59,7 @@ fn reader(tree: &BTree, direction: Direction, stop: &AtomicBool) -> u64 {
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) || rounds == 0 {
         let mut scan =
-            tree.begin_scan(KeyRange::all(), ScanOptions { direction, with_dead: false });
+            tree.begin_scan(KeyRange::all(), ScanOptions { direction, ..ScanOptions::default() });
         let mut batch = LeafBatch::default();
         let mut seen = 0;
         let mut last: Option<(Vec<u8>, RowId)> = None;

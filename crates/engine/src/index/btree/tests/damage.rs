@@ -464,7 +464,7 @@ fn random_damage_never_panics() {
         }
         let _ = tree.verify(None, &mut |_| {});
         for direction in [Direction::Forward, Direction::Backward] {
-            let options = ScanOptions { direction, with_dead: true };
+            let options = ScanOptions { direction, with_dead: true, ..ScanOptions::default() };
             let mut scan = tree.begin_scan(KeyRange::all(), options);
             let mut batch = LeafBatch::default();
             let mut batches = 0;

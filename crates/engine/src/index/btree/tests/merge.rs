@@ -156,7 +156,7 @@ fn scans_step_over_merges() {
         let stable: Vec<_> =
             entries.iter().filter(|(_, row)| row.slot % 10 == 1).cloned().collect();
         let direction = [Direction::Forward, Direction::Backward][seed as usize % 2];
-        let options = ScanOptions { direction, with_dead: false };
+        let options = ScanOptions { direction, ..ScanOptions::default() };
         let mut scan = tree.begin_scan(KeyRange::all(), options);
         let (mut batch, mut seen) = (LeafBatch::default(), Vec::new());
         let mut present = true;
@@ -396,7 +396,7 @@ fn some_ranges(known: &Known, rng: &mut Rng) -> Arc<KeySet> {
 }
 
 fn scan_of(tree: &BTree, keys: &Arc<KeySet>, direction: Direction) -> Vec<(Vec<u8>, RowId)> {
-    let options = ScanOptions { direction, with_dead: false };
+    let options = ScanOptions { direction, ..ScanOptions::default() };
     let mut scan = tree.begin_scan_of(keys.hull(), Arc::clone(keys), options);
     let (mut batch, mut out) = (LeafBatch::default(), Vec::new());
     while scan.next_batch(&|| 0, &mut batch).unwrap() {

@@ -102,7 +102,7 @@ fn scans_step_over_spreads() {
         let stable: Vec<_> = (0..900).map(row).collect();
         suite::insert(&tree, &stable);
         let direction = [Direction::Forward, Direction::Backward][seed as usize % 2];
-        let options = ScanOptions { direction, with_dead: false };
+        let options = ScanOptions { direction, ..ScanOptions::default() };
         let mut scan = tree.begin_scan(KeyRange::all(), options);
         let (mut batch, mut seen) = (LeafBatch::default(), Vec::new());
         let mut updated: Vec<u64> = (0..900).collect();

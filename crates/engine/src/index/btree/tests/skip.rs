@@ -40,7 +40,7 @@ fn on_b(condition: Condition) -> Arc<KeySet> {
 }
 
 fn found(tree: &BTree, keys: &Arc<KeySet>, direction: Direction) -> Vec<(Vec<u8>, RowId)> {
-    let options = ScanOptions { direction, with_dead: false };
+    let options = ScanOptions { direction, ..ScanOptions::default() };
     let mut scan = tree.begin_scan_of(keys.hull(), Arc::clone(keys), options);
     let (mut batch, mut out) = (LeafBatch::default(), Vec::new());
     while scan.next_batch(&|| 0, &mut batch).unwrap() {
@@ -208,7 +208,7 @@ fn check_list(
     let wanted = |(key, _): &&(Vec<u8>, RowId)| keys.contains(key).unwrap() && range.contains(key);
     let mut expected: Vec<_> = model.iter().filter(wanted).cloned().collect();
     for direction in BOTH {
-        let options = ScanOptions { direction, with_dead: false };
+        let options = ScanOptions { direction, ..ScanOptions::default() };
         let range = range.within(&keys.hull());
         let mut scan = tree.begin_scan_of(range, Arc::clone(keys), options);
         let (mut batch, mut out) = (LeafBatch::default(), Vec::new());

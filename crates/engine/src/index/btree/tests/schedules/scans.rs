@@ -94,7 +94,7 @@ fn key_lists_beside_merges() {
     let scans = [Direction::Forward, Direction::Backward].map(|direction| {
         let (wanted, list) = (wanted.clone(), Arc::clone(&list));
         start(&tree, move |tree| {
-            let options = ScanOptions { direction, with_dead: false };
+            let options = ScanOptions { direction, ..ScanOptions::default() };
             let scan = tree.begin_scan_of(list.hull(), list, options);
             let found = drained(scan, direction, || ());
             assert_eq!(found, wanted, "{direction:?}");
@@ -175,7 +175,7 @@ fn scans_beside_joined_lists() {
     let scans = [Direction::Forward, Direction::Backward].map(|direction| {
         let stay = stay.clone();
         start(&tree, move |tree| {
-            let options = ScanOptions { direction, with_dead: false };
+            let options = ScanOptions { direction, ..ScanOptions::default() };
             let scan = tree.begin_scan(KeyRange::all(), options);
             let found = drained(scan, direction, thread::yield_now);
             assert!(found.is_sorted_by(|a, b| a < b), "in order, nothing twice: {direction:?}");
