@@ -242,9 +242,11 @@ pub(crate) fn open(
                 return Ok(Box::new(Ready::new(Vec::new())));
             };
             options.limit = limit;
-            options.any_order = options.index.is_some()
-                && limit.is_none()
-                && (select.group.is_some() || (!select.sort.is_empty() && !select.ordered));
+            let needs_all = select.group.is_some() || (!select.sort.is_empty() && !select.ordered);
+            options.any_order = options.index.is_some() && limit.is_none() && needs_all;
+            if select.limit.is_some() && !needs_all {
+                options.expected_rows = None;
+            }
             let rows = txn.scan(&scan.table.info.name, &options)?;
             Ok(Box::new(TableRows::new(rows, scan, context)))
         }

@@ -101,6 +101,11 @@ impl<'m> Model<'m> {
         self.estimate((startup, total), rows * self.all_of(quals))
     }
 
+    /// Rows of the range of an index, if there are statistics to tell.
+    pub(super) fn expected(&self, path: &IndexPath) -> Option<u64> {
+        self.known.map(|_| self.of_index(path, &[]).rows as u64)
+    }
+
     fn estimate(&self, (startup, total): (f64, f64), rows: f64) -> Estimate {
         let rows = if self.known.is_some() { rows.round() } else { rows };
         Estimate { startup, total, rows: rows.max(1.0), width: self.width() }

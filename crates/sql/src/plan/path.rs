@@ -50,6 +50,8 @@ pub(crate) struct IndexPath {
     pub(crate) covers: bool,
     /// The conditions it stands for.
     pub(crate) conditions: Vec<Expr>,
+    /// Rows that meet them, as far as statistics tell.
+    pub(crate) expected: Option<u64>,
 }
 
 /// What a scan is thought to cost.
@@ -266,6 +268,7 @@ fn choose(
         }
         let left = conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at));
         let left: Vec<&Expr> = left.map(|(_, conjunct)| conjunct).collect();
+        path.expected = model.expected(&path);
         let estimate = model.of_index(&path, &left);
         let mut cost = cost(&estimate, order.is_empty() || ordered, limit);
         if scan.statistics.is_some() {
@@ -381,6 +384,7 @@ fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexP
         backward: false,
         covers,
         conditions: Vec::new(),
+        expected: None,
     };
     let mut taken = Vec::new();
     for (column, collation) in key.iter().copied().zip(collations.iter().copied()) {
@@ -638,6 +642,7 @@ impl IndexPath {
     pub(crate) fn options(&self, context: &Context) -> Result<Option<ScanOptions>> {
         let mut options = ScanOptions::index(self.index.name.clone());
         options.direction = if self.backward { Direction::Backward } else { Direction::Forward };
+        options.expected_rows = self.expected;
         let Some(prefix) = self.key(context)? else { return Ok(None) };
         if let Some(list) = &self.any_of {
             return self.list(list, prefix, options, context);
