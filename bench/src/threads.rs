@@ -112,10 +112,50 @@ const THREADS: [Thread; 5] = [
         page: "docs/threads/004-index-prefetching.md",
         steps: &[
             Step {
-                name: "fuzz",
-                full: "index-scan --rows 1000000 --io direct,buffered --method io_uring \
-                       --selectivity 0.1,1,10",
-                quick: "index-scan --rows 40000 --io buffered --kind heap --quick",
+                name: "zones",
+                full: "index-scan --rows 1000000 --io buffered,direct --cache cold --device native \
+                       --method io_uring --selectivity 1,10 \
+                       --fuzz 0,1,2,4,8,16,32,64,128,256,512,1024,2048,4096,8192,16384,32768,\
+                       65536,131072,262144,524288,1000000,-1",
+                quick: "index-scan --rows 40000 --io buffered --cache cold --device native \
+                        --kind heap --quick",
+            },
+            Step {
+                name: "methods",
+                full: "index-scan --io buffered --cache cold --device native --method worker,sync \
+                       --selectivity 1,10 --fuzz 0,64,1024,16384,-1",
+                quick: "index-scan --rows 20000 --io buffered --cache cold --device native \
+                        --method sync --kind heap --fuzz 64 --quick",
+            },
+            Step {
+                name: "selectivity",
+                full: "index-scan --io buffered --cache cold --device native --method io_uring \
+                       --selectivity 0.01,0.1,1,10,100 --fuzz 0,64,1024,-1",
+                quick: "index-scan --rows 20000 --io buffered --cache cold --device native \
+                        --kind heap --selectivity 100 --fuzz -1 --quick",
+            },
+            Step {
+                name: "tables",
+                full: "index-scan --io buffered --cache cold --device native --method io_uring \
+                       --selectivity 1 --fuzz 0,64,1024,-1 --fillfactor 20,60,100 \
+                       --duplicates 1,32 --run 1,64",
+                quick: "index-scan --rows 20000 --io buffered --cache cold --device native \
+                        --kind heap --fuzz 64 --fillfactor 100 --duplicates 32 --run 64 --quick",
+            },
+            Step {
+                name: "maps",
+                full: "index-scan --io buffered,direct --cache cold --device native \
+                       --method io_uring --selectivity 1,10 --fuzz 0,64,-1 --kind index-only \
+                       --changed 0,1,10,50",
+                quick: "index-scan --rows 20000 --io buffered --cache cold --device native \
+                        --kind index-only --fuzz 64 --changed 10 --quick",
+            },
+            Step {
+                name: "estimates",
+                full: "index-scan --io direct --cache cold --device native \
+                       --method io_uring,worker --selectivity 1,10 --estimate known,none",
+                quick: "index-scan --rows 20000 --cache cold --device native --kind heap \
+                        --fuzz 64 --estimate known,none --quick",
             },
             Step {
                 name: "limits",

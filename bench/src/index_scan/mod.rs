@@ -56,8 +56,6 @@ pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "fuzz", quick: &["0", "64", "-1"], default: FUZZ, all: DOUBLING },
     Knob { name: "run", quick: &["1"], default: &["1"], all: &["1", "64"] },
     Knob { name: "changed", quick: &["0"], default: &["0"], all: &["0", "1", "10", "50"] },
-    Knob { name: "margin", quick: &["1"], default: &["1"], all: &["1"] },
-    Knob { name: "estimate", quick: &["known"], default: &["known"], all: &["known", "none"] },
     Knob { name: "method", quick: &["io_uring"], default: METHODS, all: METHODS },
     Knob { name: "device", quick: DEVICES, default: DEVICES, all: DEVICES },
     Knob { name: "io", quick: &["direct"], default: &["direct"], all: &["direct", "buffered"] },
@@ -75,6 +73,8 @@ pub(crate) const KNOBS: &[Knob] = &[
         default: &["forward"],
         all: &["forward", "backward"],
     },
+    Knob { name: "margin", quick: &["1"], default: &["1"], all: &["1"] },
+    Knob { name: "estimate", quick: &["known"], default: &["known"], all: &["known", "none"] },
 ];
 /// The thread's own values.
 const DOUBLING: &[&str] = &[

@@ -46,8 +46,8 @@ pub struct StreamOptions {
     pub delivery: Delivery,
     /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
-    /// Entries that the consumer expects to take: look-ahead begins with as many reads, at the first
-    /// page that is not in memory. 1: nothing is known.
+    /// Entries that the consumer expects to take: look-ahead begins with as many reads, at the
+    /// first page that is not in memory. 1: nothing is known.
     pub expected: u32,
 }
 

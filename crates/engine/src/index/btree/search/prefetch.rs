@@ -2,15 +2,16 @@
 //! caches.
 //!
 //! A scan that waited for a leaf names the next leaves from their parent and starts their reads,
-//! four times as many each time. One that expects many entries begins with their leaves. The parent is read like any inner page of a descent, without
-//! latch or pin (R11). The scan still follows the link of each leaf: what the parent said is a
-//! hint.
+//! four times as many each time. One that expects many entries begins with the leaves of these. The
+//! parent is read like any inner page of a descent, without latch or pin (R11). The scan still
+//! follows the link of each leaf: what the parent said is a hint.
 //!
 //! A batch in random order meets resident but uncached leaves. Their header and trailer are
 //! requested first; a few groups later the slots near the key and the end of the items.
 //!
-//! Invariants: nothing is read ahead before the scan has waited for a second leaf, unless it expects
-//! many entries. Errors are left to the reader of the page. Cache-line prefetch is not validated, because it decides nothing.
+//! Invariants: nothing is read ahead before the scan has waited for a second leaf, unless it
+//! expects many entries. Errors are left to the reader of the page. Cache-line prefetch is not
+//! validated, because it decides nothing.
 //! Does not do: inner pages; they are few.
 
 use crate::buffer::{BufferPool, Reading};
