@@ -173,7 +173,12 @@ impl Distance {
     /// A page that was read ahead is delivered.
     pub(super) fn used(&mut self) {
         self.idle = 0;
-        self.lift();
+        self.since_loss += 1;
+        let most = self.bounds.reads.min(self.bounds.blocks);
+        if self.since_loss >= LIFT && self.ceiling < most {
+            self.ceiling += 1;
+            self.since_loss = 0;
+        }
         if self.bounds.inline && self.policy.is_adaptive() {
             self.join = self.longer();
         }
@@ -185,15 +190,6 @@ impl Distance {
             self.reads = (self.reads / 2).max(1);
             self.ceiling = self.reads;
             self.join = self.join.min(self.reads);
-            self.since_loss = 0;
-        }
-    }
-
-    fn lift(&mut self) {
-        self.since_loss += 1;
-        let most = self.bounds.reads.min(self.bounds.blocks);
-        if self.since_loss >= LIFT && self.ceiling < most {
-            self.ceiling += 1;
             self.since_loss = 0;
         }
     }

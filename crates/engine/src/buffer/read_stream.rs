@@ -47,7 +47,7 @@ pub struct StreamOptions {
     /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
     /// Entries that the consumer expects to take: look-ahead begins with as many reads, at the
-    /// first page that is not in memory. 1: nothing is known.
+    /// first page that is not in memory. 1: nothing is known; `u32::MAX`: all there are.
     pub expected: u32,
 }
 
@@ -83,6 +83,9 @@ impl std::ops::Deref for PoolRef<'_> {
 
 /// Entries taken from the source in one go, so that the device is fed in between.
 const SOURCE_BATCH: usize = 64;
+/// Rows whose entries are taken before the first read, if as many are expected: a block may have
+/// neighbours among them, and one read of all costs less than the time that the device is idle.
+const FIRST_ROWS: u64 = 4096;
 /// Entries of the window for each distinct block of it, at most.
 const ENTRIES_PER_BLOCK: usize = 64;
 /// Entries of the window for each page of the pool, at most: what they take is small beside it.
@@ -101,6 +104,8 @@ pub struct ReadStream<'p, T> {
     delivery: Delivery,
     /// Look-ahead begins beyond distance 1, so pages in memory pass without it (see `pass`).
     starts_ahead: bool,
+    /// Rows whose entries are taken before the first read.
+    first_rows: u64,
     window: Window<T>,
     /// Entries of the window whose pages were looked at: in memory, or being read.
     looked: usize,
@@ -173,6 +178,10 @@ impl<'p, T> ReadStream<'p, T> {
             source,
             delivery: options.delivery,
             starts_ahead: options.expected > 1,
+            first_rows: match options.expected {
+                u32::MAX => 0,
+                rows => FIRST_ROWS.min(u64::from(rows)),
+            },
             window: Window::default(),
             looked: 0,
             reads: Vec::new(),
@@ -293,23 +302,21 @@ impl<'p, T> ReadStream<'p, T> {
         self.wanted = rows.max(1);
     }
 
-    /// Pulls entries until the window is full.
+    /// Pulls entries until the window is full, or reads should be started in between.
     fn fill(&mut self) {
         let blocks = self.distance.window();
         let most = if blocks == 1 { 1 } else { blocks * ENTRIES_PER_BLOCK };
         let most = most.min(self.most());
-        while most > self.room && self.window.len() + SOURCE_BATCH > self.room && self.make_room() {
-        }
-        let most = most.min(self.room);
-        let mut gulp = SOURCE_BATCH;
-        while gulp > 0 && self.window.len() < most && !self.ended {
-            if self.window.blocks() >= blocks {
-                return;
-            }
-            gulp -= 1;
-            if self.window.rows() >= self.wanted {
-                return;
-            }
+        let first = if self.reads_ahead == 0 { self.first_rows } else { 0 };
+        let batch = SOURCE_BATCH.max(first as usize);
+        while most > self.room && self.window.len() + batch > self.room && self.make_room() {}
+        let (most, batch) = (most.min(self.room), self.window.len() + SOURCE_BATCH);
+        while self.window.len() < most
+            && (self.window.len() < batch || self.window.rows() < first)
+            && self.window.blocks() < blocks
+            && self.window.rows() < self.wanted
+            && !self.ended
+        {
             if let Some((page, tag, rows)) = self.pull() {
                 self.window.push(page, rows, tag);
             }
@@ -453,13 +460,11 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// The place of the entry that is delivered next.
     fn choose(&self) -> Option<usize> {
-        if self.window.is_empty() {
-            return None;
-        }
-        match self.delivery {
-            Delivery::Ordered => Some(0),
-            Delivery::AnyOrder => Some(self.arrived().unwrap_or(0)),
-        }
+        let place = match self.delivery {
+            Delivery::Ordered => 0,
+            Delivery::AnyOrder => self.arrived().unwrap_or(0),
+        };
+        (!self.window.is_empty()).then_some(place)
     }
 
     /// An entry whose page is in memory. If there is none, the caller waits for the first, as in
