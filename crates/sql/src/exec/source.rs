@@ -227,7 +227,11 @@ pub(crate) fn open(
             Ok(Box::new(Ready::new(rows)))
         }
         Source::Query(query) => {
-            let query = Arc::new((**query).clone());
+            let mut query = (**query).clone();
+            if !takes_all(select) {
+                expect_nothing(&mut query);
+            }
+            let query = Arc::new(query);
             match &context.probe {
                 Some(probe) => probe.inside(|| super::query::open(&query, txn, context, budget)),
                 None => super::query::open(&query, txn, context, budget),
@@ -242,13 +246,35 @@ pub(crate) fn open(
                 return Ok(Box::new(Ready::new(Vec::new())));
             };
             options.limit = limit;
-            let needs_all = select.group.is_some() || (!select.sort.is_empty() && !select.ordered);
-            options.any_order = options.index.is_some() && limit.is_none() && needs_all;
-            if select.limit.is_some() && !needs_all {
+            options.any_order = options.index.is_some() && limit.is_none() && gathers(select);
+            if !takes_all(select) {
                 options.expected_rows = None;
             }
             let rows = txn.scan(&scan.table.info.name, &options)?;
             Ok(Box::new(TableRows::new(rows, scan, context)))
         }
+    }
+}
+
+/// Does the query take all rows of its source before it gives one?
+fn gathers(select: &Select) -> bool {
+    select.group.is_some() || (!select.sort.is_empty() && !select.ordered)
+}
+
+/// Does the query take all rows of its source, if it is read to its end?
+pub(crate) fn takes_all(select: &Select) -> bool {
+    select.limit.is_none() || gathers(select)
+}
+
+/// The rows of a subquery may not all be taken: its scan is not told how many to expect.
+fn expect_nothing(select: &mut Select) {
+    match &mut select.source {
+        Source::Query(query) => expect_nothing(query),
+        Source::Table(scan) => {
+            if let Path::Index(path) = &mut scan.path {
+                path.expected = None;
+            }
+        }
+        _ => {}
     }
 }

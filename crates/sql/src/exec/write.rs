@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError};
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
-use crate::exec::source::{convert, place_options, scan_options};
+use crate::exec::source::{convert, place_options, scan_options, takes_all};
 use crate::exec::{Pace, rows, upsert};
 use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
@@ -384,7 +384,10 @@ pub(crate) fn select_locked(
     };
     let how = select.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
     let limits = Limits::of(select, context)?;
-    let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
+    let Some(mut options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
+    if !takes_all(select) {
+        options.expected_rows = None;
+    }
     let (mut memory, mut pace) = (Memory::new(budget), Pace::default());
     let mut locked = Locked { select, how, limits, rows: Vec::new() };
     txn.write(&scan.table.info.name, |writer| {
