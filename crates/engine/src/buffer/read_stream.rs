@@ -47,14 +47,14 @@ pub struct StreamOptions {
     /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
     /// Entries that the consumer expects to take: look-ahead begins with as many reads, at the
-    /// first page that is not in memory. 1: nothing is known; `u32::MAX`: all there are.
+    /// first page that is not in memory. 0: nothing is known; `u32::MAX`: all there are.
     pub expected: u32,
 }
 
 impl StreamOptions {
     /// In order, with the distance that the waits of the consumer ask for.
     pub const ORDERED: StreamOptions =
-        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, expected: 1 };
+        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, expected: 0 };
 }
 
 /// Where the entries come from.
@@ -470,9 +470,8 @@ impl<'p, T> ReadStream<'p, T> {
     /// An entry whose page is in memory. If there is none, the caller waits for the first, as in
     /// order: others arrive meanwhile, and a wait for any of them would be woken by each.
     fn arrived(&self) -> Option<usize> {
-        let seen = self.window.pages_from(0).take(self.looked.clamp(1, ARRIVAL_SEARCH));
-        let mut seen = seen.map(|page| page.is_none_or(|page| self.pool.core.holds(page)));
-        seen.position(|there| there)
+        let mut seen = self.window.pages_from(0).take(self.looked.clamp(1, ARRIVAL_SEARCH));
+        seen.position(|page| page.is_none_or(|page| self.pool.core.holds(page)))
     }
 
     /// Pins the page that is delivered, and adapts the distance.

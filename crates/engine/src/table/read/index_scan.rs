@@ -135,7 +135,7 @@ impl IndexFetchQueue {
     /// The stream that reads the blocks of the batches, at most `ahead` at once.
     fn into_fetcher(mut self, ahead: u32) -> RowFetcher<'static, Arc<IndexLeaf>> {
         let pool = Arc::clone(&self.cursor.of.table.pool);
-        let expected = self.cursor.of.expected.max(1);
+        let expected = self.cursor.of.expected;
         let options = StreamOptions { max_distance: ahead, expected, ..StreamOptions::ORDERED };
         RowFetcher::new(ReadStream::sparse(&pool, options, move || self.next()))
     }

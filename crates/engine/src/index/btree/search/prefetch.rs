@@ -89,8 +89,7 @@ impl LeafPrefetch {
         let _registered = tree.registrations.register();
         let wanted = self.distance - self.named;
         let mut blocks = Vec::with_capacity(wanted);
-        let frontier = &mut self.frontier;
-        let named = tree.name_leaves(frontier, rest, direction, wanted, &mut blocks);
+        let named = tree.name_leaves(&mut self.frontier, rest, direction, wanted, &mut blocks);
         self.ended = named == NamedUpTo::RangeEnd;
         self.named += blocks.len();
         let started = tree.start_reads(blocks);
@@ -124,10 +123,10 @@ impl Tree {
                 Direction::Backward => SearchTarget::Before(at.or(rest.high.as_deref())),
             };
             let next =
-                self.read_above_leaf(target, |node, i| next_children(node, i, direction, left));
+                self.read_above_leaf(target, |n, i| next_children(n, i, rest, direction, left));
             let Some(NextChildren { blocks: next, end }) = next else { return NamedUpTo::More };
             blocks.extend(next);
-            *frontier = end.filter(|end| inside(end, rest, direction));
+            *frontier = end;
             if frontier.is_none() {
                 return NamedUpTo::RangeEnd;
             }
@@ -169,33 +168,36 @@ fn inside(key: &[u8], rest: &KeyRange, direction: Direction) -> bool {
     }
 }
 
-/// Children of an inner page, and where they end; `None`: with the level.
+/// Children of an inner page, and where they end; `None`: with the level or the range.
 struct NextChildren {
     blocks: Vec<u32>,
     end: Option<Vec<u8>>,
 }
 
-/// Up to `wanted` children from the one at `child` on. The page may be changing (R11).
+/// Up to `wanted` children from the one at `child` on that may have keys of `rest`. The page may be
+/// changing (R11).
 fn next_children<R: PageRead>(
     node: &Node<R>,
     child: usize,
+    rest: &KeyRange,
     direction: Direction,
     wanted: usize,
 ) -> Checked<NextChildren> {
-    let block = |i| node.child(i);
-    match direction {
-        Direction::Forward => {
-            let end = node.count.min(child.saturating_add(wanted));
-            let blocks = (child..end).map(block).collect::<Checked<_>>()?;
-            let high = if end == node.count { node.high() } else { Some(node.key(end)?) };
-            Ok(NextChildren { blocks, end: high })
+    let mut blocks = vec![node.child(child)?];
+    loop {
+        let forward = direction == Direction::Forward;
+        let separator = if forward { child + blocks.len() } else { child + 1 - blocks.len() };
+        let is_last = separator == 0 || separator == node.count;
+        let end = match is_last {
+            true if forward => node.high(),
+            true => Some(node.low()).filter(|low| !low.is_empty()),
+            false => Some(node.key(separator)?),
+        };
+        let end = end.filter(|end| inside(end, rest, direction));
+        if blocks.len() == wanted || is_last || end.is_none() {
+            return Ok(NextChildren { blocks, end });
         }
-        Direction::Backward => {
-            let start = (child + 1).saturating_sub(wanted);
-            let blocks = (start..=child).rev().map(block).collect::<Checked<_>>()?;
-            let low = if start == 0 { node.low() } else { node.key(start)? };
-            Ok(NextChildren { blocks, end: (!low.is_empty()).then_some(low) })
-        }
+        blocks.push(node.child(separator - usize::from(!forward))?);
     }
 }
 

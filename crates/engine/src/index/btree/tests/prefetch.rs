@@ -69,6 +69,9 @@ fn leaves_are_named_in_their_order() {
         assert!(all.windows(some.len()).any(|part| part == some), "neighbours");
         let third = all.len() / 3;
         assert!((third - 2..third + 3).contains(&some.len()), "{} of {}", some.len(), all.len());
+        for wanted in [7, 1000] {
+            assert_eq!(named(&tree, &rest, direction, wanted), some, "none beyond the range");
+        }
     }
     verify_clean(&tree);
 }
