@@ -119,7 +119,8 @@ impl Distance {
         let most = bounds.reads.min(bounds.blocks);
         let fixed = policy.fixed_reads().unwrap_or(1);
         let start = if policy.is_adaptive() { bounds.expected } else { fixed };
-        let reads = start.clamp(1, if bounds.inline { most.min(2) } else { most });
+        let waits = !bounds.inline || !policy.is_adaptive();
+        let reads = start.clamp(1, if waits { most } else { most.min(2) });
         let (ceiling, idle, since_loss) = (most, 0, 0);
         let mut new = Distance { policy, bounds, reads, join: 1, ceiling, idle, since_loss };
         new.join = start.clamp(1, new.longest());
