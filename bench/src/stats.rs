@@ -37,6 +37,33 @@ pub(crate) fn pairs(ratios: &[f64]) -> (f64, f64) {
     (mean.exp(), bound.exp())
 }
 
+/// A geometric mean of ratios and the 95 % interval around it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Interval {
+    pub(crate) mean: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Interval {
+    /// Of what is compared with itself.
+    pub(crate) const SAME: Interval = Interval { mean: 1.0, low: 1.0, high: 1.0 };
+
+    /// Of ratios that were measured in about 20 pairs.
+    pub(crate) fn of(ratios: &[f64]) -> Interval {
+        let (mean, low) = pairs(ratios);
+        // `pairs` gives the one-sided bound: Student's t is 1.73 there, and 2.09 on two sides.
+        let width = (mean / low).powf(2.09 / 1.73);
+        Interval { mean, low: mean / width, high: mean * width }
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} [{:.3}-{:.3}]", self.mean, self.low, self.high)
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} [{:.3}-{:.3}]", self.median, self.min, self.max)
@@ -53,6 +80,13 @@ mod tests {
         assert!((mean - 1.0).abs() < 1e-9 && (bound - 1.0).abs() < 1e-9);
         let (mean, bound) = pairs(&[0.5, 2.0, 0.5, 2.0]);
         assert!((mean - 1.0).abs() < 1e-9 && bound < 0.6, "{bound}");
+    }
+
+    #[test]
+    fn an_interval_lies_around_the_mean() {
+        assert_eq!(Interval::of(&[1.0, 1.0, 1.0]), Interval::SAME);
+        let found = Interval::of(&[0.5, 2.0, 0.5, 2.0]);
+        assert!(found.low < 0.6 && found.high > 1.7 && (found.mean - 1.0).abs() < 1e-9, "{found}");
     }
 
     #[test]

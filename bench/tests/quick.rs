@@ -78,7 +78,7 @@ fn load_writes_every_key_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 
-const DESCENT_KEYS: [&str; 14] = [
+const DESCENT_KEYS: [&str; 31] = [
     "experiment",
     "level",
     "shape",
@@ -89,7 +89,23 @@ const DESCENT_KEYS: [&str; 14] = [
     "key_compares_per_descent",
     "high_key_compares_per_descent",
     "key_bytes_per_descent",
+    "moves_right_per_descent",
     "lookup_ns",
+    "lookup_ratio",
+    "lookup_ratio_low",
+    "lookup_ratio_high",
+    "batch",
+    "insert_head_compares_per_row",
+    "insert_key_compares_per_row",
+    "insert_high_key_compares_per_row",
+    "insert_separators_per_row",
+    "insert_key_bytes_per_row",
+    "insert_ns",
+    "insert_ratio",
+    "insert_ratio_low",
+    "insert_ratio_high",
+    "writer",
+    "writer_pages",
     "insert_rows_per_s",
     "leaf_fill",
     "bytes_per_entry",

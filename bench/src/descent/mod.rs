@@ -1,14 +1,14 @@
 //! Experiment `descent`: what coming down the tree touches, by shape of key and optimisation.
 //!
-//! Level `tree`: keys are inserted in batches into a tree alone (no heap, no log, all in memory),
-//! then looked up one by one, interleaved with the same lookups under all optimisations. Level
-//! `table`: rows go into an unlogged table with one index of the shape.
-//! `std::collections::BTreeMap` does the same lookups in the same run, and with the feature `peers`
-//! LMDB and redb the same insertions, too.
+//! Level `tree`: keys go into a tree alone (no heap, no log, all in memory). Then lookups and
+//! further insertions take turns with the same work on a tree with all optimisations, alone or
+//! beside a writer. Level `table`: the same with rows of an unlogged table with one index of the
+//! shape. `std::collections::BTreeMap` does the same lookups in the same run, and with the feature
+//! `peers` LMDB and redb the same insertions, too.
 //!
 //! Invariants: a byte of a key counts as touched up to and with the first that differs, whatever
 //! made the comparison. Every target is printed with its figure, kept or not.
-//! Does not do: concurrency.
+//! Does not do: more than one measured thread.
 
 mod peers;
 mod shapes;
@@ -16,6 +16,7 @@ mod shapes;
 mod stores;
 mod table;
 mod tree;
+mod turns;
 mod verdicts;
 
 use std::path::Path;
@@ -26,12 +27,13 @@ use rightlink::internal::index::btree::{Counters, Optimisation, Optimisations};
 use crate::Failure;
 use crate::args::{Args, Size};
 use crate::descent::shapes::Shape;
-use crate::descent::tree::{Keys, Measured};
+use crate::descent::table::Plan;
+use crate::descent::turns::Work;
 use crate::device;
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report};
 use crate::scratch::Scratch;
-use crate::stats::{Summary, pairs};
+use crate::stats::Interval;
 
 pub(crate) const NAME: &str = "descent";
 pub(crate) const ABOUT: &str = "descents by shape of key, each optimisation off";
@@ -46,6 +48,8 @@ const ALL_SHAPES: &[&str] = &[
     "ten-empty",
     "ten-filled",
     "thirty-one",
+    "ten-empty-icu",
+    "thirty-one-icu",
     "long-prefix",
     "duplicates",
 ];
@@ -75,12 +79,15 @@ const EACH: &[&str] = &[
 /// `optimisation` is `all`, `none`, or the one that is switched off; `separator-first` is
 /// `search-first` switched off. In `none` separators are cut short all the same. `cursors`,
 /// `merging` and `spreading` are about lists of keys, deletions and updates, of which there are
-/// none here: what is measured without them is the noise.
+/// none here: what is measured without them is the noise. `batch` is how many keys are inserted at
+/// once where insertions are measured; `writer` puts a thread beside that splits the leaves.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "keys", quick: &["1000000"], default: &["10000000"], all: &["10000000"] },
     Knob { name: "level", quick: LEVELS, default: LEVELS, all: LEVELS },
     Knob { name: "shape", quick: QUICK_SHAPES, default: ALL_SHAPES, all: ALL_SHAPES },
     Knob { name: "optimisation", quick: &["all", "none"], default: EACH, all: EACH },
+    Knob { name: "batch", quick: &["1000"], default: &["1000"], all: &["1", "1000"] },
+    Knob { name: "writer", quick: &["false"], default: &["false"], all: &["false", "true"] },
 ];
 /// `peers` makes no cells: the other structures are compared with at the end.
 const LEVELS: &[&str] = &["tree", "table", "peers"];
@@ -94,23 +101,25 @@ const AT_TABLE: (&[&str], &[&str]) = (&["int8", "uuid", "ten-empty"], &["all", "
 /// Most bytes that the keys of a cell may have in all; a cell of wider ones has fewer.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// Rounds of interleaved lookups.
-const ROUNDS: usize = 5;
-/// Pairs that decide where a figure is too near to its limit.
-const PAIRS: usize = 20;
-
 /// The figures of one cell.
 struct Figures {
     levels: f64,
+    /// What lookups cost.
     counted: Counters,
     lookup_ns: f64,
+    /// Lookup time to that with all optimisations.
+    lookup: Interval,
+    /// What the insertion of `inserted` rows cost.
+    inserts: Counters,
+    inserted: usize,
+    insert_ns: f64,
+    /// Time of insertions to that with all optimisations.
+    insert: Interval,
     rows_per_s: f64,
     leaf_fill: f64,
     bytes_per_entry: f64,
-    /// Lookup time against that of all optimisations, in pairs.
-    ratio: Option<Summary>,
-    /// If that was less than one: mean and lower bound of as many pairs as decide.
-    bound: Option<(f64, f64)>,
+    /// Pages that a writer's splits made beside the lookups.
+    writer_pages: u32,
 }
 
 /// Is this cell run? What is named on the command line always is.
@@ -119,6 +128,9 @@ fn wanted(cell: &Cell, args: &Args) -> Result<bool, Failure> {
     let (level, shape): (String, String) = (cell.get("level")?, cell.get("shape")?);
     let optimisation: String = cell.get("optimisation")?;
     let optimisation = optimisation.as_str();
+    if level == "table" && cell.get("writer")? {
+        return Ok(false);
+    }
     if args.size == Size::All || named("optimisation") {
         return Ok(true);
     }
@@ -139,12 +151,11 @@ fn bounded(cell: Cell) -> Result<Cell, Failure> {
     Ok(if rows > most { cell.with("keys", most) } else { cell })
 }
 
-/// Runs the matrix: shape by shape, so that the tree with everything on serves as the other half of
-/// each pair.
+/// Runs the matrix: shape by shape, so that the keys of a shape are made once.
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let cells = knobs::matrix(KNOBS, args.size, &args.knobs);
     let mut done: Vec<(Cell, Figures)> = Vec::new();
-    let mut base: Option<(String, Keys, Keys, Measured)> = None;
+    let mut work: Option<Work> = None;
     let mut peers = false;
     for (number, cell) in cells.into_iter().enumerate() {
         let dir = scratch.path().join(format!("cell-{number}"));
@@ -159,16 +170,18 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let cell = bounded(cell)?;
         let figures = match level.as_str() {
             "table" => on_table(&cell, &dir)?,
-            "tree" => on_tree(&cell, &dir, &mut base)?,
+            "tree" => on_tree(&cell, &dir, &mut work)?,
             other => return Err(format!("no level `{other}`").into()),
         };
-        if dir.exists() {
-            std::fs::remove_dir_all(&dir)?;
+        for left in [dir.with_extension("all"), dir] {
+            if left.exists() {
+                std::fs::remove_dir_all(&left)?;
+            }
         }
         report.cell(&json(&cell, &figures)?, &row(&cell, &figures)?)?;
         done.push((cell, figures));
     }
-    drop(base);
+    drop(work);
     verdicts::print(&done)?;
     if peers {
         peers::run(scratch.path(), args.size)?;
@@ -189,85 +202,65 @@ fn set_of(name: &str) -> Result<Optimisations, String> {
     }
 }
 
-/// Lookups of one round.
-fn lookups(keys: usize) -> usize {
-    (keys / 10).clamp(1, 200_000)
-}
-
-fn on_tree(
-    cell: &Cell,
-    dir: &Path,
-    base: &mut Option<(String, Keys, Keys, Measured)>,
-) -> Result<Figures, Failure> {
-    let (name, rows): (String, u64) = (cell.get("shape")?, cell.get("keys")?);
-    let shape: Shape = name.parse()?;
+fn on_tree(cell: &Cell, dir: &Path, known: &mut Option<Work>) -> Result<Figures, Failure> {
+    let (shape, rows, writer) = (cell.get("shape")?, cell.get("keys")?, cell.get("writer")?);
     let optimisation: String = cell.get("optimisation")?;
-    let set = set_of(&optimisation)?;
-    if base.as_ref().is_none_or(|(known, ..)| *known != format!("{name} {rows}")) {
-        *base = None;
-        let keys = Keys::of(shape, rows);
-        let picked = keys.sample(lookups(keys.len()) * ROUNDS, 3);
-        let all = tree::fill(&keys, Optimisations::ALL, &dir.with_extension("all"))?;
-        *base = Some((format!("{name} {rows}"), keys, picked, all));
+    if known.as_ref().is_none_or(|work| work.made_for != (shape, rows, writer)) {
+        *known = None;
+        *known = Some(Work::new(shape, rows, writer));
     }
-    let (_, keys, picked, all) = base.as_ref().expect("made above");
-    let other = match optimisation.as_str() {
-        "all" => None,
-        _ => Some(tree::fill(keys, set, dir)?),
-    };
-    let measured = other.as_ref().unwrap_or(all);
-    let (mut times, mut ratios) = (Vec::new(), Vec::new());
-    let each = picked.len() / ROUNDS;
-    let mut pair = |round: usize| {
-        let range = round * each..(round + 1) * each;
-        let reference = tree::lookup(&all.tree, picked, range.clone());
-        let time = tree::lookup(&measured.tree, picked, range);
-        times.push(time);
-        time / reference
-    };
-    ratios.extend((0..ROUNDS).map(&mut pair));
-    let ratio = Summary::of(ratios);
-    let near = optimisation == "none" && ratio.median < 1.0;
-    let bound = near.then(|| {
-        let again: Vec<f64> = (0..PAIRS).map(|n| pair(n % ROUNDS)).collect();
-        pairs(&again)
-    });
+    let work = known.as_ref().expect("made above");
+    let reached = turns::run(work, set_of(&optimisation)?, cell.get("batch")?, dir)?;
     let mut findings = 0;
-    let stats = measured.tree.verify(None, &mut |_| findings += 1)?;
+    let stats = reached.tree.tree.verify(None, &mut |_| findings += 1)?;
     if findings != 0 {
-        return Err(format!("{name}, {optimisation}: the tree has {findings} faults").into());
+        return Err(format!("{shape:?}, {optimisation}: the tree has {findings} faults").into());
     }
     Ok(Figures {
         levels: f64::from(stats.levels),
-        counted: tree::counted(&measured.tree, picked),
-        lookup_ns: Summary::of(times).median,
-        rows_per_s: rows as f64 / measured.seconds,
+        counted: reached.lookups,
+        lookup_ns: reached.lookup_ns,
+        lookup: reached.lookup,
+        inserts: reached.inserts,
+        inserted: reached.counted_rows,
+        insert_ns: reached.insert_ns,
+        insert: reached.insert,
+        rows_per_s: reached.rows_per_s,
         leaf_fill: stats.leaf_fill,
         bytes_per_entry: stats.bytes_per_entry,
-        ratio: Some(ratio),
-        bound,
+        writer_pages: reached.writer_pages,
     })
 }
 
 fn on_table(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
     let set = set_of(&cell.get::<String>("optimisation")?)?;
-    let reached = table::run(cell.get("shape")?, cell.get("keys")?, set, dir)?;
+    let plan =
+        Plan { shape: cell.get("shape")?, rows: cell.get("keys")?, batch: cell.get("batch")? };
+    let reached = table::run(&plan, set, dir)?;
     let descents = reached.counted.descents.max(1) as f64;
     Ok(Figures {
         levels: (reached.counted.pages as f64 / descents).round(),
         counted: reached.counted,
-        lookup_ns: reached.lookup_ns,
+        lookup_ns: reached.lookup.ns,
+        lookup: reached.lookup.ratio,
+        inserts: reached.inserts,
+        inserted: reached.inserted,
+        insert_ns: reached.insert.ns,
+        insert: reached.insert.ratio,
         rows_per_s: reached.rows_per_s,
         leaf_fill: reached.leaf_fill,
         bytes_per_entry: reached.bytes_per_entry,
-        ratio: None,
-        bound: None,
+        writer_pages: 0,
     })
 }
 
 impl Figures {
     fn per_descent(&self, count: u64) -> f64 {
         count as f64 / self.counted.descents.max(1) as f64
+    }
+
+    fn per_row(&self, count: u64) -> f64 {
+        count as f64 / self.inserted as f64
     }
 }
 
@@ -276,6 +269,8 @@ fn json(cell: &Cell, figures: &Figures) -> Result<Vec<Column>, String> {
     let text = |key: &'static str| Ok::<_, String>((key, Field::Text(cell.get(key)?)));
     let counted = &figures.counted;
     let each = |count| Field::Float(figures.per_descent(count));
+    let inserts = &figures.inserts;
+    let row = |count| Field::Float(figures.per_row(count));
     Ok(vec![
         ("experiment", Field::Text(NAME.into())),
         text("level")?,
@@ -287,7 +282,23 @@ fn json(cell: &Cell, figures: &Figures) -> Result<Vec<Column>, String> {
         ("key_compares_per_descent", each(counted.keys)),
         ("high_key_compares_per_descent", each(counted.high_keys)),
         ("key_bytes_per_descent", each(counted.bytes)),
+        ("moves_right_per_descent", each(counted.moves_right)),
         ("lookup_ns", Field::Float(figures.lookup_ns)),
+        ("lookup_ratio", Field::Float(figures.lookup.mean)),
+        ("lookup_ratio_low", Field::Float(figures.lookup.low)),
+        ("lookup_ratio_high", Field::Float(figures.lookup.high)),
+        ("batch", Field::Int(cell.get("batch")?)),
+        ("insert_head_compares_per_row", row(inserts.heads)),
+        ("insert_key_compares_per_row", row(inserts.keys)),
+        ("insert_high_key_compares_per_row", row(inserts.high_keys)),
+        ("insert_separators_per_row", row(inserts.separators)),
+        ("insert_key_bytes_per_row", row(inserts.bytes)),
+        ("insert_ns", Field::Float(figures.insert_ns)),
+        ("insert_ratio", Field::Float(figures.insert.mean)),
+        ("insert_ratio_low", Field::Float(figures.insert.low)),
+        ("insert_ratio_high", Field::Float(figures.insert.high)),
+        ("writer", Field::Flag(cell.get("writer")?)),
+        ("writer_pages", Field::Int(figures.writer_pages.into())),
         ("insert_rows_per_s", Field::Float(figures.rows_per_s)),
         ("leaf_fill", Field::Float(figures.leaf_fill)),
         ("bytes_per_entry", Field::Float(figures.bytes_per_entry)),
@@ -309,7 +320,12 @@ fn row(cell: &Cell, figures: &Figures) -> Result<Vec<Column>, String> {
         ("low", each(counted.low_fences)),
         ("bytes", each(counted.bytes)),
         ("ns/get", Field::Float(figures.lookup_ns)),
-        ("x all", Field::Float(figures.ratio.map_or(1.0, |ratio| ratio.median))),
+        ("x all              ", Field::Text(figures.lookup.to_string())),
+        ("bytes/row", Field::Float(figures.per_row(figures.inserts.bytes))),
+        ("high/row", Field::Float(figures.per_row(figures.inserts.high_keys))),
+        ("ns/insert", Field::Float(figures.insert_ns)),
+        ("x all insertions   ", Field::Text(figures.insert.to_string())),
+        ("splits", Field::Int(figures.writer_pages.into())),
         ("rows/s", Field::Float(figures.rows_per_s)),
         ("fill", Field::Float(figures.leaf_fill)),
         ("B/entry", Field::Float(figures.bytes_per_entry)),
@@ -337,20 +353,30 @@ mod tests {
             .with("keys", 7)
             .with("level", "tree")
             .with("shape", "int8")
-            .with("optimisation", "separator-first");
+            .with("optimisation", "separator-first")
+            .with("batch", 1000)
+            .with("writer", false);
         let figures = Figures {
             levels: 3.0,
             counted: Counters::default(),
             lookup_ns: 1.0,
+            lookup: Interval::SAME,
+            inserts: Counters::default(),
+            inserted: 1,
+            insert_ns: 1.0,
+            insert: Interval::SAME,
             rows_per_s: 1.0,
             leaf_fill: 0.5,
             bytes_per_entry: 12.0,
-            ratio: None,
-            bound: None,
+            writer_pages: 0,
         };
         let keys: Vec<&str> = json(&cell, &figures).unwrap().into_iter().map(|(k, _)| k).collect();
         let promised = "experiment level shape keys optimisation levels head_compares_per_descent \
-            key_compares_per_descent high_key_compares_per_descent key_bytes_per_descent lookup_ns \
+            key_compares_per_descent high_key_compares_per_descent key_bytes_per_descent \
+            moves_right_per_descent lookup_ns lookup_ratio lookup_ratio_low lookup_ratio_high batch \
+            insert_head_compares_per_row insert_key_compares_per_row \
+            insert_high_key_compares_per_row insert_separators_per_row insert_key_bytes_per_row \
+            insert_ns insert_ratio insert_ratio_low insert_ratio_high writer writer_pages \
             insert_rows_per_s leaf_fill bytes_per_entry";
         assert_eq!(keys, promised.split_whitespace().collect::<Vec<_>>());
     }

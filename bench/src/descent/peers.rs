@@ -37,7 +37,7 @@ pub(crate) fn run(dir: &Path, size: Size) -> Result<(), Failure> {
 /// the order of the keys.
 fn btree_map(rows: u64, dir: &Path) -> Result<(), Failure> {
     let keys = Keys::of(Shape::Int8, rows);
-    let ours = tree::fill(&keys, Optimisations::ALL, &dir.join("peer-map"))?;
+    let ours = tree::fill(&keys, 0, Optimisations::ALL, &dir.join("peer-map"))?;
     let mut map = BTreeMap::new();
     for n in 0..keys.len() {
         map.insert(plain(keys.get(n)), n as u64);

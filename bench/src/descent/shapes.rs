@@ -4,7 +4,9 @@
 //! columns of `collated`, `ten-filled` and `thirty-one` hold bytes of the form of a sort key (one
 //! weight a letter, then the weaker levels, then the text), made without a collation: an imitation,
 //! older than the engine's collations, kept so that figures can be compared over time.
-//! `collated-icu` has the words of `collated` in a column with an ICU collation.
+//! `collated-icu` has the words of `collated` in a column with an ICU collation. `ten-empty-icu` and
+//! `thirty-one-icu` are the shapes of a thread on pgsql-hackers: ten empty, and 31 filled, columns
+//! collated by nl-BE, and a uuid.
 //!
 //! Invariants: rows of different numbers differ in every shape but `duplicates`, where a hundred
 //! share a key.
@@ -36,6 +38,10 @@ pub(crate) enum Shape {
     TenFilled,
     /// Thirty-one columns: thirty short collated texts and a uuid.
     ThirtyOne,
+    /// Ten empty texts in the order of Dutch, by ICU, and a uuid.
+    TenEmptyIcu,
+    /// Thirty-one texts in the order of Dutch, by ICU, a few different values each, and a uuid.
+    ThirtyOneIcu,
     /// Addresses that share their first 60 bytes, and end at random.
     LongPrefix,
     /// A hundred rows to an int8.
@@ -43,7 +49,7 @@ pub(crate) enum Shape {
 }
 
 /// Every shape with its name.
-pub(crate) const SHAPES: [(&str, Shape); 11] = [
+pub(crate) const SHAPES: [(&str, Shape); 13] = [
     ("int8", Shape::Int8),
     ("ascending", Shape::Ascending),
     ("uuid", Shape::Uuid),
@@ -53,6 +59,8 @@ pub(crate) const SHAPES: [(&str, Shape); 11] = [
     ("ten-empty", Shape::TenEmpty),
     ("ten-filled", Shape::TenFilled),
     ("thirty-one", Shape::ThirtyOne),
+    ("ten-empty-icu", Shape::TenEmptyIcu),
+    ("thirty-one-icu", Shape::ThirtyOneIcu),
     ("long-prefix", Shape::LongPrefix),
     ("duplicates", Shape::Duplicates),
 ];
@@ -102,17 +110,26 @@ impl Shape {
             Shape::Uuid => vec![Type::Uuid],
             Shape::Text | Shape::CollatedIcu | Shape::LongPrefix => vec![Type::Text],
             Shape::Collated => vec![Type::Bytes],
-            Shape::TenEmpty => wide(10, Type::Text),
+            Shape::TenEmpty | Shape::TenEmptyIcu => wide(10, Type::Text),
             Shape::TenFilled => wide(10, Type::Bytes),
             Shape::ThirtyOne => wide(30, Type::Bytes),
+            Shape::ThirtyOneIcu => wide(31, Type::Text),
         }
     }
 
-    /// How its texts compare; none: by their bytes.
-    pub(crate) fn collation(self) -> Option<&'static Collation> {
+    /// How a column of type `kind` compares; none: by its bytes.
+    pub(crate) fn collation(self, kind: Type) -> Option<&'static Collation> {
         static ENGLISH: OnceLock<Collation> = OnceLock::new();
-        let english = || Collation::new("en", true).expect("a locale that is built in");
-        (self == Shape::CollatedIcu).then(|| ENGLISH.get_or_init(english))
+        static DUTCH: OnceLock<Collation> = OnceLock::new();
+        let built_in = |locale| Collation::new(locale, true).expect("a locale that is built in");
+        match self {
+            _ if kind != Type::Text => None,
+            Shape::CollatedIcu => Some(ENGLISH.get_or_init(|| built_in("en"))),
+            Shape::TenEmptyIcu | Shape::ThirtyOneIcu => {
+                Some(DUTCH.get_or_init(|| built_in("nl-BE")))
+            }
+            _ => None,
+        }
     }
 
     /// Values of row `n` of `rows`.
@@ -129,16 +146,21 @@ impl Shape {
             Shape::LongPrefix => {
                 vec![Value::Text(format!("{ADDRESS}{:016x}", rng.next_u64()))]
             }
-            Shape::TenEmpty => with_uuid(vec![Value::Text(String::new()); 10], &mut rng),
-            Shape::TenFilled => with_uuid(filled(10, n), &mut rng),
-            Shape::ThirtyOne => with_uuid(filled(30, n), &mut rng),
+            Shape::TenEmpty | Shape::TenEmptyIcu => {
+                with_uuid(vec![Value::Text(String::new()); 10], &mut rng)
+            }
+            Shape::TenFilled => with_uuid(filled(10, n, sort_key), &mut rng),
+            Shape::ThirtyOne => with_uuid(filled(30, n, sort_key), &mut rng),
+            Shape::ThirtyOneIcu => {
+                with_uuid(filled(31, n, |text| Value::Text(text.into())), &mut rng)
+            }
         }
     }
 
     /// Encoded key of row `n`.
     pub(crate) fn key(self, n: u64, rows: u64) -> Vec<u8> {
-        let collation = self.collation();
-        let column = |ty| KeyColumn { collation: collation.cloned(), ..KeyColumn::ascending(ty) };
+        let collation = |ty| self.collation(ty).cloned();
+        let column = |ty| KeyColumn { collation: collation(ty), ..KeyColumn::ascending(ty) };
         let columns: Vec<_> = self.columns().into_iter().map(column).collect();
         keycode::encode(&columns, &self.values(n, rows)).expect("shapes keep to the limit")
     }
@@ -182,10 +204,10 @@ fn word(rng: &mut Rng, n: u64) -> String {
     format!("{} {} {n}", WORDS[rng.index(16)], WORDS[rng.index(16)])
 }
 
-/// Collated columns that all rows of a group share.
-fn filled(count: usize, n: u64) -> Vec<Value> {
+/// Collated columns that all rows of a group share, each made of a word.
+fn filled(count: usize, n: u64, made: fn(&str) -> Value) -> Vec<Value> {
     let group = (n % GROUPS) as usize;
-    (0..count).map(|column| sort_key(WORDS[(group + column) % 16])).collect()
+    (0..count).map(|column| made(WORDS[(group + column) % 16])).collect()
 }
 
 /// Bytes of the form of a sort key: a weight a letter, then a run for each weaker level.

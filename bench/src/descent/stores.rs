@@ -30,7 +30,7 @@ const TABLE: TableDefinition<'_, &[u8], u64> = TableDefinition::new("t");
 /// Compares insertions and lookups with both.
 pub(crate) fn run(dir: &Path) -> Result<(), Failure> {
     let keys = Keys::of(Shape::Uuid, ROWS);
-    let ours = tree::fill(&keys, Optimisations::ALL, &dir.join("peer-ours"))?;
+    let ours = tree::fill(&keys, 0, Optimisations::ALL, &dir.join("peer-ours"))?;
     let lmdb = lmdb(&keys, &dir.join("peer-lmdb"))?;
     let redb = redb(&keys, &dir.join("peer-redb"))?;
     for (name, seconds, limit) in [("LMDB", lmdb.1, 1.0), ("redb", redb.1, 1.5)] {

@@ -2,18 +2,18 @@
 //!
 //! Times are this thread's own.
 //!
-//! Invariants: lookups of two sets of optimisations are interleaved, so that a slow moment of the
-//! machine hits both; what is counted is counted apart from what is timed.
-//! Does not do: rows.
+//! Invariants: what is counted is counted apart from what is timed. Does not do: rows; turns.
 
+use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use rightlink::RowId;
 use rightlink::internal::buffer::{BufferPool, PoolOptions};
 use rightlink::internal::ids::{FileId, Lsn, Xid};
 use rightlink::internal::index::am::{AccessMethod, Group, IndexEntry, InsertOutcome, NamedPage};
 use rightlink::internal::index::btree::build::Builder;
-use rightlink::internal::index::btree::{BTree, Counters, Optimisations, TreeOptions, counting};
+use rightlink::internal::index::btree::{BTree, Optimisations, TreeOptions};
 use rightlink::internal::wal::{Control, RedoSpeed, Wal, WalOptions};
 use rightlink_aio::{Io, IoOptions, Method};
 use rightlink_env::sync::Arc;
@@ -37,12 +37,18 @@ pub(crate) struct Keys {
 impl Keys {
     /// The keys of all rows.
     pub(crate) fn of(shape: Shape, rows: u64) -> Keys {
+        Keys::of_some(shape, rows, 0..rows)
+    }
+
+    /// The keys of some of the rows.
+    pub(crate) fn of_some(shape: Shape, rows: u64, some: Range<u64>) -> Keys {
         let mut keys = Keys::default();
-        (0..rows).for_each(|n| keys.push(&shape.key(n, rows)));
+        some.for_each(|n| keys.push(&shape.key(n, rows)));
         keys
     }
 
-    fn push(&mut self, key: &[u8]) {
+    /// Adds a key.
+    pub(crate) fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
     }
@@ -67,7 +73,8 @@ impl Keys {
         picked
     }
 
-    fn total_bytes(&self) -> usize {
+    /// Bytes of all of them.
+    pub(crate) fn total_bytes(&self) -> usize {
         self.bytes.len()
     }
 }
@@ -82,12 +89,13 @@ pub(crate) struct Measured {
     pub(crate) tree: BTree,
     /// Seconds that the insertions took.
     pub(crate) seconds: f64,
-    _pool: Arc<BufferPool>,
+    pool: Arc<BufferPool>,
 }
 
-/// A pool that holds `keys` with ease, on files below `dir` that are hardly touched.
-fn pool(keys: &Keys, dir: &Path) -> Result<Arc<BufferPool>, Failure> {
-    let frames = (keys.total_bytes() + keys.len() * 24) / 8192 * 2 + 2000;
+/// A pool that holds `keys` and `more` bytes of others with ease, on files below `dir` that are
+/// hardly touched.
+fn pool(keys: &Keys, more: usize, dir: &Path) -> Result<Arc<BufferPool>, Failure> {
+    let frames = (keys.total_bytes() + keys.len() * 24 + more) / 8192 * 2 + 2000;
     let env = Env::system(frames * 8192 * 2 + (64 << 20));
     std::fs::create_dir_all(dir)?;
     let io = Io::open(&env, dir, IoOptions::with_method(Method::Sync))?;
@@ -110,20 +118,26 @@ fn pool(keys: &Keys, dir: &Path) -> Result<Arc<BufferPool>, Failure> {
     Ok(BufferPool::new(&env, &io, wal, PoolOptions { frames, double_write_pages: 0 })?)
 }
 
-/// Inserts `keys` in batches into a tree of its own below `dir`.
-pub(crate) fn fill(keys: &Keys, set: Optimisations, dir: &Path) -> Result<Measured, Failure> {
-    let pool = pool(keys, dir)?;
+/// Inserts `keys` in batches into a tree of its own below `dir`, which has room for `more` bytes of
+/// keys.
+pub(crate) fn fill(
+    keys: &Keys,
+    more: usize,
+    set: Optimisations,
+    dir: &Path,
+) -> Result<Measured, Failure> {
+    let pool = pool(keys, more, dir)?;
     pool.create_file(FILE, false)?;
     let tree = BTree::create(&pool, FILE, TreeOptions::default())?;
     tree.optimise(set);
-    let (time, outcome) = Cpu::new().time(|| insert(&pool, &tree, keys));
-    outcome?;
-    Ok(Measured { tree, seconds: time.as_secs_f64(), _pool: pool })
+    let mut measured = Measured { tree, seconds: 0.0, pool };
+    measured.seconds = insert(&measured, keys, 0..keys.len(), BATCH)?.as_secs_f64();
+    Ok(measured)
 }
 
 /// Builds a tree of its own from all of `keys`, sorted, below `dir`.
 pub(crate) fn build(keys: &Keys, dir: &Path) -> Result<Measured, Failure> {
-    let pool = pool(keys, dir)?;
+    let pool = pool(keys, 0, dir)?;
     pool.create_file(FILE, false)?;
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_unstable_by_key(|n| keys.get(*n));
@@ -134,14 +148,32 @@ pub(crate) fn build(keys: &Keys, dir: &Path) -> Result<Measured, Failure> {
         }
         builder.finish()
     });
-    Ok(Measured { tree: built?, seconds: time.as_secs_f64(), _pool: pool })
+    Ok(Measured { tree: built?, seconds: time.as_secs_f64(), pool })
 }
 
-fn insert(pool: &BufferPool, tree: &BTree, keys: &Keys) -> rightlink::Result<()> {
-    let mut entries: Vec<IndexEntry<'_>> = Vec::with_capacity(BATCH);
-    for start in (0..keys.len()).step_by(BATCH) {
+/// Inserts the keys `range` of `keys`, so many at once: how long this thread ran.
+pub(crate) fn insert(
+    into: &Measured,
+    keys: &Keys,
+    range: Range<usize>,
+    batch: usize,
+) -> Result<Duration, Failure> {
+    let (time, outcome) = Cpu::new().time(|| insert_batches(into, keys, range, batch));
+    outcome?;
+    Ok(time)
+}
+
+fn insert_batches(
+    into: &Measured,
+    keys: &Keys,
+    range: Range<usize>,
+    batch: usize,
+) -> rightlink::Result<()> {
+    let Measured { tree, pool, .. } = into;
+    let mut entries: Vec<IndexEntry<'_>> = Vec::with_capacity(batch);
+    for start in range.clone().step_by(batch) {
         entries.clear();
-        let end = keys.len().min(start + BATCH);
+        let end = range.end.min(start + batch);
         entries.extend((start..end).map(|n| IndexEntry::new(keys.get(n), row(n))));
         tree.order(&mut entries);
         for group in tree.groups(&entries, false) {
@@ -155,7 +187,7 @@ fn insert(pool: &BufferPool, tree: &BTree, keys: &Keys) -> rightlink::Result<()>
 }
 
 /// Looks up all of `keys`, one by one; nanoseconds each.
-pub(crate) fn lookup(tree: &BTree, keys: &Keys, range: std::ops::Range<usize>) -> f64 {
+pub(crate) fn lookup(tree: &BTree, keys: &Keys, range: Range<usize>) -> f64 {
     let count = range.len();
     let mut hits = 0;
     let (took, ()) = Cpu::new().time(|| {
@@ -165,9 +197,4 @@ pub(crate) fn lookup(tree: &BTree, keys: &Keys, range: std::ops::Range<usize>) -
     });
     assert!(hits >= count, "every key is there");
     took.as_secs_f64() * 1e9 / count as f64
-}
-
-/// What the lookups of `keys` cost, counted.
-pub(crate) fn counted(tree: &BTree, keys: &Keys) -> Counters {
-    counting(|| lookup(tree, keys, 0..keys.len())).0
 }
