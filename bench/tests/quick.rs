@@ -78,7 +78,7 @@ fn load_writes_every_key_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 
-const DESCENT_KEYS: [&str; 31] = [
+const DESCENT_KEYS: [&str; 30] = [
     "experiment",
     "level",
     "shape",
@@ -116,7 +116,7 @@ fn descent_writes_every_key() {
     let dir = scratch("descent");
     let json = dir.join("cells.json");
     let words = "descent --quick --level tree,table --keys 3000 --shape int8,ten-empty,duplicates \
-                 --optimisation all,none,separator-first";
+                 --optimisation all,none,separator-first --writer false,true";
     let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
     command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);
     let output = command.output().expect("it starts");
@@ -124,8 +124,8 @@ fn descent_writes_every_key() {
     let lines = std::fs::read_to_string(&json).expect("it wrote them");
     assert_eq!(
         lines.lines().count(),
-        3 * 3 * 2,
-        "three shapes on a tree, and in a table:\n{lines}"
+        3 * 3 * 3,
+        "three shapes on a tree, alone and beside a writer, and in a table:\n{lines}"
     );
     for line in lines.lines() {
         assert_keys(line, &DESCENT_KEYS);
@@ -227,18 +227,23 @@ fn run_drawn(name: &str, words: &str) -> String {
     lines
 }
 
-const INSERT_PREFETCH_KEYS: [&str; 14] = [
+const INSERT_PREFETCH_KEYS: [&str; 19] = [
     "experiment",
     "setting",
     "indexes",
     "index",
     "batch",
+    "writers",
+    "io",
     "method",
     "device",
     "prefetch",
+    "turns",
     "ms_per_batch",
     "rows_per_s",
+    "reads",
     "bytes_read",
+    "device_bytes_read",
     "bytes_written",
     "mean_queue_depth",
     "device_limit_share",
@@ -247,9 +252,10 @@ const INSERT_PREFETCH_KEYS: [&str; 14] = [
 #[test]
 fn insert_prefetch_writes_every_key() {
     let words = "insert-prefetch --quick --rows 3000 --pairs 1 --indexes 2 --index btree,hash \
-                 --setting cold-leaves --batch 100";
+                 --setting cold-leaves --batch 100 --writers 1,3 --io direct,buffered";
     let lines = run_drawn("insert-prefetch", words);
-    assert_eq!(lines.lines().count(), 2 * 2, "two methods, with and without:\n{lines}");
+    let cells = 2 * 2 * 2;
+    assert_eq!(lines.lines().count(), cells * 2, "each with reading ahead and without:\n{lines}");
     for line in lines.lines() {
         assert_keys(line, &INSERT_PREFETCH_KEYS);
         assert!(!line.contains("null"), "{line}");

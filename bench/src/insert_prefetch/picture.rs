@@ -54,8 +54,12 @@ fn title(cell: &Cell) -> Result<String, String> {
     let word = |name| cell.get::<String>(name);
     let (indexes, rows) = (word("indexes")?, word("rows")?);
     let (setting, method, device) = (word("setting")?, word("method")?, word("device")?);
+    let (writers, io) = (word("writers")?, word("io")?);
+    let batch =
+        if writers == "1" { "a batch".into() } else { format!("{writers} batches at once") };
     Ok(format!(
-        "{setting}: a batch into {rows} rows with {indexes} random-key indexes, {method}, {device}"
+        "{setting}: {batch} into {rows} rows with {indexes} random-key indexes, {method}, {io}, \
+         {device}"
     ))
 }
 
