@@ -22,6 +22,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def drop_page_cache(folder):
+    """Writes the files below `folder`, and drops what the page cache has of them."""
+    for path in pathlib.Path(folder).rglob("*"):
+        if path.is_file():
+            handle = os.open(path, os.O_RDONLY)
+            os.fsync(handle)
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(handle)
+
+
 class Postgres:
     """A PostgreSQL server, gone when it is closed."""
 
@@ -38,7 +48,15 @@ class Postgres:
                   f"unix_socket_directories = '{self.home}'"]
         with open(self.data / "postgresql.auto.conf", "a", encoding="utf-8") as out:
             out.write("\n".join(lines) + "\n")
-        self.tool("pg_ctl", "-D", self.data, "-l", self.home / "log", "-w", "start")
+        self.start()
+
+    def start(self, **settings):
+        """Starts the server, with `settings` beyond those it was made with."""
+        more = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        self.tool("pg_ctl", "-D", self.data, "-l", self.home / "log", "-o", more, "-w", "start")
+
+    def stop(self):
+        self.tool("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
 
     def tool(self, name, *args):
         command = [str(BIN / name), *map(str, args)]
@@ -53,7 +71,7 @@ class Postgres:
 
     def close(self):
         try:
-            self.tool("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
+            self.stop()
         finally:
             shutil.rmtree(self.home, ignore_errors=True)
 
@@ -61,18 +79,19 @@ class Postgres:
 class Rightlink:
     """Our server, gone when it is closed."""
 
-    def __init__(self, binary, folder, memory="128M"):
+    def __init__(self, binary, folder, memory="128M", flags=()):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-rightlink-", dir=folder))
         self.port = free_port()
         self.binary = binary
         self.memory = memory
+        self.flags = flags
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
             [str(self.binary), "serve", str(self.home / "db"), "--create", "--listen",
              f"127.0.0.1:{self.port}", "--socket", str(self.home), "--port", str(self.port),
-             "--memory", self.memory],
+             "--memory", self.memory, *self.flags],
             stdout=subprocess.DEVNULL)
         listening = self.home / f".s.PGSQL.{self.port}"
         for _ in range(200):
@@ -86,17 +105,19 @@ class Rightlink:
         return {"host": str(self.home), "port": str(self.port), "user": "postgres",
                 "dbname": "postgres"}
 
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+
     def verify(self):
         """Stops the server and verifies the database."""
-        self.process.terminate()
-        self.process.wait()
+        self.stop()
         subprocess.run([str(self.binary), "verify", str(self.home / "db")], check=True,
                        stdout=subprocess.DEVNULL)
 
     def close(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait()
+        self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
 
 

@@ -8,10 +8,12 @@ turn by turn in one run.
         [--script tpcb-like,...] [--protocol prepared] [--transport unix,tcp] [--clients 8]
         [--synchronous-commit off,on] [--scale 10] [--turns 3] [--json FILE] [--dir /tmp]
 
-Both have 1 GB for pages. Both initialise with `pgbench -i` as written. `zipfian-50-50` and `zipfian-5-95` read and update rows
-by a Zipfian key (theta 1.1); an update changes an indexed column, so that indexes of a store that
-does not clean them grow. Bytes of indexes are those before and after the last turn of a cell, after
-a vacuum on either side. A line of JSON for each cell and engine; tps and p99 are medians over turns.
+Both have 1 GB for pages. Both initialise with `pgbench -i` as written. `zipfian-50-50` and
+`zipfian-5-95` read and update rows by a Zipfian key (theta 1.1); an update changes an indexed
+column, so that indexes of a store that does not clean them grow. `tpcb-foreign-keys` is
+`tpcb-like` on tables that were made with `--foreign-keys --unlogged-tables`. Bytes of indexes are
+those before and after the last turn of a cell, after a vacuum on either side. A line of JSON for
+each cell and engine; tps and p99 are medians over turns.
 
 Needs root (it runs PostgreSQL as the user postgres) or any other user but root. Does not do: judging
 a machine that is busy; run it alone.
@@ -40,13 +42,24 @@ KEY = f"\\set id random_zipfian(1, {ROWS}, 1.1)\n"
 READ = KEY + "select v from hot where id = :id;\n"
 UPDATE = KEY + "\\set k random(1, 1000000)\nupdate hot set k = :k, v = v + 1 where id = :id;\n"
 MIXES = {"zipfian-50-50": (50, 50), "zipfian-5-95": (5, 95)}
+# Scripts of pgbench that want tables made in their own way: the script, and the flags of `-i`.
+MADE = {"tpcb-foreign-keys": ("tpcb-like", ["--foreign-keys", "--unlogged-tables"])}
 
 
 class Side:
     """A server of one kind and how its indexes are measured."""
 
     def __init__(self, name, server):
-        self.name, self.server = name, server
+        self.name, self.server, self.made = name, server, None
+
+    def make(self, scale, flags):
+        """Has pgbench make its tables with `flags`, unless they were made so."""
+        if self.made == flags:
+            return
+        where, name = self.connect("unix")
+        subprocess.run([str(peer.BIN / "pgbench"), "-i", "-q", "-s", str(scale), *flags, *where,
+                        name], check=True, stderr=subprocess.DEVNULL)
+        self.made = flags
 
     def connect(self, transport):
         parts = dict(self.server.connection)
@@ -96,7 +109,7 @@ def turn(side, cell, seconds, scripts, folder):
         reads, writes = MIXES[cell["script"]]
         work = ["-f", f"{scripts}/read.sql@{reads}", "-f", f"{scripts}/update.sql@{writes}"]
     else:
-        work = ["-b", cell["script"]]
+        work = ["-b", MADE.get(cell["script"], (cell["script"], []))[0]]
     clients = cell["clients"]
     logs = pathlib.Path(tempfile.mkdtemp(dir=folder))
     command = [str(peer.BIN / "pgbench"), "-n", *work, "-M", cell["protocol"], "-c", str(clients),
@@ -118,6 +131,7 @@ def run(sides, cell, args, scripts, folder):
         "pgbench_accounts", "pgbench_tellers", "pgbench_branches"]
     before = {}
     for side in sides:
+        side.make(args.scale, MADE.get(cell["script"], ("", []))[1])
         if cell["script"] in MIXES:
             side.sql(*HOT)
         before[side.name] = side.index_bytes(tables)
@@ -163,10 +177,6 @@ def main():
         try:
             for name, text in [("read.sql", READ), ("update.sql", UPDATE)]:
                 pathlib.Path(folder, name).write_text(text, encoding="utf-8")
-            for side in sides:
-                flags, name = side.connect("unix")
-                subprocess.run([str(peer.BIN / "pgbench"), "-i", "-q", "-s", str(args.scale),
-                                *flags, name], check=True, stderr=subprocess.DEVNULL)
             compare(sides, args, folder, out)
         finally:
             for side in sides:
@@ -174,7 +184,7 @@ def main():
 
 
 def compare(sides, args, folder, out):
-    print(f"{'script':14} {'protocol':9} {'by':5} {'clients':>7} {'sync':5} {'rightlink':>11} "
+    print(f"{'script':17} {'protocol':9} {'by':5} {'clients':>7} {'sync':5} {'rightlink':>11} "
           f"{'postgresql':>11} {'ratio':>6}  indexes grew")
     for script in args.script.split(","):
         clients = args.clients or ("64" if script in MIXES else "8")
@@ -187,7 +197,7 @@ def compare(sides, args, folder, out):
             ours, theirs = run(sides, cell, args, folder, folder)
             grew = [one["index_bytes_after"] / max(one["index_bytes_before"], 1)
                     for one in (ours, theirs)]
-            print(f"{script:14} {protocol:9} {transport:5} {count:>7} {commit:5} "
+            print(f"{script:17} {protocol:9} {transport:5} {count:>7} {commit:5} "
                   f"{ours['tps']:11.1f} {theirs['tps']:11.1f} {ours['tps'] / theirs['tps']:6.2f}"
                   f"  {grew[0]:.2f} {grew[1]:.2f}", flush=True)
             for one in (ours, theirs):
