@@ -4,21 +4,23 @@ through `rightlink serve` with `enable_insert_prefetch` on and off, and through 
 
     apt-get install postgresql-15
     cargo build --release -p rightlink-cli
-    bench/postgres/copy.py [--binary target/release/rightlink] [--rows 200000] [--indexes 5]
+    bench/postgres/copy.py [--binary target/release/rightlink] [--rows 400000] [--indexes 5]
         [--batch 100] [--batches 40] [--memory 16M] [--direct] [--turns 3] [--json FILE]
         [--dir /tmp]
 
 Both tables hold the same rows, loaded with the indexes in place, so leaves are as full as random
 keys leave them. The three take turns. Before each turn its server was stopped, its files dropped
 from the page cache, and the server started with `--memory` for pages. Then one psql session sends
-`--batches` COPY statements of `--batch` rows each, commits asynchronous. Both read through the page
-cache, which fills during a turn: few batches are cold, many are not. With `--direct` Rightlink
-bypasses it, and PostgreSQL 15, which cannot, has memory beyond its share.
+`--batches` COPY statements of `--batch` rows each, commits asynchronous.
+
+Each server is in a control group of its own, whose limit is `--memory`, a tenth more, and 48 MiB
+for what is no cache. The page cache of its files counts, so data must be larger than that. With
+`--direct` Rightlink bypasses the page cache, which PostgreSQL 15 cannot.
 
 A line of JSON for each of the three: medians over the turns of the mean time of a batch, and the
 99th percentile of all batches.
 
-Needs root (it runs PostgreSQL as the user postgres) or any other user but root. Does not do: judging
+Needs root: it makes control groups, and runs PostgreSQL as the user postgres. Does not do: judging
 a machine that is busy; run it alone.
 """
 
@@ -37,6 +39,14 @@ SETTINGS = {"synchronous_commit": "off", "max_wal_size": "10GB", "checkpoint_tim
             "autovacuum": "off", "jit": "off"}
 LOAD_MEMORY = "512M"
 LOAD_BATCH = 10_000
+# What a server needs beside its cache.
+BESIDE_BYTES = 48 << 20
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def bytes_of(size):
+    """The bytes of `16M`."""
+    return int(size[:-1]) * UNITS[size[-1]]
 
 
 def rows(first, count, indexes):
@@ -66,7 +76,7 @@ def copy(first, count, indexes):
 class Side:
     """A server with the table, cold before each turn."""
 
-    def __init__(self, engine, server, args):
+    def __init__(self, engine, server, group, args):
         self.engine, self.server, self.args, self.next = engine, server, args, 0
         columns = ", ".join(f"u{n} uuid" for n in range(args.indexes))
         indexes = "\n".join(f"create index on t (u{n});" for n in range(args.indexes))
@@ -75,6 +85,9 @@ class Side:
             count = min(LOAD_BATCH, args.rows - self.next)
             psql(server, copy(self.next, count, args.indexes))
             self.next += count
+        self.server.stop()
+        peer.drop_page_cache(self.server.home)
+        group.limit(bytes_of(args.memory) * 11 // 10 + BESIDE_BYTES)
 
     def chill(self):
         self.server.stop()
@@ -136,7 +149,7 @@ def run(sides, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default="target/release/rightlink")
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--indexes", type=int, default=5)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--batches", type=int, default=40)
@@ -146,19 +159,22 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--dir", default="/tmp")
     args = parser.parse_args()
-    servers = []
+    groups, servers = [], []
     try:
+        for name in ("rightlink", "postgresql"):
+            groups.append(peer.Group(f"copy-{name}"))
         servers.append(peer.Rightlink(pathlib.Path(args.binary).resolve(), args.dir,
                                       memory=LOAD_MEMORY,
-                                      flags=["--direct"] if args.direct else []))
-        servers.append(peer.Postgres(args.dir, {**SETTINGS, "shared_buffers": LOAD_MEMORY + "B"}))
-        sides = [Side(engine, server, args)
-                 for engine, server in zip(("rightlink", "postgresql"), servers)]
-        run(sides, args)
+                                      flags=["--direct"] if args.direct else [],
+                                      enter=groups[0].join))
+        servers.append(peer.Postgres(args.dir, {**SETTINGS, "shared_buffers": LOAD_MEMORY + "B"},
+                                     enter=groups[1].join))
+        run([Side("rightlink", servers[0], groups[0], args),
+             Side("postgresql", servers[1], groups[1], args)], args)
         servers[0].verify()
     finally:
-        for server in servers:
-            server.close()
+        for open_one in servers + groups:
+            open_one.close()
     print(f"load average {os.getloadavg()[0]:.2f}")
 
 

@@ -32,10 +32,39 @@ def drop_page_cache(folder):
             os.close(handle)
 
 
-class Postgres:
-    """A PostgreSQL server, gone when it is closed."""
+class Group:
+    """A control group of memory: its processes and the page cache of their files share a limit."""
 
-    def __init__(self, folder, settings):
+    def __init__(self, name):
+        root = pathlib.Path("/sys/fs/cgroup")
+        first = (root / "memory").is_dir()
+        self.path = (root / "memory" if first else root) / f"rightlink-{name}-{os.getpid()}"
+        self.file = self.path / ("memory.limit_in_bytes" if first else "memory.max")
+        self.path.mkdir()
+
+    def limit(self, limit_bytes):
+        """Lowers the limit; a group is made without one."""
+        self.file.write_text(str(limit_bytes), encoding="ascii")
+
+    def join(self):
+        """Puts this process, and what it starts, into the group."""
+        (self.path / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+
+    def close(self):
+        for _ in range(100):
+            try:
+                self.path.rmdir()
+                return
+            except OSError:
+                # A process that ended is still on its way out.
+                time.sleep(0.05)
+
+
+class Postgres:
+    """A PostgreSQL server, gone when it is closed. Its processes call `enter` first, if given."""
+
+    def __init__(self, folder, settings, enter=None):
+        self.enter = enter
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-postgres-", dir=folder))
         self.data = self.home / "data"
         self.port = free_port()
@@ -56,13 +85,15 @@ class Postgres:
         self.tool("pg_ctl", "-D", self.data, "-l", self.home / "log", "-o", more, "-w", "start")
 
     def stop(self):
-        self.tool("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
+        if (self.data / "postmaster.pid").exists():
+            self.tool("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
 
     def tool(self, name, *args):
         command = [str(BIN / name), *map(str, args)]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.home)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.home,
+                       preexec_fn=self.enter)
 
     @property
     def connection(self):
@@ -77,14 +108,15 @@ class Postgres:
 
 
 class Rightlink:
-    """Our server, gone when it is closed."""
+    """Our server, gone when it is closed. Its process calls `enter` first, if given."""
 
-    def __init__(self, binary, folder, memory="128M", flags=()):
+    def __init__(self, binary, folder, memory="128M", flags=(), enter=None):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-rightlink-", dir=folder))
         self.port = free_port()
         self.binary = binary
         self.memory = memory
         self.flags = flags
+        self.enter = enter
         self.start()
 
     def start(self):
@@ -92,7 +124,7 @@ class Rightlink:
             [str(self.binary), "serve", str(self.home / "db"), "--create", "--listen",
              f"127.0.0.1:{self.port}", "--socket", str(self.home), "--port", str(self.port),
              "--memory", self.memory, *self.flags],
-            stdout=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, preexec_fn=self.enter)
         listening = self.home / f".s.PGSQL.{self.port}"
         for _ in range(200):
             if listening.exists():

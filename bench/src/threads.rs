@@ -39,13 +39,29 @@ const THREADS: [Thread; 5] = [
             Step {
                 name: "shapes",
                 full: "descent --level tree --optimisation all,none,separators,separator-first",
-                quick: "descent --level tree --optimisation all,separators --shape ten-empty \
-                        --keys 200000 --quick",
+                quick: "descent --level tree --optimisation all,separators --shape ten-empty-icu \
+                        --keys 100000 --quick",
             },
             Step {
                 name: "each",
-                full: "descent --level tree --shape int8,uuid,ten-empty,collated --keys 1000000",
+                full: "descent --level tree --shape int8,uuid,ten-empty-icu,collated-icu \
+                       --keys 1000000",
                 quick: "descent --level tree --shape int8 --keys 100000 --quick",
+            },
+            Step {
+                name: "singly",
+                full: "descent --level tree --shape int8,uuid,ten-empty-icu,thirty-one-icu \
+                       --keys 1000000 --batch 1 --optimisation all,separators,separator-first",
+                quick: "descent --level tree --shape uuid --keys 50000 --batch 1 \
+                        --optimisation all,separators --quick",
+            },
+            Step {
+                name: "writer",
+                full: "descent --level tree --shape int8,uuid,ten-empty-icu,thirty-one-icu \
+                       --keys 1000000 --writer false,true \
+                       --optimisation all,separators,separator-first",
+                quick: "descent --level tree --shape uuid --keys 50000 --writer true \
+                        --optimisation all,separators --quick",
             },
             Step {
                 name: "table",
@@ -75,9 +91,24 @@ const THREADS: [Thread; 5] = [
             },
             Step {
                 name: "indexes",
-                full: "insert-prefetch --indexes 1,2,5,8 --batch 10000 --index btree \
+                full: "insert-prefetch --indexes 1,2,5,8 --batch 100,10000 --index btree \
                        --method io_uring --device native",
                 quick: "insert-prefetch --rows 50000 --indexes 1 --batch 100 --quick",
+            },
+            Step {
+                name: "writers",
+                full: "insert-prefetch --writers 1,2,4,16,64 --indexes 5 --batch 1,100,1000 \
+                       --index btree --method io_uring --device native \
+                       --setting cold-leaves,steady",
+                quick: "insert-prefetch --rows 50000 --writers 4 --batch 100 \
+                        --setting cold-leaves --quick",
+            },
+            Step {
+                name: "buffered",
+                full: "insert-prefetch --io buffered --indexes 5 --batch 1,100,1000,10000 \
+                       --index btree --method io_uring --device native",
+                quick: "insert-prefetch --rows 50000 --io buffered --batch 100 \
+                        --setting cold-leaves --quick",
             },
         ],
     },

@@ -92,8 +92,8 @@ pub(crate) const KNOBS: &[Knob] = &[
 /// `peers` makes no cells: the other structures are compared with at the end.
 const LEVELS: &[&str] = &["tree", "table", "peers"];
 
-/// Shapes for which the default runs every optimisation; the others with all, none, and
-/// separator-first.
+/// Shapes for which the default runs every optimisation, as it does for those that are named; the
+/// others with all, none, and separator-first.
 const THOROUGH: &[&str] = &["int8", "collated", "ten-filled"];
 const BROAD: &[&str] = &["all", "none", "separator-first"];
 /// What the default runs at the table's level: the shapes that a target there is about.
@@ -140,7 +140,10 @@ fn wanted(cell: &Cell, args: &Args) -> Result<bool, Failure> {
             let shape = named("shape") || AT_TABLE.0.contains(&shape.as_str());
             shape && AT_TABLE.1.contains(&optimisation)
         }
-        _ => THOROUGH.contains(&shape.as_str()) || BROAD.contains(&optimisation),
+        _ => {
+            let thorough = named("shape") || THOROUGH.contains(&shape.as_str());
+            thorough || BROAD.contains(&optimisation)
+        }
     })
 }
 
