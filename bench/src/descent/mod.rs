@@ -376,8 +376,8 @@ mod tests {
         let keys: Vec<&str> = json(&cell, &figures).unwrap().into_iter().map(|(k, _)| k).collect();
         let promised = "experiment level shape keys optimisation levels head_compares_per_descent \
             key_compares_per_descent high_key_compares_per_descent key_bytes_per_descent \
-            moves_right_per_descent lookup_ns lookup_ratio lookup_ratio_low lookup_ratio_high batch \
-            insert_head_compares_per_row insert_key_compares_per_row \
+            moves_right_per_descent lookup_ns lookup_ratio lookup_ratio_low lookup_ratio_high \
+            batch insert_head_compares_per_row insert_key_compares_per_row \
             insert_high_key_compares_per_row insert_separators_per_row insert_key_bytes_per_row \
             insert_ns insert_ratio insert_ratio_low insert_ratio_high writer writer_pages \
             insert_rows_per_s leaf_fill bytes_per_entry";

@@ -4,8 +4,9 @@
 //! columns of `collated`, `ten-filled` and `thirty-one` hold bytes of the form of a sort key (one
 //! weight a letter, then the weaker levels, then the text), made without a collation: an imitation,
 //! older than the engine's collations, kept so that figures can be compared over time.
-//! `collated-icu` has the words of `collated` in a column with an ICU collation. `ten-empty-icu` and
-//! `thirty-one-icu` are the shapes of a thread on pgsql-hackers: ten empty, and 31 filled, columns
+//!
+//! `collated-icu` has the words of `collated` in a column with an ICU collation. `ten-empty-icu`
+//! and `thirty-one-icu` are shapes of a thread on pgsql-hackers: ten empty, or 31 filled, columns
 //! collated by nl-BE, and a uuid.
 //!
 //! Invariants: rows of different numbers differ in every shape but `duplicates`, where a hundred

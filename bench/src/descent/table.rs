@@ -122,8 +122,7 @@ pub(super) fn run(plan: &Plan, set: Optimisations, dir: &Path) -> Result<Reached
         other.insert(plan, 0..filled, BATCH)?;
     }
     let time = measured.insert(plan, 0..filled, BATCH)?;
-    let sides = (&measured, other.as_ref());
-    let insert = in_turns(&sides, |side, round| {
+    let insert = in_turns(&measured, other.as_ref(), |side, round| {
         let first = filled + round as u64 * each;
         let time = side.insert(plan, first..first + each, plan.batch)?;
         Ok(time.as_secs_f64() * 1e9 / each as f64)
@@ -133,7 +132,7 @@ pub(super) fn run(plan: &Plan, set: Optimisations, dir: &Path) -> Result<Reached
     let (inserts, outcome) = counting(|| measured.insert(plan, last, plan.batch));
     outcome?;
     let clock = Clock::system();
-    let lookup = in_turns(&sides, |side, round| {
+    let lookup = in_turns(&measured, other.as_ref(), |side, round| {
         let wanted = wanted(plan, filled, round);
         let start = clock.now();
         look_up(&side.db, &wanted)?;

@@ -116,13 +116,12 @@ pub(super) fn run(
         .then(|| side(Optimisations::ALL, &dir.with_extension("all")))
         .transpose()?;
     let measured = side(set, dir)?;
-    let sides = (&measured, other.as_ref());
     if work.held.len() <= ROUNDS {
         return Err(format!("{} keys are too few for {ROUNDS} rounds", work.held.len()).into());
     }
     let each = work.wanted.len() / ROUNDS;
     let blocks = measured.tree.tree.blocks();
-    let lookups = in_turns(&sides, |side, round| {
+    let lookups = in_turns(&measured, other.as_ref(), |side, round| {
         let range = round * each..(round + 1) * each;
         side.beside(work, || Ok(tree::lookup(&side.tree.tree, &work.wanted, range)))
     })?;
@@ -133,7 +132,7 @@ pub(super) fn run(
     let writer_pages = measured.tree.tree.blocks() - blocks;
     // The round after the last is counted instead of timed.
     let each = work.held.len() / (ROUNDS + 1);
-    let inserts = in_turns(&sides, |side, round| {
+    let inserts = in_turns(&measured, other.as_ref(), |side, round| {
         let range = round * each..(round + 1) * each;
         let time = side.beside(work, || tree::insert(&side.tree, &work.held, range, batch))?;
         Ok(time.as_secs_f64() * 1e9 / each as f64)
@@ -167,12 +166,12 @@ pub(super) struct Turns {
 }
 
 /// Runs rounds of `work`, which says how many nanoseconds an operation took, on the measured side
-/// (the first) and, if there is one, on the side with all optimisations.
+/// and, if there is one, on the other side, which has all optimisations.
 pub(super) fn in_turns<S>(
-    sides: &(&S, Option<&S>),
+    measured: &S,
+    other: Option<&S>,
     mut work: impl FnMut(&S, usize) -> Result<f64, Failure>,
 ) -> Result<Turns, Failure> {
-    let (measured, other) = *sides;
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let Some(other) = other else {

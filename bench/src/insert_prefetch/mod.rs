@@ -8,9 +8,10 @@
 //! `cold-leaves`: the pool holds all pages, and before each batch all but the inner pages of the
 //! indexes are written home and evicted. `steady`: the pool holds a tenth and nothing is evicted
 //! by hand. `cached`: the pool holds all pages, and they stay there. Batches with and without
-//! reading ahead take turns in the same database. One thread puts in the entries of a batch. With
-//! several writers, each inserts a batch of its own at the same moment, in its own transaction. A
-//! table that has grown by half is made anew for the next cell.
+//! reading ahead take turns in the same database. One thread puts in the entries of a batch.
+//!
+//! With several writers, each inserts a batch of its own at the same moment, in its own
+//! transaction. A table that has grown by half is made anew for the next cell.
 //!
 //! The device's limit for a batch: as many blocks as the batch read, chosen at random from the
 //! files of the indexes, ascending, neighbours joined to 128 KiB, read at depth 64 by bare `aio`

@@ -165,8 +165,8 @@ impl Bed {
     }
 }
 
-/// Inserts each of `batches` in a thread of its own, all at once: milliseconds until all are in. One
-/// batch is inserted by this thread.
+/// Inserts each of `batches` in a thread of its own, all at once: milliseconds until all are in. A
+/// single batch is inserted by this thread.
 fn insert_at_once(
     db: &Database,
     mut batches: Vec<Vec<Vec<Value>>>,
