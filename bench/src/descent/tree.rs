@@ -32,6 +32,8 @@ pub(crate) const BATCH: usize = 1000;
 pub(crate) struct Keys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// Row number of the first; the others follow.
+    first: u64,
 }
 
 impl Keys {
@@ -42,7 +44,7 @@ impl Keys {
 
     /// The keys of some of the rows.
     pub(crate) fn of_some(shape: Shape, rows: u64, some: Range<u64>) -> Keys {
-        let mut keys = Keys::default();
+        let mut keys = Keys { first: some.start, ..Keys::default() };
         some.for_each(|n| keys.push(&shape.key(n, rows)));
         keys
     }
@@ -51,6 +53,19 @@ impl Keys {
     pub(crate) fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
+    }
+
+    /// Those that `wanted` names, numbered from the first of these on.
+    pub(crate) fn filtered(&self, mut wanted: impl FnMut(&[u8]) -> bool) -> Keys {
+        let mut found = Keys { first: self.first, ..Keys::default() };
+        let all = (0..self.len()).map(|n| self.get(n));
+        all.filter(|key| wanted(key)).for_each(|key| found.push(key));
+        found
+    }
+
+    /// The row of key `n`. Equal keys have different rows, also where some are inserted later.
+    fn row(&self, n: usize) -> RowId {
+        row(self.first as usize + n)
     }
 
     /// How many.
@@ -174,7 +189,7 @@ fn insert_batches(
     for start in range.clone().step_by(batch) {
         entries.clear();
         let end = range.end.min(start + batch);
-        entries.extend((start..end).map(|n| IndexEntry::new(keys.get(n), row(n))));
+        entries.extend((start..end).map(|n| IndexEntry::new(keys.get(n), keys.row(n))));
         tree.order(&mut entries);
         for group in tree.groups(&entries, false) {
             let Group { page, link, entries: range } = group?;

@@ -70,12 +70,7 @@ fn part(filled: &Keys, held: Keys) -> (Keys, Keys) {
     let count = (held.len() / PART).max(LEAST).min(held.len());
     let first = (held.len() - count) / 2;
     let (low, high) = (held.get(order[first]), held.get(order[first + count - 1]));
-    let within = |keys: &Keys| {
-        let mut found = Keys::default();
-        let all = (0..keys.len()).map(|n| keys.get(n));
-        all.filter(|key| (low..=high).contains(key)).for_each(|key| found.push(key));
-        found
-    };
+    let within = |keys: &Keys| keys.filtered(|key| (low..=high).contains(&key));
     (within(filled), within(&held))
 }
 
@@ -188,6 +183,15 @@ pub(super) fn in_turns<S>(
     Ok(Turns { ns: Summary::of(times).median, ratio })
 }
 
+/// Ends the writer, also where the measured work panics.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 impl Side {
     /// What `work` gives, done while the writer writes, if the cell has one.
     fn beside<T: Send>(
@@ -208,9 +212,8 @@ impl Side {
             }
         };
         let result = thread::with_helpers("writer", 1, &write, || {
-            let result = work().map_err(|error| error.to_string());
-            stop.store(true, Relaxed);
-            result
+            let _stop = StopAtEnd(&stop);
+            work().map_err(|error| error.to_string())
         });
         failed.lock().take().map_or(Ok(()), Err)?;
         Ok(result?)
