@@ -6,6 +6,7 @@
 //! | [`BytesMap`] | keys with values of any length up to a page, embedded where they fit |
 //! | [`Cursor`] | lookups one after the other, in which neighbours share their way |
 //! | [`Runs`] | neighbours among many lookups that need one search |
+//! | [`Shape`] | how many nodes of each kind a tree has |
 //!
 //! A node takes one key byte. Its entries are packed and found by counting bits, so it is as large
 //! as its count asks for; paths of single children are left out. All nodes lie in one growing
@@ -29,6 +30,7 @@ mod edit;
 mod iter;
 mod map;
 mod node;
+mod shape;
 mod slabs;
 mod store;
 mod words;
@@ -41,6 +43,7 @@ pub use cursor::Cursor;
 pub use edit::Sizes;
 pub use iter::Iter;
 pub use map::{Map, Set};
+pub use shape::Shape;
 pub use store::{Fixed, GROUP, Runs};
 
 /// The examples of the README, compiled and run as tests.

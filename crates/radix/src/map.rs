@@ -7,6 +7,7 @@ use std::ops::RangeBounds;
 use crate::cursor::Cursor;
 use crate::edit::{Editor, Sizes};
 use crate::iter::{Iter, ends};
+use crate::shape::Shape;
 use crate::slabs::Slabs;
 use crate::store::{Fixed, Store};
 
@@ -140,6 +141,11 @@ impl<V: Fixed> Map<V> {
     /// Bytes that the map has allocated, to the byte.
     pub fn memory(&self) -> usize {
         self.slabs.memory()
+    }
+
+    /// The number of nodes of each kind, and the height. Visits all nodes.
+    pub fn shape(&self) -> Shape {
+        Shape::of(&self.store)
     }
 
     /// Nodes of each size that there are: words and number.

@@ -172,6 +172,17 @@ impl<V: Fixed> Store<V> {
         leaves.map(|at| if at.is_inner() { Ref::NONE } else { at })
     }
 
+    /// The children of the node `at`, in order; a leaf has none.
+    pub(crate) fn children(&self, at: Ref) -> impl Iterator<Item = Ref> + '_ {
+        let (node, kind) = (self.node(at), at.kind());
+        let mut from = if at.is_inner() { Some(0) } else { None };
+        std::iter::from_fn(move || {
+            let (byte, position) = find_from(node, kind, from?)?;
+            from = byte.checked_add(1);
+            Some(Ref(node.half(kind.entries_at(), position)))
+        })
+    }
+
     /// The first entry whose key is at least `from`.
     pub(crate) fn seek(&self, from: u64) -> Option<Entry> {
         let mut path = [(Ref::NONE, 0u64); LEVELS];

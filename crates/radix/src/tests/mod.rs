@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rightlink_env::Rng;
 
 use crate::edit::check;
-use crate::{BytesMap, Fixed, Map, Set, Sizes};
+use crate::{BytesMap, Fixed, Map, Set, Shape, Sizes};
 
 /// How the keys of a run lie.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,14 @@ impl Keys {
             Keys::Gaps => rng.next_u64() & 0x1F03_0000_00FF,
             Keys::Wide => rng.below(300) << 16 | rng.below(2) << 8,
         }
+    }
+}
+
+impl Set {
+    fn from_keys(keys: impl IntoIterator<Item = u64>) -> Set {
+        let mut set = Set::new();
+        set.extend_sorted(keys.into_iter().map(|key| (key, ())));
+        set
     }
 }
 
@@ -162,6 +170,33 @@ fn the_ends_of_the_keys_are_keys() {
     assert!(!map.any_in(1..u64::MAX) && map.any_in(..) && !map.any_in(5..5));
     map.clear();
     assert!(map.is_empty() && !map.any_in(..));
+}
+
+/// Sets whose nodes are known, and every node of any set is a block.
+#[test]
+fn nodes_are_counted_by_kind() {
+    assert_eq!(Set::new().shape(), Shape::default());
+    let small = Set::from_keys([5, 6]);
+    assert_eq!(small.shape(), Shape { small: 1, leaves: 1, ..Shape::default() });
+    // 32 keys in each of 300 leaves: below a root of two children, which are inner nodes.
+    let map = Set::from_keys((0..300 * 32).map(|key| key * 8));
+    let expected = Shape { height: 2, small: 1, ranked: 301, full: 1, leaves: 300 };
+    assert_eq!(map.shape(), expected);
+    let deep = Set::from_keys((0..256).chain(1 << 40..(1 << 40) + 9));
+    assert_eq!(deep.shape(), Shape { height: 5, small: 1, ranked: 2, full: 0, leaves: 2 });
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        let mut rng = Rng::from_seed(500 + seed as u64);
+        let mut map = Map::new();
+        for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+            map.insert(keys.draw(&mut rng), 1u32);
+        }
+        let Shape { small, ranked, full, leaves, .. } = map.shape();
+        let blocks: u32 = map.census().iter().map(|(_, blocks)| blocks).sum();
+        assert_eq!(small + ranked + full, blocks as usize, "{keys:?}");
+        let mut bases: Vec<u64> = map.iter().map(|(key, _)| key >> 8).collect();
+        bases.dedup();
+        assert_eq!(leaves, bases.len(), "{keys:?}");
+    }
 }
 
 #[test]
