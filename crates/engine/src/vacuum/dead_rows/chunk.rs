@@ -290,8 +290,13 @@ fn cell_start(value: Value<'_>, form: u16, cell: usize, block: u8) -> Option<usi
 }
 
 /// Is a row id in a chunk?
-#[inline]
+#[inline(always)]
 pub(super) fn contains(value: Value<'_>, row: ChunkRow) -> bool {
+    let (form, cell) = form_of(value);
+    // The densest sets first: their probes wait least for memory.
+    if form == BITS {
+        return in_bits(value, cell, row);
+    }
     let mut found = false;
     contains_each(value, std::iter::once(row), |_, dead| found = dead);
     found

@@ -16,7 +16,7 @@ mod chunk;
 mod tests;
 
 use rightlink_env::{Budget, Reservation};
-use rightlink_radix::{BytesMap, GROUP, Place, Runs, Value};
+use rightlink_radix::{BytesMap, GROUP, Place, Runs};
 
 use crate::error::{Error, Result};
 use crate::heap::MAX_SLOTS;
@@ -35,30 +35,23 @@ const NONE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct DeadRowCursor<'a> {
     set: &'a DeadRows,
-    /// The chunk that was asked last, and what is in it.
+    /// The chunk that was asked last, and its place.
     chunk: u64,
-    found: ChunkRef<'a>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum ChunkRef<'a> {
-    Nothing,
-    Open,
-    Sealed(Value<'a>),
+    place: Place,
 }
 
 impl DeadRowCursor<'_> {
     /// Is this row id in the set?
-    #[inline]
+    // Inlined, so that what is found at the place stays in registers.
+    #[inline(always)]
     pub fn contains(&mut self, row: RowId) -> bool {
         let (chunk, row) = (chunk_of(row), inside(row));
         if chunk != self.chunk {
-            (self.chunk, self.found) = (chunk, self.set.find(chunk));
+            (self.chunk, self.place) = (chunk, self.set.find(chunk));
         }
-        match self.found {
-            ChunkRef::Sealed(value) => chunk::contains(value, row),
-            ChunkRef::Open => self.set.open.contains(row.block, row.slot),
-            ChunkRef::Nothing => false,
+        match self.set.chunks.at(self.place) {
+            Some(value) => chunk::contains(value, row),
+            None => chunk == self.set.open_chunk && self.set.open.contains(row.block, row.slot),
         }
     }
 }
@@ -193,23 +186,25 @@ impl DeadRows {
 
     /// A cursor for single probes, best in order.
     pub fn cursor(&self) -> DeadRowCursor<'_> {
-        DeadRowCursor { set: self, chunk: NONE, found: ChunkRef::Nothing }
+        DeadRowCursor { set: self, chunk: NONE, place: Place::NOWHERE }
     }
 
-    fn find(&self, chunk: u64) -> ChunkRef<'_> {
-        if chunk == self.open_chunk {
-            return ChunkRef::Open;
-        }
-        let value = match self.places.is_empty() {
-            true => self.chunks.get(chunk),
-            false => self.chunks.at(self.place(chunk)),
-        };
-        value.map_or(ChunkRef::Nothing, ChunkRef::Sealed)
+    /// The place of a chunk, if it is sealed and not open again.
+    #[inline(always)]
+    fn find(&self, chunk: u64) -> Place {
+        if self.places.is_empty() { self.search(chunk) } else { self.place(chunk) }
     }
 
-    /// Where a chunk is, by the list of places.
+    /// [`DeadRows::find`] by the list of places.
+    #[inline(always)]
     fn place(&self, chunk: u64) -> Place {
         self.places.get(chunk as usize).copied().unwrap_or_default()
+    }
+
+    /// [`DeadRows::find`] without the list of places.
+    #[inline(never)]
+    fn search(&self, chunk: u64) -> Place {
+        if chunk == self.open_chunk { Place::NOWHERE } else { self.chunks.place(chunk) }
     }
 
     /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in
@@ -233,9 +228,8 @@ impl DeadRows {
         while let Some(first) = rows.get(done) {
             let alike = |row: &&RowId| chunk_of(**row) == chunk_of(*first);
             let run = done..done + rows[done..].iter().take_while(alike).count();
-            let place = self.place(chunk_of(*first));
             let (rows, dead) = (&rows[run.clone()], &mut dead[run.clone()]);
-            match self.chunks.at(place) {
+            match self.chunks.at(self.place(chunk_of(*first))) {
                 Some(value) => {
                     let inside = rows.iter().map(|row| inside(*row));
                     chunk::contains_each(value, inside, |i, found| dead[i] = found);
