@@ -1,5 +1,6 @@
 //! Experiments on Rightlink: `rightlink-bench NAME [--quick|--all] [--KNOB v,v...] [--json FILE]`.
 //! All experiments that answer a thread: `rightlink-bench --thread NUMBER [--quick]`.
+//! Pictures from JSON lines: `rightlink-bench --draw FILE.. [--to DIR]`.
 //!
 //! | file | hides |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | `first_build` | from `cargo add` to a program that runs |
 //! | `page_cache` | empties the kernel's page cache of a database's files |
 //! | `methods` | worker threads against io_uring |
+//! | `draw`, `svg` | pictures from JSON lines; what every picture begins and ends with |
 //! | `threads` | the experiments that answer a thread of `docs/threads` |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
@@ -27,6 +29,7 @@ mod cpu;
 mod dead_rows;
 mod descent;
 mod device;
+mod draw;
 mod first_build;
 mod hot_update;
 mod index_scan;
@@ -45,6 +48,7 @@ mod svg;
 mod threads;
 mod vacuum;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
@@ -153,6 +157,7 @@ fn command() -> Command {
         .about("Experiments on Rightlink")
         .arg_required_else_help(true)
         .args(threads::flags())
+        .args(draw::flags())
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .subcommand_value_name("NAME")
@@ -166,14 +171,15 @@ fn experiments(matches: &ArgMatches) -> Result<(), Failure> {
         let line = ["rightlink-bench".to_string()].into_iter().chain(line.iter().cloned());
         experiment(&command().try_get_matches_from(line)?)
     };
-    match threads::run(matches, of_thread)? {
-        true => Ok(()),
-        false => experiment(matches),
+    if threads::run(matches, of_thread)? || draw::run(matches)? {
+        return Ok(());
     }
+    experiment(matches)
 }
 
 fn experiment(matches: &ArgMatches) -> Result<(), Failure> {
-    let (name, matches) = matches.subcommand().ok_or("name an experiment, or a --thread")?;
+    let (name, matches) =
+        matches.subcommand().ok_or("name an experiment, a --thread, or files to --draw")?;
     let known = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
     let experiment = known.expect("the command line has no other");
     let args = Args::new(matches, knobs::given(experiment.knobs, matches))?;
@@ -182,6 +188,10 @@ fn experiment(matches: &ArgMatches) -> Result<(), Failure> {
     report::say(&format!("{name}: {}; {}", experiment.about, args.size.says()));
     report::say(&device::probe(scratch.path(), "before")?);
     (experiment.run)(&args, &scratch, &mut report)?;
+    // A run without cells writes no lines.
+    if let Some(json) = args.json.as_deref().filter(|json| json.exists()) {
+        draw::draw(json, json.parent().unwrap_or(Path::new("")))?;
+    }
     report::say(&device::probe(scratch.path(), "after")?);
     Ok(())
 }

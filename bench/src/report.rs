@@ -16,6 +16,7 @@ pub(crate) enum Field {
     Int(u64),
     Float(f64),
     Flag(bool),
+    List(Vec<f64>),
 }
 
 impl fmt::Display for Field {
@@ -26,6 +27,7 @@ impl fmt::Display for Field {
             Field::Float(number) if number.abs() >= 100.0 => write!(f, "{number:.0}"),
             Field::Float(number) => write!(f, "{number:.2}"),
             Field::Flag(flag) => write!(f, "{flag}"),
+            Field::List(numbers) => write!(f, "{numbers:.0?}"),
         }
     }
 }
@@ -35,10 +37,16 @@ impl Serialize for Field {
         match self {
             Field::Text(text) => to.serialize_str(text),
             Field::Int(number) => to.serialize_u64(*number),
-            Field::Float(number) => to.serialize_f64((number * 1000.0).round() / 1000.0),
+            Field::Float(number) => to.serialize_f64(rounded(*number)),
             Field::Flag(flag) => to.serialize_bool(*flag),
+            Field::List(numbers) => to.collect_seq(numbers.iter().map(|number| rounded(*number))),
         }
     }
+}
+
+/// Three digits behind the point.
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
 }
 
 /// A column of the table: its head and what stands below it.

@@ -3,6 +3,12 @@
 //! Invariants: white ground, one sans-serif face, so that pictures read alike on any page.
 //! Does not do: charts; each experiment draws its own.
 
+/// A picture and the ending of its file's name.
+pub(crate) struct Drawing {
+    pub(crate) ending: &'static str,
+    pub(crate) svg: String,
+}
+
 /// A whole picture of `width` by `height` pixels around `body`.
 pub(crate) fn picture(width: f64, height: f64, body: &str) -> String {
     format!(

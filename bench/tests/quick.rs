@@ -159,7 +159,7 @@ fn every_kind_of_work_stays_within_the_memory_budget() {
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 
-const HOT_UPDATE_KEYS: [&str; 26] = [
+const HOT_UPDATE_KEYS: [&str; 27] = [
     "experiment",
     "column",
     "unique",
@@ -186,6 +186,7 @@ const HOT_UPDATE_KEYS: [&str; 26] = [
     "hot_leaf_emptiest",
     "fixed_index_growth",
     "rows_updated",
+    "slice_speeds",
 ];
 
 #[test]
@@ -227,7 +228,7 @@ fn run_drawn(name: &str, words: &str) -> String {
     lines
 }
 
-const INSERT_PREFETCH_KEYS: [&str; 19] = [
+const INSERT_PREFETCH_KEYS: [&str; 20] = [
     "experiment",
     "setting",
     "indexes",
@@ -247,6 +248,7 @@ const INSERT_PREFETCH_KEYS: [&str; 19] = [
     "bytes_written",
     "mean_queue_depth",
     "device_limit_share",
+    "rows",
 ];
 
 #[test]

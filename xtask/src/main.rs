@@ -1,9 +1,9 @@
-//! The project's own tools: `cargo xtask tidy` and `cargo xtask figures`.
+//! The project's own tools: `cargo xtask tidy`, `cargo xtask figures`, `cargo xtask pictures`.
 //!
 //! `tidy [ROOT]` exits with 1 and lists each place where a rule is broken; it also runs as a test.
 //! `figures` prints sizes and densities beside those of other code-bases, and figures that may only
 //! fall beside the numbers they may have. `--update` lowers these numbers, `--list NAME` names the
-//! places of one figure.
+//! places of one figure. `pictures` draws the pictures of docs/threads from bench/results.
 
 mod broken;
 mod complaint;
@@ -11,6 +11,7 @@ mod figures;
 mod lexer;
 mod measures;
 mod paths;
+mod pictures;
 mod prose;
 mod ratchets;
 mod rules;
@@ -31,7 +32,8 @@ use tree::Tree;
 const USAGE: &str = "usage: cargo xtask tidy [ROOT]
        cargo xtask figures [--json] [ROOT..]
        cargo xtask figures --list NAME [ROOT]
-       cargo xtask figures --update";
+       cargo xtask figures --update
+       cargo xtask pictures [RESULTS [TO]]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -39,6 +41,9 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["tidy"] => tidy_command(&root()),
         ["tidy", root] => tidy_command(Path::new(root)),
+        ["pictures"] => pictures::draw(&root().join(pictures::RESULTS), &root().join(pictures::TO)),
+        ["pictures", results] => pictures::draw(Path::new(results), &root().join(pictures::TO)),
+        ["pictures", results, to] => pictures::draw(Path::new(results), Path::new(to)),
         ["figures", "--update"] => update_command(),
         ["figures", "--list", name] => list_command(name, &root()),
         ["figures", "--list", name, root] => list_command(name, Path::new(root)),

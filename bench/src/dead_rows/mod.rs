@@ -12,6 +12,7 @@
 //! allocator was asked for. Every target is printed with its figure, kept or not.
 //! Does not do: deletion, concurrency.
 
+pub(crate) mod picture;
 mod sets;
 mod structure;
 

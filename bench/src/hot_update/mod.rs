@@ -22,7 +22,7 @@
 //! Does not do: other engines.
 
 mod load;
-mod picture;
+pub(crate) mod picture;
 mod slices;
 mod turns;
 mod yardstick;
@@ -112,7 +112,6 @@ struct Outcome {
 
 /// Runs the matrix.
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
-    let mut lines = Vec::new();
     let cells = knobs::matrix(KNOBS, args.size, &args.knobs);
     let mut speeds = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
@@ -122,7 +121,6 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         report.cell(&json(cell, &outcome)?, &row(cell, &outcome)?)?;
         verdicts(cell, &outcome)?.iter().for_each(|line| say(line));
         speeds.push((cell, outcome.updates as f64 / outcome.seconds));
-        lines.push((title(cell)?, slices::speeds(&outcome.slices)));
     }
     let again = |cell: &Cell| {
         let dir = scratch.path().join("turns");
@@ -131,10 +129,7 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         Ok(bound)
     };
     compare(&speeds, again)?.iter().for_each(|line| say(line));
-    match &args.json {
-        Some(json) => picture::draw(json, &lines),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
@@ -383,6 +378,7 @@ fn json(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
         ("hot_leaf_emptiest", Field::Float(outcome.emptiest)),
         ("fixed_index_growth", Field::Float(outcome.fixed)),
         ("rows_updated", Field::Int(outcome.rows_updated)),
+        ("slice_speeds", Field::List(slices::speeds(&outcome.slices))),
     ])
 }
 

@@ -4,18 +4,24 @@
 //! for the JSON lines.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::Failure;
-use crate::svg;
+use crate::hot_update::title;
+use crate::knobs::Cell;
+use crate::svg::{self, Drawing};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 280.0;
 const MARGIN: f64 = 60.0;
 const COLOURS: [&str; 6] = ["#284", "#c33", "#246", "#a60", "#639", "#555"];
 
-/// Draws `lines`, each with its title, beside `json`.
-pub(crate) fn draw(json: &Path, lines: &[(String, Vec<f64>)]) -> Result<(), Failure> {
+/// Draws the cells.
+pub(crate) fn draw(cells: &[Cell]) -> Result<Vec<Drawing>, Failure> {
+    let mut lines: Vec<(String, Vec<f64>)> = Vec::new();
+    for cell in cells {
+        let speeds: String = cell.get("slice_speeds")?;
+        lines.push((title(cell)?, serde_json::from_str(&speeds)?));
+    }
     let most = lines.iter().flat_map(|(_, slices)| slices).copied().fold(1.0, f64::max);
     let mut body = String::new();
     for tick in 0..=4 {
@@ -44,7 +50,6 @@ pub(crate) fn draw(json: &Path, lines: &[(String, Vec<f64>)]) -> Result<(), Fail
         )?;
     }
     let height = MARGIN + HEIGHT + 40.0 + lines.len() as f64 * 13.0;
-    let picture = svg::picture(WIDTH + 2.0 * MARGIN, height, &body);
-    std::fs::write(json.with_extension("svg"), picture)?;
-    Ok(())
+    let svg = svg::picture(WIDTH + 2.0 * MARGIN, height, &body);
+    Ok(vec![Drawing { ending: "svg", svg }])
 }

@@ -22,7 +22,7 @@
 //!
 //! Invariants: every policy returns equally many rows of each range. Does not do: other engines.
 
-mod picture;
+pub(crate) mod picture;
 mod table;
 mod targets;
 
@@ -30,7 +30,6 @@ use rightlink::Prefetch;
 use rightlink_env::Clock;
 
 use crate::args::Args;
-use crate::index_scan::picture::Point;
 use crate::index_scan::table::{Bed, Opened, Turn};
 use crate::index_scan::targets::Targets;
 use crate::knobs::{self, Cell, Knob};
@@ -94,7 +93,7 @@ const POLICIES: [(&str, Prefetch); 3] =
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let clock = Clock::system();
     let mut beds: Option<(Bed, Option<Opened>)> = None;
-    let (mut points, mut targets) = (Vec::new(), Targets::default());
+    let mut targets = Targets::default();
     for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
         if beds.as_ref().is_none_or(|(bed, _)| !bed.serves(&cell)) {
             drop(beds.take());
@@ -110,12 +109,9 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let figures = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
         let again = |pairs| compare(opened, &cell, pairs, &clock);
         let judged = targets.judge(&cell, &figures, again)?;
-        points.extend(tell(&cell, &figures, &judged, report)?);
+        tell(&cell, &figures, &judged, report)?;
     }
     targets.say()?;
-    if let Some(json) = &args.json {
-        picture::draw(json, &points)?;
-    }
     Ok(())
 }
 
@@ -207,15 +203,9 @@ fn measure(opened: &mut Opened, cell: &Cell, clock: &Clock) -> Result<Figures, F
 }
 
 /// One line for each policy.
-fn tell(
-    cell: &Cell,
-    figures: &Figures,
-    judged: &str,
-    report: &mut Report,
-) -> Result<Vec<Point>, Failure> {
+fn tell(cell: &Cell, figures: &Figures, judged: &str, report: &mut Report) -> Result<(), Failure> {
     let none = median(&figures.turns[0], |turn| turn.ms);
     let compares = cell.get::<String>("cache")? == "cold" && cell.get::<String>("kind")? == "heap";
-    let mut points = Vec::new();
     for ((name, _), turns) in POLICIES.iter().zip(&figures.turns) {
         let ms = median(turns, |turn| turn.ms);
         let ratio = ms / none;
@@ -259,10 +249,8 @@ fn tell(
             ("targets", Field::Text(if *name == "adaptive" { judged.into() } else { "".into() })),
         ]);
         report.cell(&json, &shown)?;
-        let limit_ms = compares.then_some(figures.limit_ms);
-        points.push(Point { cell: cell.clone(), policy: name, ms, ratio, limit_ms });
     }
-    Ok(points)
+    Ok(())
 }
 
 fn knob_fields(cell: &Cell) -> Result<Vec<Column>, String> {

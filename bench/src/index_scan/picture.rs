@@ -5,20 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::svg;
+use crate::svg::{self, Drawing};
 
 /// A figure of one policy in one cell.
-pub(crate) struct Point {
-    pub(crate) cell: Cell,
-    pub(crate) policy: &'static str,
-    pub(crate) ms: f64,
-    pub(crate) ratio: f64,
+struct Point<'c> {
+    cell: &'c Cell,
+    policy: String,
+    ms: f64,
+    ratio: f64,
     /// What the bare device takes, where that can be compared.
-    pub(crate) limit_ms: Option<f64>,
+    limit_ms: Option<f64>,
 }
 
 const WIDTH: f64 = 320.0;
@@ -38,17 +37,33 @@ const LINES: [(&str, &str, f64); 4] = [
 ];
 const LIMIT: &str = "device's limit";
 
-/// Draws both pictures beside `json`.
-pub(crate) fn draw(json: &Path, points: &[Point]) -> Result<(), Failure> {
-    std::fs::write(json.with_extension("svg"), charts(points)?)?;
-    std::fs::write(json.with_extension("ratio.svg"), heat_map(points)?)?;
-    Ok(())
+/// Draws both pictures.
+pub(crate) fn draw(lines: &[Cell]) -> Result<Vec<Drawing>, Failure> {
+    let points = lines.iter().map(Point::of).collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![
+        Drawing { ending: "svg", svg: charts(&points)? },
+        Drawing { ending: "ratio.svg", svg: heat_map(&points)? },
+    ])
+}
+
+impl Point<'_> {
+    fn of(cell: &Cell) -> Result<Point<'_>, String> {
+        let (ms, share): (f64, f64) = (cell.get("ms")?, cell.get("limit_share")?);
+        let limit_ms = Some(share * ms).filter(|limit| limit.is_finite());
+        Ok(Point {
+            cell,
+            policy: cell.get("prefetch")?,
+            ms,
+            ratio: cell.get("ratio_to_none")?,
+            limit_ms,
+        })
+    }
 }
 
 /// What stands above a chart in two lines, and its points.
-type Groups<'p> = BTreeMap<(String, String), Vec<&'p Point>>;
+type Groups<'p> = BTreeMap<(String, String), Vec<&'p Point<'p>>>;
 
-fn groups(points: &[Point]) -> Result<Groups<'_>, String> {
+fn groups<'p>(points: &'p [Point<'p>]) -> Result<Groups<'p>, String> {
     let mut groups = Groups::new();
     for point in points {
         let words = OF_CHART.iter().map(|name| point.cell.get::<String>(name));
@@ -61,7 +76,7 @@ fn groups(points: &[Point]) -> Result<Groups<'_>, String> {
     Ok(groups)
 }
 
-fn charts(points: &[Point]) -> Result<String, Failure> {
+fn charts(points: &[Point<'_>]) -> Result<String, Failure> {
     let groups = groups(points)?;
     let mut body = String::new();
     for (number, ((title, table), points)) in groups.iter().enumerate() {
@@ -76,7 +91,7 @@ fn charts(points: &[Point]) -> Result<String, Failure> {
 }
 
 /// Fuzz from left to right, milliseconds on a logarithmic scale.
-fn chart(title: &str, table: &str, points: &[&Point]) -> Result<String, Failure> {
+fn chart(title: &str, table: &str, points: &[&Point<'_>]) -> Result<String, Failure> {
     let fuzz = fuzz_values(points)?;
     let limits = points.iter().filter_map(|point| point.limit_ms);
     let all = || points.iter().map(|point| point.ms).chain(limits.clone());
@@ -109,7 +124,7 @@ fn chart(title: &str, table: &str, points: &[&Point]) -> Result<String, Failure>
     for (line, colour, offset) in LINES {
         let mut spots = String::new();
         for (at, value) in fuzz.iter().enumerate() {
-            let fits = |point: &&&Point| {
+            let fits = |point: &&&Point<'_>| {
                 let policy = if line == LIMIT { "adaptive" } else { line };
                 point.policy == policy && point.cell.get::<i64>("fuzz") == Ok(*value)
             };
@@ -138,7 +153,7 @@ fn named(fuzz: i64) -> String {
 }
 
 /// The fuzz values of some points, random last.
-fn fuzz_values(points: &[&Point]) -> Result<Vec<i64>, String> {
+fn fuzz_values(points: &[&Point<'_>]) -> Result<Vec<i64>, String> {
     let mut fuzz: Vec<i64> =
         points.iter().map(|point| point.cell.get("fuzz")).collect::<Result<_, _>>()?;
     fuzz.sort_unstable_by_key(|fuzz| if *fuzz < 0 { i64::MAX } else { *fuzz });
@@ -147,8 +162,8 @@ fn fuzz_values(points: &[&Point]) -> Result<Vec<i64>, String> {
 }
 
 /// One row for each setting and selectivity, one column for each fuzz: adaptive against none.
-fn heat_map(points: &[Point]) -> Result<String, Failure> {
-    let all: Vec<&Point> = points.iter().collect();
+fn heat_map(points: &[Point<'_>]) -> Result<String, Failure> {
+    let all: Vec<&Point<'_>> = points.iter().collect();
     let (groups, fuzz) = (groups(points)?, fuzz_values(&all)?);
     let left = 480.0;
     let mut body = String::new();

@@ -24,7 +24,7 @@
 //! Does not do: other engines.
 
 pub(crate) mod limit;
-mod picture;
+pub(crate) mod picture;
 pub(crate) mod table;
 
 use std::time::Duration;
@@ -33,7 +33,6 @@ use rightlink::IndexMethod;
 use rightlink_env::Clock;
 
 use crate::args::{Args, Size};
-use crate::insert_prefetch::picture::Bars;
 use crate::insert_prefetch::table::{Bed, Opened, Turn};
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report, say};
@@ -92,7 +91,7 @@ pub(crate) const KNOBS: &[Knob] = &[
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let clock = Clock::system();
     let mut bed: Option<Bed> = None;
-    let (mut bars, mut ahead) = (Vec::new(), Vec::new());
+    let mut ahead = Vec::new();
     for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
         let index = match cell.get::<String>("index")?.as_str() {
             "btree" => IndexMethod::BTree,
@@ -108,13 +107,10 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let outcome = measure(bed, &cell, &clock);
         let pairs = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
         pairs.report(&cell, report)?;
-        ahead.push((cell.clone(), median(&pairs.on, |turn| turn.ms)));
-        bars.push(pairs.bars(cell));
+        let ms = median(&pairs.on, |turn| turn.ms);
+        ahead.push((cell, ms));
     }
     methods::say_ratios(&ahead)?;
-    if let Some(json) = &args.json {
-        picture::draw(json, &bars)?;
-    }
     if args.size != Size::Quick {
         say(&format!("load average {}", device::load_average()));
     }
@@ -253,11 +249,6 @@ impl Pairs {
         Ok(())
     }
 
-    fn bars(&self, cell: Cell) -> Bars {
-        let ms = |turns: &[Turn]| median(turns, |turn| turn.ms);
-        Bars { cell, off: ms(&self.off), on: ms(&self.on), limit: self.limit_ms }
-    }
-
     fn figures(
         &self,
         cell: &Cell,
@@ -288,6 +279,7 @@ impl Pairs {
             ("bytes_written", bytes(|turn| turn.written_bytes)),
             ("mean_queue_depth", Field::Float(median(turns, |turn| turn.queue_depth))),
             ("device_limit_share", Field::Float(self.limit_ms / ms)),
+            ("rows", Field::Int(cell.get("rows")?)),
         ])
     }
 }

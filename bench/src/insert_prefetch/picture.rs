@@ -4,19 +4,18 @@
 //! Does not do: anything without a name for the JSON lines.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::svg;
+use crate::svg::{self, Drawing};
 
 /// What one cell reached, in milliseconds a batch.
-pub(crate) struct Bars {
-    pub(crate) cell: Cell,
-    pub(crate) off: f64,
-    pub(crate) on: f64,
+struct Bars<'c> {
+    cell: &'c Cell,
+    off: f64,
+    on: f64,
     /// The reads of the batch alone, at the device's best.
-    pub(crate) limit: f64,
+    limit: f64,
 }
 
 const LABELS: f64 = 110.0;
@@ -28,11 +27,27 @@ const TITLE: f64 = 30.0;
 const OFF: &str = "#b0b0b0";
 const ON: &str = "#228844";
 
-/// Draws the picture beside `json`.
-pub(crate) fn draw(json: &Path, all: &[Bars]) -> Result<(), Failure> {
-    let mut panels: Vec<(String, Vec<&Bars>)> = Vec::new();
-    for bars in all {
-        let title = title(&bars.cell)?;
+impl Bars<'_> {
+    /// The bars of a batch from its lines: without reading ahead, then with it.
+    fn of(lines: &[Cell]) -> Result<Bars<'_>, Failure> {
+        let [off, on] = lines else { return Err("a batch has two lines".into()) };
+        for (line, prefetch) in [(off, "off"), (on, "on")] {
+            if line.get::<String>("prefetch")? != prefetch {
+                return Err("a batch has a line without reading ahead, then one with it".into());
+            }
+        }
+        let ms = |line: &Cell| line.get::<f64>("ms_per_batch");
+        let limit = on.get::<f64>("device_limit_share")? * ms(on)?;
+        Ok(Bars { cell: on, off: ms(off)?, on: ms(on)?, limit })
+    }
+}
+
+/// Draws the cells.
+pub(crate) fn draw(lines: &[Cell]) -> Result<Vec<Drawing>, Failure> {
+    let mut panels: Vec<(String, Vec<Bars<'_>>)> = Vec::new();
+    for batch in lines.chunks(2) {
+        let bars = Bars::of(batch)?;
+        let title = title(bars.cell)?;
         match panels.iter_mut().find(|(of, _)| *of == title) {
             Some((_, panel)) => panel.push(bars),
             None => panels.push((title, vec![bars])),
@@ -47,7 +62,7 @@ pub(crate) fn draw(json: &Path, all: &[Bars]) -> Result<(), Failure> {
             y += BATCH;
         }
     }
-    Ok(std::fs::write(json.with_extension("svg"), svg::picture(WIDTH, y + 10.0, &body))?)
+    Ok(vec![Drawing { ending: "svg", svg: svg::picture(WIDTH, y + 10.0, &body) }])
 }
 
 fn title(cell: &Cell) -> Result<String, String> {
@@ -78,7 +93,7 @@ fn legend() -> String {
 }
 
 /// The two bars of a batch, one above the other, and a mark where the device's limit is.
-fn batch(out: &mut String, y: f64, bars: &Bars) -> Result<(), Failure> {
+fn batch(out: &mut String, y: f64, bars: &Bars<'_>) -> Result<(), Failure> {
     let batch: u64 = bars.cell.get("batch")?;
     let slowest = bars.off.max(bars.on);
     let limit = LABELS + FULL * (bars.limit / slowest).min(1.0);

@@ -5,12 +5,11 @@
 //! Does not do: anything without a name for the JSON lines.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::Failure;
+use crate::knobs::Cell;
 use crate::load::engine::OURS;
-use crate::load::wire::Figures;
-use crate::svg;
+use crate::svg::{self, Drawing};
 
 const BAR: f64 = 15.0;
 const LABEL: f64 = 80.0;
@@ -24,8 +23,8 @@ const PANELS: [(&str, &str); 4] = [
     ("warm_reads_per_s", "warm reads a second, one by one"),
 ];
 
-/// Draws the cells beside `json`.
-pub(super) fn draw(json: &Path, cells: &[Figures]) -> Result<(), Failure> {
+/// Draws the cells.
+pub(crate) fn draw(cells: &[Cell]) -> Result<Vec<Drawing>, Failure> {
     let most = |name: &str| {
         let values = cells.iter().filter_map(|cell| cell.get::<u64>(name).ok());
         values.max().unwrap_or(0)
@@ -65,9 +64,7 @@ pub(super) fn draw(json: &Path, cells: &[Figures]) -> Result<(), Failure> {
             y += BAR * (group.len() as f64 + 2.0);
         }
     }
-    let picture = svg::picture(COLUMN * 2.0, y, &body);
-    std::fs::write(json.with_extension("svg"), picture)?;
-    Ok(())
+    Ok(vec![Drawing { ending: "svg", svg: svg::picture(COLUMN * 2.0, y, &body) }])
 }
 
 /// A figure of all engines, below its title.
@@ -79,7 +76,7 @@ struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    fn draw(&self, group: &[&Figures], body: &mut String) -> Result<(), Failure> {
+    fn draw(&self, group: &[&Cell], body: &mut String) -> Result<(), Failure> {
         let Panel { x, y, figure, title } = *self;
         write!(body, "<text x=\"{:.0}\" y=\"{y}\" font-weight=\"bold\">{title}</text>", x + LABEL)?;
         let mut most: f64 = 1.0;

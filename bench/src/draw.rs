@@ -1,0 +1,133 @@
+//! Pictures of experiments from their JSON lines: `rightlink-bench --draw FILE.. [--to DIR]`.
+//!
+//! An experiment with `--json FILE` draws beside that file, a later `--draw` into any directory;
+//! both read the lines. `cargo xtask pictures` draws all results that are kept.
+//!
+//! Invariants: a picture shows nothing but what the JSON lines say, so it can be drawn again.
+//! Does not do: charts (each experiment has its own); pictures over several files.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, value_parser};
+use serde_json::{Map, Value};
+
+use crate::Failure;
+use crate::knobs::Cell;
+use crate::report::say;
+use crate::svg::Drawing;
+use crate::{dead_rows, hot_update, index_scan, insert_prefetch, load};
+
+/// Draws the cells of one run.
+type Draw = fn(&[Cell]) -> Result<Vec<Drawing>, Failure>;
+
+/// The experiments that have pictures.
+const PICTURES: &[(&str, Draw)] = &[
+    (dead_rows::NAME, dead_rows::picture::draw),
+    (hot_update::NAME, hot_update::picture::draw),
+    (index_scan::NAME, index_scan::picture::draw),
+    (insert_prefetch::NAME, insert_prefetch::picture::draw),
+    (load::NAME, load::picture::draw),
+];
+
+/// The flags of the command without an experiment.
+pub(crate) fn flags() -> [Arg; 2] {
+    let path = || value_parser!(PathBuf);
+    [
+        Arg::new("draw")
+            .long("draw")
+            .value_name("FILE")
+            .num_args(1..)
+            .value_parser(path())
+            .help("Draw the pictures of runs again, from the JSON lines that they wrote"),
+        Arg::new("to")
+            .long("to")
+            .value_name("DIR")
+            .requires("draw")
+            .value_parser(path())
+            .default_value("docs/threads")
+            .help("Put pictures here, each under the name of its JSON lines"),
+    ]
+}
+
+/// Draws the files that `matches` name. False: they name none.
+pub(crate) fn run(matches: &ArgMatches) -> Result<bool, Failure> {
+    let Some(files) = matches.get_many::<PathBuf>("draw") else { return Ok(false) };
+    let to: &PathBuf = matches.get_one("to").expect("it has a default");
+    std::fs::create_dir_all(to)?;
+    for file in files {
+        let drawn = draw(file, to).map_err(|error| format!("{}: {error}", file.display()))?;
+        match drawn.is_empty() {
+            true => say(&format!("{}: this experiment has no picture", file.display())),
+            false => drawn.iter().for_each(|path| say(&path.display().to_string())),
+        }
+    }
+    Ok(true)
+}
+
+/// Draws the JSON lines of one run into the directory `to`. Returns the files written.
+pub(crate) fn draw(json: &Path, to: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let text = std::fs::read_to_string(json)?;
+    let cells = text.lines().map(cell).collect::<Result<Vec<Cell>, Failure>>()?;
+    let Some(first) = cells.first() else { return Err("no JSON lines".into()) };
+    let experiment: String = first.get("experiment")?;
+    if cells.iter().any(|cell| cell.get("experiment") != Ok(experiment.clone())) {
+        return Err("lines of several experiments".into());
+    }
+    let Some((_, draw)) = PICTURES.iter().find(|(name, _)| *name == experiment) else {
+        return Ok(Vec::new());
+    };
+    let stem = to.join(json.file_stem().ok_or("a file has a name")?);
+    let mut paths = Vec::new();
+    for drawing in draw(&cells)? {
+        let path = stem.with_extension(drawing.ending);
+        std::fs::write(&path, drawing.svg)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Knobs and figures of a JSON line.
+fn cell(line: &str) -> Result<Cell, Failure> {
+    let object: Map<String, Value> = serde_json::from_str(line)?;
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        // What was measured as 2.0 may be a whole number to the picture.
+        Value::Number(number) => number.as_f64().unwrap_or(f64::NAN).to_string(),
+        // JSON has no other word for it.
+        Value::Null => f64::NAN.to_string(),
+        other => other.to_string(),
+    };
+    Ok(object.iter().fold(Cell::default(), |cell, (name, value)| cell.with(name, text(value))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_cell() {
+        let cell = cell(r#"{"a":"x","b":2.0,"c":null,"d":true,"e":[1.5,2]}"#).unwrap();
+        assert_eq!((cell.get("a"), cell.get("b")), (Ok("x".to_string()), Ok(2i64)));
+        assert!(cell.get::<f64>("c").unwrap().is_nan() && cell.get("d") == Ok(true));
+        assert_eq!(cell.get("e"), Ok("[1.5,2]".to_string()));
+    }
+
+    #[test]
+    fn pictures_lie_under_the_names_of_their_lines() {
+        let dir = std::env::temp_dir().join(format!("rl-draw-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let json = dir.join("003-clients.jsonl");
+        let line = r#"{"experiment":"hot-update","column":"indexed","unique":true,"mix":"5/95",
+            "threads":4,"hints":"epoch","idle_scan":false,"old_snapshot":false,
+            "slice_speeds":[100.0,50.0]}"#;
+        std::fs::write(&json, line.replace('\n', "")).unwrap();
+        assert_eq!(draw(&json, &dir).unwrap(), [dir.join("003-clients.svg")]);
+        let svg = std::fs::read_to_string(dir.join("003-clients.svg")).unwrap();
+        assert!(svg.contains("indexed true 5/95 4 epoch false false"), "{svg}");
+        std::fs::write(&json, "{\"experiment\":\"methods\"}\n").unwrap();
+        assert!(draw(&json, &dir).unwrap().is_empty(), "it has no picture");
+        std::fs::write(&json, "").unwrap();
+        assert!(draw(&json, &dir).is_err());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
