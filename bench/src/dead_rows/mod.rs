@@ -7,6 +7,8 @@
 //! neighbours at once, as a leaf of an index in heap order does; `leaf_shuffled_ns` for 400 from
 //! anywhere, as a leaf of an index with random keys does.
 //!
+//! At the end the thread's table of fixed and variable nodes is printed beside ours (`thread`).
+//!
 //! Invariants: all structures of a set are built first, then measured in turn, a fraction of a
 //! millisecond each; a figure is the median of these. What our trees say that they take is what the
 //! allocator was asked for. Every target is printed with its figure, kept or not.
@@ -15,8 +17,11 @@
 pub(crate) mod picture;
 mod sets;
 mod structure;
+mod thread;
 
 use std::ops::Range;
+
+use rightlink_radix::Shape;
 
 use crate::Failure;
 use crate::args::{Args, Size};
@@ -37,6 +42,8 @@ const SETS: &[&str] = &[
     sets::KEYS[1],
     sets::KEYS[2],
     sets::KEYS[3],
+    sets::KEYS[4],
+    sets::KEYS[5],
     sets::ROWS[0],
     sets::ROWS[1],
     sets::ROWS[2],
@@ -106,15 +113,18 @@ pub(crate) fn run(args: &Args, _: &Scratch, report: &mut Report) -> Result<(), F
             None => wanted.push((keys, vec![structure])),
         }
     }
-    let mut verdicts = Vec::new();
+    let (mut verdicts, mut beside) = (Vec::new(), Vec::new());
     for (name, structures) in wanted {
         let cells = measure(&name, &structures, args.size)?;
         for cell in &cells {
             report.cell(&json(cell), &row(cell))?;
         }
+        cells.iter().filter_map(notice).for_each(|line| say(&line));
         verdicts.extend(judge(&cells, args.size));
+        beside.extend(thread::Beside::of(&cells));
     }
     verdicts.iter().for_each(|line| say(line));
+    thread::say_table(&beside);
     Ok(())
 }
 
@@ -169,7 +179,21 @@ fn round(cells: &mut [Cell], keys: &Keys, cpu: &Cpu) {
     }
 }
 
+/// The nodes of a tree, in the words of the thread's benchmark.
+fn notice(cell: &Cell) -> Option<String> {
+    let Shape { height, small, ranked, full, leaves } = cell.built.shape()?;
+    let (keys, structure, count) = (&cell.keys, &cell.structure, cell.count);
+    Some(format!(
+        "{keys}, {structure}: num_keys = {count}, height = {height}, small = {small}, \
+         ranked = {ranked}, full = {full}; {leaves} are leaves"
+    ))
+}
+
 fn json(cell: &Cell) -> Vec<Column> {
+    // Null where there is no tree.
+    let nodes = |of: fn(&Shape) -> usize| {
+        cell.built.shape().map_or(Field::Float(f64::NAN), |shape| Field::Int(of(&shape) as u64))
+    };
     vec![
         ("experiment", Field::Text(NAME.into())),
         ("keys", Field::Text(cell.keys.clone())),
@@ -186,6 +210,11 @@ fn json(cell: &Cell) -> Vec<Column> {
         ("value_ns", Field::Float(cell.median(4))),
         ("value_shuffled_ns", Field::Float(cell.median(5))),
         ("iterate_ns", Field::Float(cell.median(6))),
+        ("height", nodes(|shape| shape.height)),
+        ("nodes_small", nodes(|shape| shape.small)),
+        ("nodes_ranked", nodes(|shape| shape.ranked)),
+        ("nodes_full", nodes(|shape| shape.full)),
+        ("leaves", nodes(|shape| shape.leaves)),
     ]
 }
 
@@ -257,6 +286,7 @@ fn most_bytes(keys: &str) -> Option<f64> {
     Some(match keys {
         "sequential" => 9.9,
         "half" => 15.3e6 / 999_654.0,
+        sets::SEQUENTIAL_BY_8 | sets::HALF_BY_8 => thread::bytes_per_key(keys)?,
         "0x7F07FF00FF" => 230.5e6 / 9_291_812.0,
         "0xFFFF0000003F" => 64.05e6 / 3_807_650.0,
         "1-per-block" => 4.0,

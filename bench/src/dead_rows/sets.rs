@@ -7,7 +7,12 @@ use rightlink_env::Rng;
 use crate::args::Size;
 
 /// Names of the key sets.
-pub(crate) const KEYS: &[&str] = &["sequential", "half", "0x7F07FF00FF", "0xFFFF0000003F"];
+pub(crate) const KEYS: &[&str] =
+    &["sequential", "half", SEQUENTIAL_BY_8, HALF_BY_8, "0x7F07FF00FF", "0xFFFF0000003F"];
+/// Keys 8 apart: a key is a block number and the upper bits of a slot, and all slots are below 64.
+pub(crate) const SEQUENTIAL_BY_8: &str = "sequential-by-8";
+/// Half of these.
+pub(crate) const HALF_BY_8: &str = "half-by-8";
 /// Names of the sets of row ids: dead rows and blocks.
 pub(crate) const ROWS: &[&str] =
     &["1-per-block", "5-per-block", "30-per-block", "100-per-block", "1-per-20-blocks"];
@@ -44,6 +49,15 @@ impl Keys {
             "sequential" => Ok(Keys::map((0..million).collect(), Vec::new(), million as f64)),
             "half" => {
                 let keys = (0..2 * million).filter(|_| rng.chance(1, 2)).collect();
+                Ok(Keys::map(keys, Vec::new(), 2.0 * million as f64))
+            }
+            SEQUENTIAL_BY_8 => {
+                let keys = (0..million).map(|block| block * 8).collect();
+                Ok(Keys::map(keys, Vec::new(), million as f64))
+            }
+            HALF_BY_8 => {
+                let blocks = (0..2 * million).filter(|_| rng.chance(1, 2));
+                let keys = blocks.map(|block| block * 8).collect();
                 Ok(Keys::map(keys, Vec::new(), 2.0 * million as f64))
             }
             mask if mask.starts_with("0x") => {

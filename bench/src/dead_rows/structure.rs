@@ -13,7 +13,7 @@ use std::ops::Range;
 use rightlink::RowId;
 use rightlink::internal::vacuum::DeadRows;
 use rightlink_env::Budget;
-use rightlink_radix::{Map, Set, Sizes};
+use rightlink_radix::{Map, Set, Shape, Sizes};
 use roaring::RoaringTreemap;
 
 use crate::dead_rows::sets::Keys;
@@ -60,6 +60,15 @@ impl Structure {
         match self {
             Structure::Map(map) => Some(map.memory()),
             Structure::Set(set) => Some(set.memory()),
+            _ => None,
+        }
+    }
+
+    /// The nodes of a radix tree.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        match self {
+            Structure::Map(map) => Some(map.shape()),
+            Structure::Set(set) => Some(set.shape()),
             _ => None,
         }
     }
