@@ -112,6 +112,43 @@ mod tests {
         assert_eq!(cell.get("e"), Ok("[1.5,2]".to_string()));
     }
 
+    /// Each picture needs nothing but what the lines of its experiment have.
+    #[test]
+    fn pictures_are_drawn_from_lines() {
+        let knobs = r#""rows":1000,"method":"io_uring","device":"native""#;
+        let batch = |prefetch, ms, share| {
+            format!(
+                r#"{{"experiment":"insert-prefetch","setting":"steady","indexes":5,"batch":100,
+                {knobs},"prefetch":"{prefetch}","ms_per_batch":{ms},"device_limit_share":{share}}}"#
+            )
+        };
+        let scan = |policy, ms, share| {
+            format!(
+                r#"{{"experiment":"index-scan",{knobs},"fuzz":-1.0,"duplicates":1,"io":"direct",
+                "selectivity":10.0,"fillfactor":100,"cache":"cold","direction":"forward",
+                "kind":"heap","prefetch":"{policy}","ms":{ms},"ratio_to_none":0.4,
+                "limit_share":{share}}}"#
+            )
+        };
+        let drawn = |lines: &[String]| {
+            let cells: Vec<Cell> = lines.iter().map(|line| super::cell(line).unwrap()).collect();
+            let experiment: String = cells[0].get("experiment").unwrap();
+            let (_, draw) = PICTURES.iter().find(|(name, _)| *name == experiment).unwrap();
+            draw(&cells).unwrap().into_iter().map(|drawing| drawing.svg).collect::<Vec<_>>()
+        };
+        let [bars] = &drawn(&[batch("off", "80.0", "0.1"), batch("on", "20.0", "0.4")])[..] else {
+            panic!("one picture");
+        };
+        assert!(bars.contains("into 1000 rows") && bars.contains("80.0 ms"), "{bars}");
+        let scans = drawn(&[scan("none", "50.0", "null"), scan("adaptive", "20.0", "0.5")]);
+        assert!(scans[0].contains("device's limit") && scans[0].contains("random"), "{}", scans[0]);
+        assert!(
+            scans[1].contains("0.40") && scans[1].contains("heap forward 10 %"),
+            "{}",
+            scans[1]
+        );
+    }
+
     #[test]
     fn pictures_lie_under_the_names_of_their_lines() {
         let dir = std::env::temp_dir().join(format!("rl-draw-{}", std::process::id()));

@@ -75,7 +75,18 @@ const THREADS: [Thread; 5] = [
         number: "001",
         page: "docs/threads/001-dead-row-store.md",
         steps: &[
-            Step { name: "stores", full: "dead-rows", quick: "dead-rows --quick" },
+            Step {
+                name: "nodes",
+                full: "dead-rows --structure ours,fixed,array,roaring --keys \
+                       sequential-by-8,half-by-8,0x7F07FF00FF,0xFFFF0000003F",
+                quick: "dead-rows --structure ours,fixed,array --keys sequential-by-8,half-by-8 \
+                        --quick",
+            },
+            Step {
+                name: "stores",
+                full: "dead-rows",
+                quick: "dead-rows --keys 30-per-block,100-per-block --quick",
+            },
             Step { name: "vacuum", full: "vacuum", quick: "vacuum --rows 50000 --quick" },
         ],
     },
@@ -295,7 +306,7 @@ mod tests {
         assert!(turn("vacuum").is_err());
         assert!(turn("").unwrap());
         assert!(turn("").unwrap());
-        assert_eq!(ran, ["dead-rows", "vacuum", "vacuum"]);
+        assert_eq!(ran, ["dead-rows", "dead-rows", "vacuum", "vacuum"]);
         assert!(dir.join("001-stores-quick.jsonl").exists());
         std::fs::remove_dir_all(dir).unwrap();
     }

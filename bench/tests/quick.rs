@@ -205,6 +205,14 @@ fn hot_update_writes_every_key_and_a_picture() {
         assert_keys(line, &HOT_UPDATE_KEYS);
         assert!(!line.contains("null"), "{line}");
     }
+    let again = dir.join("again");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    command.arg("--draw").arg(&json).arg("--to").arg(&again);
+    assert!(command.status().expect("it starts").success());
+    let [drawn, again_drawn] = [&dir, &again]
+        .map(|dir| std::fs::read_to_string(dir.join("cells.svg")).expect("it was drawn"));
+    assert_eq!(drawn, again_drawn, "the same lines are the same picture");
+    std::fs::remove_dir_all(&again).expect("it is there");
     std::fs::remove_file(&json).expect("it is there");
     std::fs::remove_file(json.with_extension("svg")).expect("it was drawn");
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
