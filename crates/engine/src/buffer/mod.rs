@@ -11,7 +11,7 @@
 //! | `prefetch`, `read_ahead` | how far a stream looks ahead; starting reads |
 //! | `reading`, `announce` | reading without pins; announcements of such readers |
 //! | `cache_lines` | cache-line prefetch of pages in memory |
-//! | `stats` | counters |
+//! | `stats`, `own_changes` | counters; changes of a thread, for experiments |
 //!
 //! Invariants: the log comes before the data (R13); a page is in one frame (R20); no latch is held
 //! across I/O (R7). No operation depends on a background thread: a thread that waits for I/O
@@ -33,6 +33,8 @@ mod latch;
 mod latched;
 mod load;
 mod mtr;
+#[cfg(feature = "experiments")]
+pub(crate) mod own_changes;
 mod page_table;
 mod pin;
 mod pool;

@@ -27,6 +27,8 @@ use rightlink_env::{points, thread};
 
 use crate::buffer::frame::NO_REDO;
 use crate::buffer::frame::UNLOGGED;
+#[cfg(feature = "experiments")]
+use crate::buffer::own_changes;
 use crate::buffer::pin::{Exclusive, Pin};
 use crate::buffer::pool::BufferPool;
 use crate::config::PAGE_SIZE;
@@ -200,6 +202,8 @@ impl<'p> Mtr<'p> {
         points::hit("buffer.mtr.after-append");
         for page in self.pages.iter_mut().filter(|page| !page.delta.is_empty()) {
             let latched = page.latched.as_mut().expect("a page with a delta is latched");
+            #[cfg(feature = "experiments")]
+            own_changes::note(latched.pin().page(), header::lsn(latched.bytes()), end);
             header::set_lsn(&mut latched.page_mut(None), end);
         }
         self.unlatch_all();

@@ -20,6 +20,8 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Ordering};
 
 use crate::buffer::core::Core;
+#[cfg(feature = "experiments")]
+use crate::buffer::frame::pins;
 use crate::buffer::frame::{Frame, NO_REDO, VALID};
 use crate::buffer::latch::{Mode, Parking};
 use crate::buffer::latched;
@@ -137,6 +139,12 @@ impl Pin {
         let result = read(self.memory().view());
         // The pin keeps the tag, so the version alone tells.
         (latch.validate(version) || broken(Broken::OptimisticReadNotValidated)).then_some(result)
+    }
+
+    /// Is this the only pin of the page?
+    #[cfg(feature = "experiments")]
+    pub(crate) fn is_only(&self) -> bool {
+        pins(self.frame().state()) == 1
     }
 
     /// A second pin of the same page.

@@ -58,6 +58,9 @@ pub struct BufferPool {
     budget: Budget,
     /// The part of it that open scans may hold.
     scans: Budget,
+    /// Do vacuums wait for the pins of scans?
+    #[cfg(feature = "experiments")]
+    pub(crate) waits_for_pins: AtomicBool,
 }
 
 impl BufferPool {
@@ -100,6 +103,8 @@ impl BufferPool {
             made_room: AtomicU64::new(0),
             budget: env.budget.clone(),
             scans: env.budget.child(env.budget.available() / SCANS_SHARE),
+            #[cfg(feature = "experiments")]
+            waits_for_pins: AtomicBool::new(false),
         }))
     }
 

@@ -3,6 +3,8 @@
 //! Invariants: results of statements do not change, only their speed.
 //! Does not do: settings that programs need ([`Options`](crate::Options)).
 
+use rightlink_env::sync::Ordering;
+
 use crate::buffer::Prefetch;
 use crate::db::Database;
 use crate::error::{Error, Result};
@@ -17,7 +19,26 @@ impl Database {
     }
 
     /// Whether scans mark index entries of dead rows from now on, for experiments.
+    ///
+    /// ```
+    /// use rightlink::DeadHints;
+    /// # use rightlink::{ScanOptions, TableSchema, Type};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// # let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int8);
+    /// # txn.create_table(&schema.primary_key(["a"]))?;
+    /// for (name, hints) in DeadHints::EACH {
+    ///     db.set_dead_hints(hints);
+    ///     assert_eq!(txn.scan("n", &ScanOptions::index("n_pkey"))?.count(), 0, "{name}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_dead_hints(&self, hints: DeadHints) {
+        let waits = hints == DeadHints::PinHeld;
+        self.engine().pool.waits_for_pins.store(waits, Ordering::Relaxed);
         self.engine().txns.set_dead_hints(hints);
     }
 

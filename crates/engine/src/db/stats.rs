@@ -95,7 +95,7 @@ fn figures(def: &TableDef, used: Option<&Table>) -> TableFigures {
     TableFigures {
         table: def.id.0,
         name: def.name.clone(),
-        rows: used.map(|table| table.heap().figures()).unwrap_or_default(),
+        rows: used.map(|table| table.heap().counters().figures()).unwrap_or_default(),
         garbage: used.map_or(0, |table| table.heap().garbage_since_vacuum()),
         indexes: def.indexes.iter().map(index).collect(),
     }

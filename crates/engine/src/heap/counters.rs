@@ -7,12 +7,15 @@ use rightlink_env::sync::{AtomicI64, AtomicU64, Ordering};
 
 /// Counters beside the data that they count.
 #[derive(Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     scans: AtomicU64,
     rows_scanned: AtomicU64,
     inserted: AtomicU64,
     updated: AtomicU64,
     heap_only: AtomicU64,
+    new_page: AtomicU64,
+    partial: AtomicU64,
+    unchanged_entries: AtomicU64,
     deleted: AtomicU64,
     /// Manual vacuums, automatic ones.
     vacuums: [AtomicU64; 2],
@@ -55,6 +58,13 @@ pub struct HeapFigures {
     pub updated: u64,
     /// Updates, of those, that needed no new index entry (heap-only updates).
     pub heap_only: u64,
+    /// Updates whose new version went to another page.
+    pub new_page: u64,
+    /// Updates with index entries, on the same page, that left at least one entry's key unchanged:
+    /// one that touched only the indexes whose keys changed could have spared it.
+    pub partial: u64,
+    /// Index entries of such updates whose keys were unchanged.
+    pub unchanged_entries: u64,
     /// Rows deleted.
     pub deleted: u64,
     /// Vacuums on request that were finished.
@@ -77,11 +87,11 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl Counters {
-    pub(super) fn scan(&self) {
+    pub(crate) fn scan(&self) {
         add(&self.scans, 1);
     }
 
-    pub(super) fn scanned(&self, rows: u64) {
+    pub(crate) fn scanned(&self, rows: u64) {
         add(&self.rows_scanned, rows);
     }
 
@@ -89,25 +99,33 @@ impl Counters {
         add(&self.inserted, rows as u64);
     }
 
-    pub(super) fn update(&self, heap_only: bool) {
+    pub(super) fn update(&self, heap_only: bool, new_page: bool) {
         add(&self.updated, 1);
         if heap_only {
             add(&self.heap_only, 1);
+        } else if new_page {
+            add(&self.new_page, 1);
         }
+    }
+
+    /// An update on the same page made so many index entries whose keys were unchanged.
+    pub(crate) fn partial_update(&self, unchanged_entries: usize) {
+        add(&self.partial, 1);
+        add(&self.unchanged_entries, unchanged_entries as u64);
     }
 
     pub(super) fn delete(&self) {
         add(&self.deleted, 1);
     }
 
-    pub(super) fn vacuum(&self, automatic: bool, unix_micros: i64) {
+    pub(crate) fn vacuum(&self, automatic: bool, unix_micros: i64) {
         let kind = usize::from(automatic);
         add(&self.vacuums[kind], 1);
         self.vacuumed[kind].store(unix_micros, Ordering::Relaxed);
         self.inserted_before.store(self.inserted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    pub(super) fn figures(&self) -> HeapFigures {
+    pub(crate) fn figures(&self) -> HeapFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let when = |time: &AtomicI64| Some(time.load(Ordering::Relaxed)).filter(|time| *time != 0);
         let ([asked, unasked], [last, last_unasked]) = (&self.vacuums, &self.vacuumed);
@@ -117,6 +135,9 @@ impl Counters {
             inserted: read(&self.inserted),
             updated: read(&self.updated),
             heap_only: read(&self.heap_only),
+            new_page: read(&self.new_page),
+            partial: read(&self.partial),
+            unchanged_entries: read(&self.unchanged_entries),
             deleted: read(&self.deleted),
             vacuums: read(asked),
             auto_vacuums: read(unasked),

@@ -251,24 +251,9 @@ impl Heap {
         visibility_map::read(self.pool(), self.shared.files.visibility, block.0)
     }
 
-    /// Figures since the heap was opened.
-    pub fn figures(&self) -> HeapFigures {
-        self.shared.counters.figures()
-    }
-
-    /// Counts the start of a scan of the whole heap.
-    pub fn count_scan(&self) {
-        self.shared.counters.scan();
-    }
-
-    /// Counts the rows that such a scan returned.
-    pub fn count_scanned(&self, rows: u64) {
-        self.shared.counters.scanned(rows);
-    }
-
-    /// Counts a completed vacuum, manual or automatic.
-    pub fn count_vacuum(&self, automatic: bool, unix_micros: i64) {
-        self.shared.counters.vacuum(automatic, unix_micros);
+    /// Counts of what was done to the heap since it was opened.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.shared.counters
     }
 
     pub(crate) fn pool(&self) -> &BufferPool {

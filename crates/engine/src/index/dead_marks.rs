@@ -10,6 +10,8 @@
 //! PostgreSQL: `_bt_killitems`; there the marks are lost if the leaf has changed.
 
 use crate::buffer::BufferPool;
+#[cfg(feature = "experiments")]
+use crate::buffer::own_changes;
 use crate::config::PAGE_SIZE;
 use crate::ids::PageId;
 use crate::index::leaf_batch::LeafBatch;
@@ -92,7 +94,11 @@ pub(crate) fn mark_leaves(
         };
         let mut right = 0;
         pin.hint_waiting(|page| {
-            if only_unchanged && lsn(page.bytes()) != batch.lsn {
+            #[cfg(feature = "experiments")]
+            let saved = own_changes::saved_again(batch.leaf, batch.lsn);
+            #[cfg(not(feature = "experiments"))]
+            let saved = batch.lsn;
+            if only_unchanged && lsn(page.bytes()) != saved {
                 marked.changed = places.len() as u64;
                 return;
             }

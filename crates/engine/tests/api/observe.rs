@@ -146,6 +146,45 @@ fn vacuums_of_a_table_are_counted_and_dated() {
     assert!(db.verify().unwrap().is_clean());
 }
 
+/// Updates are told apart: those that could have left an index alone, those whose indexes all
+/// change, those that need no entry, and those that leave their page.
+#[test]
+fn entries_that_updates_could_have_spared_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
+    let schema = TableSchema::new("t").column("id", Type::Int8).column("n", Type::Int8);
+    let schema = schema.column("free", Type::Int8);
+    let indexes = [IndexSchema::new("by_n").on("n"), IndexSchema::new("by_both").on("n").on("id")];
+    let [by_n, by_both] = indexes;
+    let mut txn = db.begin();
+    txn.create_table(&schema.primary_key(["id"]).index(by_n).index(by_both)).unwrap();
+    let mut row = txn.insert("t", &[1, 2, 3].map(Value::Int8)).unwrap();
+    txn.commit().unwrap();
+    let mut update = |changes: &[(&str, Value)]| {
+        let mut txn = db.begin();
+        assert!(txn.update("t", row, changes).unwrap());
+        row = txn.scan("t", &ScanOptions::all()).unwrap().next().unwrap().unwrap().id;
+        txn.commit().unwrap();
+        let rows = db.table_figures().unwrap().remove(0).rows;
+        [rows.updated, rows.heap_only, rows.new_page, rows.partial, rows.unchanged_entries]
+    };
+    assert_eq!(update(&[("free", Value::Int8(4))]), [1, 1, 0, 0, 0], "heap-only");
+    assert_eq!(update(&[("n", Value::Int8(5))]), [2, 1, 0, 1, 1], "the primary key stays");
+    let all = [("n", Value::Int8(6)), ("id", Value::Int8(7))];
+    assert_eq!(update(&all), [3, 1, 0, 1, 1], "all keys change");
+    assert_eq!(update(&[("id", Value::Int8(8))]), [4, 1, 0, 2, 2], "by_n stays");
+    let mut txn = db.begin();
+    let others = (100..600).map(|id| [id, id, id].map(Value::Int8).to_vec()).collect::<Vec<_>>();
+    let ids = txn.insert_many("t", &others).unwrap();
+    txn.commit().unwrap();
+    let mut txn = db.begin();
+    assert!(txn.update("t", ids[200], &[("n", Value::Int8(9))]).unwrap());
+    txn.commit().unwrap();
+    let rows = db.table_figures().unwrap().remove(0).rows;
+    assert_eq!([rows.updated, rows.new_page, rows.partial], [5, 1, 2], "the page was full");
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// A scan comes to entries of rows that are not there any more.
 #[test]
 fn entries_of_dead_rows_are_counted_apart_from_rows() {

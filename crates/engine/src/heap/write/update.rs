@@ -172,7 +172,7 @@ impl Heap {
         self.add_garbage(u64::from(matches!(place, Placement::Free(_))));
         let outcome = replace(set, change, &old, target, &place)?;
         let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
-        self.shared.counters.update(heap_only);
+        self.shared.counters.update(heap_only, target != home);
         Ok(UpdateAttempt::Ended(outcome))
     }
 }

@@ -37,26 +37,9 @@ pub struct Counters {
     pub leaves: u64,
 }
 
-impl Counters {
-    const ZERO: Counters = Counters {
-        descents: 0,
-        pages: 0,
-        heads: 0,
-        keys: 0,
-        prefixes: 0,
-        high_keys: 0,
-        separators: 0,
-        low_fences: 0,
-        bytes: 0,
-        moves_right: 0,
-        next_door: 0,
-        leaves: 0,
-    };
-}
-
 thread_local! {
     static ON: Cell<bool> = const { Cell::new(false) };
-    static COUNTERS: Cell<Counters> = const { Cell::new(Counters::ZERO) };
+    static COUNTERS: Cell<Counters> = Cell::default();
 }
 
 /// Counts what this thread's searches cost while `work` runs.
@@ -73,7 +56,7 @@ pub fn counting<T>(work: impl FnOnce() -> T) -> (Counters, T) {
     }
     assert!(!ON.replace(true), "one count at a time");
     let _off = Off;
-    COUNTERS.set(Counters::ZERO);
+    COUNTERS.set(Counters::default());
     let result = work();
     (COUNTERS.get(), result)
 }
@@ -109,8 +92,8 @@ mod tests {
     fn only_what_is_asked_for_is_counted() {
         count(|c| c.heads += 1);
         let (counted, ()) = counting(|| count(|c| c.keys += 2));
-        assert_eq!(counted, Counters { keys: 2, ..Counters::ZERO });
+        assert_eq!(counted, Counters { keys: 2, ..Counters::default() });
         let (counted, ()) = counting(|| ());
-        assert_eq!(counted, Counters::ZERO);
+        assert_eq!(counted, Counters::default());
     }
 }

@@ -18,10 +18,14 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::Arc;
 use rightlink_env::{Broken, Reservation};
 
+#[cfg(feature = "experiments")]
+use crate::buffer::{Pin, own_changes};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::RowId;
 use crate::index::am::{BatchEntry, IndexScan, LeafBatch, ScanOptions};
 use crate::index::{DeadMarks, Direction, KeyRange};
+#[cfg(feature = "experiments")]
+use crate::txn::DeadHints;
 use crate::txn::Snapshot;
 
 use crate::table::read::bounds::{Checker, Search};
@@ -39,6 +43,9 @@ pub(super) struct IndexLeaf {
     direction: Direction,
     /// What the budget gave for the batch; none if it had nothing: then the entries are few.
     pub(super) memory: Option<Reservation>,
+    /// The pin of a policy that holds the leaf until its entries are marked.
+    #[cfg(feature = "experiments")]
+    _pin: Option<Pin>,
 }
 
 /// An entry of a leaf.
@@ -154,7 +161,13 @@ impl IndexCursor {
             return Ok(None);
         }
         let memory = reserve(&self.of.table, self.scan.as_mut(), &mut batch);
-        Ok(Some(Arc::new(IndexLeaf { batch, direction: self.of.direction, memory })))
+        Ok(Some(Arc::new(IndexLeaf {
+            #[cfg(feature = "experiments")]
+            _pin: follow_policy(&self.of.table, &batch),
+            batch,
+            direction: self.of.direction,
+            memory,
+        })))
     }
 
     /// Goes on to the entries of the next leaf; false at the end.
@@ -185,6 +198,14 @@ fn reserve(table: &Table, scan: &mut dyn IndexScan, batch: &mut LeafBatch) -> Op
         scan.hand_back(batch, FEW_ENTRIES);
     }
     memory
+}
+
+/// Does what the policy for dead entries asks for when a leaf was read.
+#[cfg(feature = "experiments")]
+fn follow_policy(table: &Table, batch: &LeafBatch) -> Option<Pin> {
+    let hints = table.txns.dead_hints();
+    own_changes::keep(hints == DeadHints::SavedLsn);
+    (hints == DeadHints::PinHeld).then(|| table.pool.try_pin(batch.leaf)).flatten()
 }
 
 /// Fails where `snapshot` must not read by `index` (R10).

@@ -268,7 +268,7 @@ impl HeapRows {
         };
         let options = StreamOptions { max_distance: reader.ahead, ..StreamOptions::ORDERED };
         let stream = ReadStream::shared(&pool, options, pages);
-        reader.table.heap.count_scan();
+        reader.table.heap.counters().scan();
         let page = PageRows::default();
         Self { reader, stream, page, used: 0, again: None, memory: None }
     }
@@ -419,7 +419,7 @@ impl Drop for Scan {
     fn drop(&mut self) {
         let rows = self.most - self.left;
         match &self.source {
-            Source::Heap(scan) => scan.reader.table.heap.count_scanned(rows),
+            Source::Heap(scan) => scan.reader.table.heap.counters().scanned(rows),
             Source::Index(scan) => scan.index().count_scan(scan.entries(), rows),
             Source::Key(scan) => scan.index().count_scan(scan.entries(), rows),
             Source::Place(..) => {}

@@ -212,7 +212,7 @@ fn scans_of_every_kind_mark_every_dead_row() {
 /// they differ (`the_scans_own_inserts_do_not_cost_the_marks`).
 #[test]
 fn every_policy_in_every_kind_of_scan() {
-    for hints in [DeadHints::Off, DeadHints::PageLsn, DeadHints::Epoch] {
+    for (_, hints) in DeadHints::EACH {
         for (options, columns) in kinds().iter().flat_map(|kind| [(kind, 1), (kind, 5)]) {
             for (index, logged) in [(0, true), (1, true), (2, true), (0, false), (1, false)] {
                 let store = Store::with(TableDef { logged, ..items() }, 128, 11);
@@ -234,7 +234,7 @@ fn every_policy_in_every_kind_of_scan() {
 /// A unique check takes the dead entries away that it meets, whatever the policy for marks.
 #[test]
 fn unique_checks_need_no_policy() {
-    for hints in [DeadHints::Off, DeadHints::PageLsn, DeadHints::Epoch] {
+    for (_, hints) in DeadHints::EACH {
         for logged in [true, false] {
             let store = Store::with(TableDef { logged, ..items() }, 64, 12);
             store.txns.set_dead_hints(hints);
@@ -275,7 +275,8 @@ fn a_posting_list_of_dead_rows_goes_as_a_whole() {
 /// LSN the marks were lost, which is how a hot leaf fills with dead entries for good.
 #[test]
 fn the_scans_own_inserts_do_not_cost_the_marks() {
-    for (hints, expected) in [(DeadHints::Epoch, 1), (DeadHints::PageLsn, 0), (DeadHints::Off, 0)] {
+    for (name, hints) in DeadHints::EACH {
+        let expected = u64::from(!matches!(hints, DeadHints::PageLsn | DeadHints::Off));
         let (store, _) = store_with_a_dead_row(5);
         store.txns.set_dead_hints(hints);
         let mut txn = store.begin(Isolation::ReadCommitted);
@@ -291,15 +292,47 @@ fn the_scans_own_inserts_do_not_cost_the_marks() {
             store.table.insert(&mut statement, item(100 + id, "new")).unwrap();
             rows += 1;
         }
-        assert_eq!((rows, marked_dead(&store)), (9, expected), "{hints:?}");
+        assert_eq!((rows, marked_dead(&store)), (9, expected), "{name}");
         txn.commit(true).unwrap();
+    }
+}
+
+/// What another thread inserted there costs the marks of both policies that ask the LSN, also
+/// where the scan's own thread inserts before and after it.
+#[test]
+fn inserts_of_another_thread_cost_the_marks_of_a_saved_lsn() {
+    for (name, hints) in DeadHints::EACH {
+        let expected = u64::from(matches!(hints, DeadHints::Epoch | DeadHints::PinHeld));
+        let (store, _) = store_with_a_dead_row(5);
+        store.txns.set_dead_hints(hints);
+        let mut scan = scan_by_id(&store, Projection::all(store.table.def()));
+        assert!(scan.next().unwrap().is_some());
+        store.insert(100, "own").unwrap();
+        std::thread::scope(|s| s.spawn(|| store.insert(101, "other").unwrap()).join()).unwrap();
+        store.insert(102, "own").unwrap();
+        assert_eq!((scan.count(), marked_dead(&store)), (8, expected), "{name}");
+    }
+}
+
+/// The leaf of an open scan stays in memory under one policy alone, so that its marks are not lost.
+#[test]
+fn a_held_leaf_is_not_evicted() {
+    for (name, hints) in DeadHints::EACH {
+        let (store, _) = store_with_a_dead_row(5);
+        store.txns.set_dead_hints(hints);
+        let mut scan = scan_by_id(&store, Projection::all(store.table.def()));
+        assert!(scan.next().unwrap().is_some());
+        store.pool.pool.evict_all().unwrap();
+        assert_eq!(scan.count(), 8, "{name}");
+        assert_eq!(marked_dead(&store), u64::from(hints == DeadHints::PinHeld), "{name}");
     }
 }
 
 /// Without changes of the leaf the LSN rule marks too, and `Off` never does.
 #[test]
 fn the_policy_for_marks_can_be_set() {
-    for (hints, expected) in [(DeadHints::Epoch, 1), (DeadHints::PageLsn, 1), (DeadHints::Off, 0)] {
+    for (_, hints) in DeadHints::EACH {
+        let expected = u64::from(hints != DeadHints::Off);
         let (store, _) = store_with_a_dead_row(6);
         store.txns.set_dead_hints(hints);
         assert_eq!(scan_by_id(&store, Projection::all(store.table.def())).count(), 9);

@@ -197,8 +197,17 @@ impl Table {
         let wants = if keys_stay { RowLock::Update } else { RowLock::Exclusive };
         let outcome =
             self.heap.update_with_lock(statement.txn(), old, &update.bytes, hot, wants)?;
-        let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
-        assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
+        if let WriteOutcome::Done { row_id, heap_only, .. } = outcome {
+            assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
+            if !hot && row_id.block == old.at.block {
+                let is_unchanged =
+                    |keys: &&Keys| keys.entry(NEW, row_id).is_some() && keys.same(OLD, NEW);
+                match update.keys.iter().filter(is_unchanged).count() {
+                    0 => {}
+                    unchanged => self.heap.counters().partial_update(unchanged),
+                }
+            }
+        }
         Ok(outcome)
     }
 

@@ -212,7 +212,7 @@ impl Engine {
         };
         table.heap().vacuumed(self.txns.next_xid());
         let automatic = mode == VacuumMode::Automatic;
-        table.heap().count_vacuum(automatic, self.env.clock.unix_micros());
+        table.heap().counters().vacuum(automatic, self.env.clock.unix_micros());
         self.note_garbage(table)?;
         Ok(VacuumEnd::Done)
     }

@@ -6,7 +6,7 @@ use rightlink_env::{Rng, points};
 
 use crate::buffer::Prefetch;
 use crate::buffer::testing::TestPool;
-use crate::ids::{RowId, Xid};
+use crate::ids::{PageId, RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, VacuumStats};
 use crate::index::btree::inspect::PageInfo;
 use crate::index::btree::tests::{FILE, tree};
@@ -42,6 +42,30 @@ fn pass(tree: &BTree, step: &mut dyn FnMut(u32)) -> (VacuumStats, u64) {
     };
     pass.run(0, &mut is_dead, &mut between).unwrap();
     (pass.finish(&mut |_| Ok(())).unwrap(), judged)
+}
+
+/// Where scans hold their leaves, a pass comes to a leaf only after it was let go.
+#[test]
+fn a_pass_waits_for_the_pins_of_scans_where_they_hold_leaves() {
+    for holds in [true, false] {
+        let (test, tree) = tree(CAPACITY, 5);
+        suite::insert(&tree, &(0..2000).map(dead).collect::<Vec<_>>());
+        test.pool.waits_for_pins.store(holds, Ordering::Relaxed);
+        let mut held = Some(test.pool.pin(PageId::new(FILE, 2)).unwrap());
+        let mut waits = 0;
+        let mut between = |blocks| {
+            waits += u32::from(blocks == 0);
+            if waits == 3 {
+                held = None;
+            }
+            Ok(())
+        };
+        let pass = tree.begin_delete(1);
+        let mut is_dead = |_: &[RowId], out: &mut [bool]| out.fill(true);
+        pass.run(0, &mut is_dead, &mut between).unwrap();
+        assert_eq!(pass.finish(&mut |_| Ok(())).unwrap().removed, 2000);
+        assert_eq!(waits, if holds { 3 } else { 0 });
+    }
 }
 
 /// Of full pages any part of the rows leaves, out of entries of one row, of short lists and of long

@@ -224,6 +224,11 @@ impl PassPart<'_> {
                 Ok(within.then(|| (tree.page(block), block)))
             });
             while let Some((pin, block)) = stream.next()? {
+                #[cfg(feature = "experiments")]
+                while tree.pool.waits_for_pins.load(Ordering::Relaxed) && !pin.is_only() {
+                    between(0)?;
+                    rightlink_env::thread::sleep(std::time::Duration::from_millis(1));
+                }
                 self.visit_chain(pin, block, is_dead)?;
                 between(1)?;
             }
