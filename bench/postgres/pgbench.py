@@ -6,14 +6,19 @@ turn by turn in one run.
     cargo build --release -p rightlink-cli
     bench/postgres/pgbench.py [--quick] [--binary target/release/rightlink] [--seconds 20]
         [--script tpcb-like,...] [--protocol prepared] [--transport unix,tcp] [--clients 8]
-        [--synchronous-commit off,on] [--scale 10] [--turns 3] [--json FILE] [--dir /tmp]
+        [--synchronous-commit off,on] [--scale 10] [--turns 3] [--column indexed,unindexed]
+        [--slice 5] [--json FILE] [--dir /tmp]
 
-Both have 1 GB for pages. Both initialise with `pgbench -i` as written. `zipfian-50-50` and
-`zipfian-5-95` read and update rows by a Zipfian key (theta 1.1); an update changes an indexed
-column, so that indexes of a store that does not clean them grow. `tpcb-foreign-keys` is
-`tpcb-like` on tables that were made with `--foreign-keys --unlogged-tables`. Bytes of indexes are
-those before and after the last turn of a cell, after a vacuum on either side. A line of JSON for
-each cell and engine; tps and p99 are medians over turns.
+Both have 1 GB for pages and take 1,000 connections. Both initialise with `pgbench -i` as written.
+`zipfian-50-50` and `zipfian-5-95` read and update rows by a Zipfian key (theta 1.1). An update
+changes an indexed column, so that indexes of a store that does not clean them grow, or leaves
+indexed columns alone. `tpcb-foreign-keys` is `tpcb-like` on tables that were made with
+`--foreign-keys --unlogged-tables`. Bytes of indexes are those before and after the last turn of a cell, after a
+vacuum on either side. A line of JSON for each cell and engine: tps and latencies are medians over
+turns, `slices_tps` and `slices_p99_ms` are those of each slice of each turn, turn by turn.
+
+The policies for dead entries are none of the server's settings: `rightlink-bench hot-update` has
+them.
 
 Needs root (it runs PostgreSQL as the user postgres) or any other user but root. Does not do: judging
 a machine that is busy; run it alone.
@@ -31,7 +36,7 @@ import tempfile
 
 import peer
 
-SETTINGS = {"shared_buffers": "1GB", "max_connections": "200", "max_wal_size": "10GB",
+SETTINGS = {"shared_buffers": "1GB", "max_connections": "1000", "max_wal_size": "10GB",
             "checkpoint_timeout": "1h", "jit": "off"}
 ROWS = 100_000
 HOT = ["drop table if exists hot",
@@ -40,7 +45,9 @@ HOT = ["drop table if exists hot",
        "create index hot_k on hot (k)"]
 KEY = f"\\set id random_zipfian(1, {ROWS}, 1.1)\n"
 READ = KEY + "select v from hot where id = :id;\n"
-UPDATE = KEY + "\\set k random(1, 1000000)\nupdate hot set k = :k, v = v + 1 where id = :id;\n"
+UPDATES = {
+    "indexed": KEY + "\\set k random(1, 1000000)\nupdate hot set k = :k, v = v + 1 where id = :id;\n",
+    "unindexed": KEY + "update hot set v = v + 1 where id = :id;\n"}
 MIXES = {"zipfian-50-50": (50, 50), "zipfian-5-95": (5, 95)}
 # Scripts of pgbench that want tables made in their own way: the script, and the flags of `-i`.
 MADE = {"tpcb-foreign-keys": ("tpcb-like", ["--foreign-keys", "--unlogged-tables"])}
@@ -92,28 +99,50 @@ class Side:
             self.sql(f"vacuum {table}")
 
 
-def p99(folder):
-    """The latency, in ms, that 99 of 100 transactions of the logs in `folder` keep below."""
-    times = []
+def percentile(times, share):
+    """The latency, in ms, that this share of the sorted microseconds keeps below."""
+    return times[min(int(len(times) * share), len(times) - 1)] / 1000 if times else None
+
+
+def latencies(folder, seconds, length):
+    """What the logs in `folder` tell: latencies in ms of all transactions, and those of each slice
+    of `length` seconds: transactions a second and the 99th percentile."""
+    ended, times = [], []
     for path in folder.iterdir():
         with open(path, encoding="utf-8") as lines:
-            times += [int(line.split()[2]) for line in lines]
+            for line in lines:
+                words = line.split()
+                ended.append(int(words[4]) + int(words[5]) / 1e6)
+                times.append(int(words[2]))
         path.unlink()
+    start = min((end - time / 1e6 for end, time in zip(ended, times)), default=0)
+    slices = [[] for _ in range(max(1, int(seconds // length)))]
+    for end, time in zip(ended, times):
+        at = int((end - start) // length)
+        if at < len(slices):
+            slices[at].append(time)
     times.sort()
-    return times[len(times) * 99 // 100] / 1000 if times else None
+    for one in slices:
+        one.sort()
+    span = min(length, seconds)
+    return {"p50_ms": percentile(times, 0.5), "p99_ms": percentile(times, 0.99),
+            "max_ms": times[-1] / 1000 if times else None,
+            "slices_tps": [round(len(one) / span, 1) for one in slices],
+            "slices_p99_ms": [percentile(one, 0.99) for one in slices]}
 
 
-def turn(side, cell, seconds, scripts, folder):
+def turn(side, cell, args, folder):
     flags, name = side.connect(cell["transport"])
     if cell["script"] in MIXES:
         reads, writes = MIXES[cell["script"]]
-        work = ["-f", f"{scripts}/read.sql@{reads}", "-f", f"{scripts}/update.sql@{writes}"]
+        update = f"{folder}/update-{cell['column']}.sql"
+        work = ["-f", f"{folder}/read.sql@{reads}", "-f", f"{update}@{writes}"]
     else:
         work = ["-b", MADE.get(cell["script"], (cell["script"], []))[0]]
     clients = cell["clients"]
     logs = pathlib.Path(tempfile.mkdtemp(dir=folder))
     command = [str(peer.BIN / "pgbench"), "-n", *work, "-M", cell["protocol"], "-c", str(clients),
-               "-j", str(min(clients, 2)), "-T", str(seconds), "-l", *flags, name]
+               "-j", str(min(clients, 2)), "-T", str(args.seconds), "-l", *flags, name]
     environment = {"PGOPTIONS": f"-c synchronous_commit={cell['synchronous_commit']}",
                    "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, cwd=logs, env=environment, text=True, check=False,
@@ -121,12 +150,12 @@ def turn(side, cell, seconds, scripts, folder):
     found = [line for line in done.stdout.splitlines() if line.startswith("tps = ")]
     if done.returncode != 0 or not found:
         raise SystemExit(f"{side.name}: {' '.join(command)}\n{done.stdout}")
-    result = float(found[0].split()[2]), p99(logs)
+    result = {"tps": float(found[0].split()[2]), **latencies(logs, args.seconds, args.slice)}
     logs.rmdir()
     return result
 
 
-def run(sides, cell, args, scripts, folder):
+def run(sides, cell, args, folder):
     tables = ["hot"] if cell["script"] in MIXES else [
         "pgbench_accounts", "pgbench_tellers", "pgbench_branches"]
     before = {}
@@ -138,15 +167,19 @@ def run(sides, cell, args, scripts, folder):
     figures = {side.name: [] for side in sides}
     for at in range(args.turns):
         for side in sides if at % 2 == 0 else reversed(sides):
-            figures[side.name].append(turn(side, cell, args.seconds, scripts, folder))
+            figures[side.name].append(turn(side, cell, args, folder))
     lines = []
     for side in sides:
         side.vacuum(tables)
-        tps = [one[0] for one in figures[side.name]]
-        late = [one[1] for one in figures[side.name] if one[1] is not None]
-        lines.append({"experiment": "pgbench", "engine": side.name, **cell,
-                      "tps": round(statistics.median(tps), 1),
-                      "p99_ms": round(statistics.median(late), 3) if late else None,
+        turns = figures[side.name]
+
+        def median(name):
+            known = [one[name] for one in turns if one[name] is not None]
+            return round(statistics.median(known), 3) if known else None
+
+        medians = {name: median(name) for name in ("tps", "p50_ms", "p99_ms", "max_ms")}
+        series = {name: [one[name] for one in turns] for name in ("slices_tps", "slices_p99_ms")}
+        lines.append({"experiment": "pgbench", "engine": side.name, **cell, **medians, **series,
                       "index_bytes_before": before[side.name],
                       "index_bytes_after": side.index_bytes(tables)})
     return lines
@@ -160,6 +193,8 @@ def main():
     parser.add_argument("--transport", default="unix")
     parser.add_argument("--clients", default="")
     parser.add_argument("--synchronous-commit", default="off,on")
+    parser.add_argument("--column", default="indexed")
+    parser.add_argument("--slice", type=float, default=5.0, help="seconds of a slice")
     parser.add_argument("--scale", type=int, default=10)
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--turns", type=int, default=3)
@@ -175,7 +210,8 @@ def main():
              Side("postgresql", peer.Postgres(args.dir, SETTINGS))]
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         try:
-            for name, text in [("read.sql", READ), ("update.sql", UPDATE)]:
+            scripts = {f"update-{column}.sql": text for column, text in UPDATES.items()}
+            for name, text in [("read.sql", READ), *scripts.items()]:
                 pathlib.Path(folder, name).write_text(text, encoding="utf-8")
             compare(sides, args, folder, out)
         finally:
@@ -184,20 +220,22 @@ def main():
 
 
 def compare(sides, args, folder, out):
-    print(f"{'script':17} {'protocol':9} {'by':5} {'clients':>7} {'sync':5} {'rightlink':>11} "
+    print(f"{'script':17} {'column':9} {'protocol':9} {'by':5} {'clients':>7} {'sync':5} {'rightlink':>11} "
           f"{'postgresql':>11} {'ratio':>6}  indexes grew")
     for script in args.script.split(","):
         clients = args.clients or ("64" if script in MIXES else "8")
         # What only reads commits nothing.
         commits = args.synchronous_commit.split(",")[:1 if script == "select-only" else None]
-        for protocol, transport, count, commit in itertools.product(
-                args.protocol.split(","), args.transport.split(","), clients.split(","), commits):
-            cell = {"script": script, "protocol": protocol, "transport": transport,
-                    "clients": int(count), "synchronous_commit": commit}
-            ours, theirs = run(sides, cell, args, folder, folder)
+        columns = args.column.split(",")[:None if script in MIXES else 1]
+        for column, protocol, transport, count, commit in itertools.product(
+                columns, args.protocol.split(","), args.transport.split(","), clients.split(","),
+                commits):
+            cell = {"script": script, "column": column, "protocol": protocol,
+                    "transport": transport, "clients": int(count), "synchronous_commit": commit}
+            ours, theirs = run(sides, cell, args, folder)
             grew = [one["index_bytes_after"] / max(one["index_bytes_before"], 1)
                     for one in (ours, theirs)]
-            print(f"{script:17} {protocol:9} {transport:5} {count:>7} {commit:5} "
+            print(f"{script:17} {column:9} {protocol:9} {transport:5} {count:>7} {commit:5} "
                   f"{ours['tps']:11.1f} {theirs['tps']:11.1f} {ours['tps'] / theirs['tps']:6.2f}"
                   f"  {grew[0]:.2f} {grew[1]:.2f}", flush=True)
             for one in (ours, theirs):
