@@ -79,7 +79,7 @@ pub(crate) fn draw(json: &Path, to: &Path) -> Result<Vec<PathBuf>, Failure> {
     let stem = to.join(json.file_stem().ok_or("a file has a name")?);
     let mut paths = Vec::new();
     for drawing in draw(&cells)? {
-        let path = stem.with_extension(drawing.ending);
+        let path = stem.with_extension(&drawing.ending);
         std::fs::write(&path, drawing.svg)?;
         paths.push(path);
     }
@@ -154,13 +154,24 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("rl-draw-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let json = dir.join("003-clients.jsonl");
-        let line = r#"{"experiment":"hot-update","column":"indexed","unique":true,"mix":"5/95",
-            "threads":4,"hints":"epoch","idle_scan":false,"old_snapshot":false,
-            "slice_speeds":[100.0,50.0]}"#;
-        std::fs::write(&json, line.replace('\n', "")).unwrap();
-        assert_eq!(draw(&json, &dir).unwrap(), [dir.join("003-clients.svg")]);
-        let svg = std::fs::read_to_string(dir.join("003-clients.svg")).unwrap();
-        assert!(svg.contains("indexed true 5/95 4 epoch false false"), "{svg}");
+        let line = |policy, vacuum| {
+            let line = format!(
+                r#"{{"experiment":"hot-update","column":"indexed","unique":true,"mix":"5/95",
+                "threads":4,"hints":"{policy}","indexes":3,"fillfactor":100,"idle_scan":false,
+                "old_snapshot":false,"slices_at_s":[2.5,7.5],"slices_tps":[100.0,50.0],
+                {vacuum},"scan_from":null,"scan_to":null}}"#
+            );
+            line.replace('\n', "") + "\n"
+        };
+        let lines = line("off", r#""vacuum_from":null,"vacuum_to":null"#)
+            + &line("epoch", r#""vacuum_from":1.0,"vacuum_to":10.0"#);
+        std::fs::write(&json, lines).unwrap();
+        let paths = ["epoch", "off"].map(|policy| dir.join(format!("003-clients.{policy}.svg")));
+        assert_eq!(draw(&json, &dir).unwrap(), paths, "one for each policy");
+        let [epoch, off] = paths.map(|path| std::fs::read_to_string(path).unwrap());
+        assert!(epoch.contains("indexed true 5/95 4 epoch 3 100 false false"), "{epoch}");
+        assert!(epoch.contains("10 s") && off.contains("10 s"), "one scale of time: {off}");
+        assert!(epoch.contains("fill-opacity") && !off.contains("fill-opacity"), "{epoch}");
         std::fs::write(&json, "{\"experiment\":\"methods\"}\n").unwrap();
         assert!(draw(&json, &dir).unwrap().is_empty(), "it has no picture");
         std::fs::write(&json, "").unwrap();

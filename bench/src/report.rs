@@ -16,6 +16,7 @@ pub(crate) enum Field {
     Int(u64),
     Float(f64),
     Flag(bool),
+    /// Figures of a series, such as slices of time; for machines.
     List(Vec<f64>),
 }
 
@@ -110,8 +111,9 @@ mod tests {
             ("c", Field::Float(f64::NAN)),
             ("d", Field::Flag(true)),
             ("e", Field::Float(2.0 / 3.0)),
+            ("f", Field::List(vec![1.0, 0.5])),
         ];
         let object = object(&columns).unwrap();
-        assert_eq!(object, r#"{"a":"x\"\n","b":7,"c":null,"d":true,"e":0.667}"#);
+        assert_eq!(object, r#"{"a":"x\"\n","b":7,"c":null,"d":true,"e":0.667,"f":[1.0,0.5]}"#);
     }
 }

@@ -5,7 +5,7 @@
 
 /// A picture and the ending of its file's name.
 pub(crate) struct Drawing {
-    pub(crate) ending: &'static str,
+    pub(crate) ending: String,
     pub(crate) svg: String,
 }
 

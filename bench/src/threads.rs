@@ -127,25 +127,42 @@ const THREADS: [Thread; 5] = [
         number: "003",
         page: "docs/threads/003-dead-entry-hints.md",
         steps: &[
+            // Policies in turns on one table, a minute each: five minutes a cell.
             Step {
                 name: "clients",
-                full: "hot-update --column unindexed --unique false --mix 50/50,5/95 --seconds 60 \
-                       --threads 4,16,64,256",
-                quick: "hot-update --column unindexed --unique false --mix 5/95 --seconds 1 \
-                        --threads 4,64 --quick",
+                full: "hot-update --hints each --column unindexed --unique false \
+                       --mix 50/50,5/95 --seconds 60 --threads 10,40,70,230,400,800",
+                quick: "hot-update --hints each --column unindexed --unique false --mix 5/95 \
+                        --seconds 1 --threads 64 --quick",
             },
             Step {
                 name: "keys",
-                full: "hot-update --column indexed,unindexed --unique true,false --mix 5/95 \
-                       --seconds 60 --threads 64",
-                quick: "hot-update --column indexed --unique true --mix 5/95 --seconds 1 --quick",
+                full: "hot-update --hints each --column indexed,unindexed --unique true,false \
+                       --mix 5/95 --seconds 45 --threads 64",
+                quick: "hot-update --hints off,epoch --column indexed --unique true --mix 5/95 \
+                        --seconds 1 --quick",
             },
             Step {
                 name: "unlogged",
-                full: "hot-update --column unindexed --unique false --mix 5/95 --seconds 60 \
-                       --threads 64 --logged false",
-                quick: "hot-update --column unindexed --unique false --mix 5/95 --seconds 1 \
-                        --threads 64 --logged false --quick",
+                full: "hot-update --hints each --column unindexed --unique false --mix 5/95 \
+                       --seconds 30 --threads 64 --logged false",
+                quick: "hot-update --hints page-lsn --column unindexed --unique false \
+                        --mix 5/95 --seconds 1 --threads 64 --logged false --quick",
+            },
+            // A table of its own for each policy, so that one picture shows one policy.
+            Step {
+                name: "moments",
+                full: "hot-update --column indexed --unique false --mix 50/50 --seconds 60 \
+                       --threads 64 --vacuum_at 15 --scan_at 40",
+                quick: "hot-update --hints epoch --column indexed --unique false --mix 50/50 \
+                        --seconds 2 --vacuum_at 1 --scan_at 1 --quick",
+            },
+            Step {
+                name: "partial",
+                full: "hot-update --hints epoch --column indexed --unique true --mix updates \
+                       --seconds 20 --threads 4 --indexes 2,5,10 --fillfactor 100,90",
+                quick: "hot-update --hints epoch --column indexed --unique true --mix updates \
+                        --seconds 1 --threads 4 --indexes 5 --fillfactor 90 --quick",
             },
         ],
     },

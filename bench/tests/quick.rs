@@ -159,7 +159,7 @@ fn every_kind_of_work_stays_within_the_memory_budget() {
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 
-const HOT_UPDATE_KEYS: [&str; 27] = [
+const HOT_UPDATE_KEYS: [&str; 52] = [
     "experiment",
     "column",
     "unique",
@@ -186,15 +186,40 @@ const HOT_UPDATE_KEYS: [&str; 27] = [
     "hot_leaf_emptiest",
     "fixed_index_growth",
     "rows_updated",
-    "slice_speeds",
+    "indexes",
+    "fillfactor",
+    "in_turns",
+    "tps",
+    "update_p50_us",
+    "update_p99_us",
+    "update_max_us",
+    "select_p50_us",
+    "select_p99_us",
+    "select_max_us",
+    "slices_at_s",
+    "slices_tps",
+    "slices_p99_us",
+    "vacuum_from",
+    "vacuum_to",
+    "scan_from",
+    "scan_to",
+    "marks_made",
+    "marks_evicted",
+    "marks_changed",
+    "marks_reused",
+    "rows_updated_in_heap",
+    "heap_only",
+    "new_page",
+    "partial",
+    "unchanged_entries",
 ];
 
 #[test]
 fn hot_update_writes_every_key_and_a_picture() {
     let dir = scratch("hot-update");
     let json = dir.join("cells.json");
-    let words = "hot-update --quick --rows 2000 --seconds 1 --unique true,false --mix 50/50 \
-                 --hints epoch --idle_scan true --old_snapshot true";
+    let words = "hot-update --quick --rows 2000 --seconds 2 --unique true,false --mix 50/50 \
+                 --hints epoch --idle_scan true --old_snapshot true --vacuum_at 1 --scan_at 1";
     let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
     command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);
     let output = command.output().expect("it starts");
@@ -210,11 +235,12 @@ fn hot_update_writes_every_key_and_a_picture() {
     command.arg("--draw").arg(&json).arg("--to").arg(&again);
     assert!(command.status().expect("it starts").success());
     let [drawn, again_drawn] = [&dir, &again]
-        .map(|dir| std::fs::read_to_string(dir.join("cells.svg")).expect("it was drawn"));
+        .map(|dir| std::fs::read_to_string(dir.join("cells.epoch.svg")).expect("it was drawn"));
+    assert_eq!(drawn.matches("fill-opacity").count(), 4 * 2, "a vacuum and a read of each cell");
     assert_eq!(drawn, again_drawn, "the same lines are the same picture");
     std::fs::remove_dir_all(&again).expect("it is there");
     std::fs::remove_file(&json).expect("it is there");
-    std::fs::remove_file(json.with_extension("svg")).expect("it was drawn");
+    std::fs::remove_file(json.with_extension("epoch.svg")).expect("it was drawn");
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 

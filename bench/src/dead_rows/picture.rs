@@ -51,7 +51,7 @@ pub(crate) fn draw(cells: &[Cell]) -> Result<Vec<Drawing>, Failure> {
         y += set.len() as f64 * BAR + 10.0;
     }
     let width = LABELS + PANELS.len() as f64 * PANEL;
-    Ok(vec![Drawing { ending: "svg", svg: svg::picture(width, y, &body) }])
+    Ok(vec![Drawing { ending: "svg".into(), svg: svg::picture(width, y, &body) }])
 }
 
 /// One figure of all structures of a set.

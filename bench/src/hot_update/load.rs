@@ -5,9 +5,10 @@
 
 use rightlink::{Database, Isolation, Row, ScanOptions, Transaction, TransactionOptions, Value};
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
-use rightlink_env::{Rng, thread};
+use rightlink_env::{Clock, Rng, thread};
 
 use crate::Failure;
+use crate::hot_update::latency::{Histogram, Latencies};
 use crate::hot_update::{SHARE, TABLE};
 use crate::knobs::Cell;
 
@@ -20,6 +21,10 @@ pub(crate) struct Setup {
     pub(crate) rows: u64,
     /// Are rows found by a unique key?
     pub(crate) unique: bool,
+    /// All indexes, that of the key included.
+    pub(crate) indexes: u64,
+    pub(crate) fillfactor: u8,
+    pub(crate) logged: bool,
     /// Column that an update sets.
     column: &'static str,
     /// Updates of a hundred transactions.
@@ -41,8 +46,16 @@ impl Setup {
             "5/95" => 95,
             other => return Err(format!("mix cannot be `{other}`").into()),
         };
-        let (rows, unique) = (cell.get("rows")?, cell.get("unique")?);
-        Ok(Setup { rows, unique, column, updates, threads: cell.get("threads")? })
+        Ok(Setup {
+            rows: cell.get("rows")?,
+            unique: cell.get("unique")?,
+            indexes: cell.get("indexes")?,
+            fillfactor: cell.get("fillfactor")?,
+            logged: cell.get("logged")?,
+            column,
+            updates,
+            threads: cell.get("threads")?,
+        })
     }
 
     /// Has no update ever changed a key of this index?
@@ -53,6 +66,16 @@ impl Setup {
     /// The index that rows are found by.
     pub(crate) fn key_index(&self) -> &'static str {
         if self.unique { "t_pkey" } else { "t_k" }
+    }
+
+    /// Name and column of the indexes that nothing reads: one on `a`, the others on `b`.
+    pub(crate) fn others(&self) -> Vec<(String, &'static str)> {
+        let other = |number: u64| match number {
+            1 => ("t_a".to_string(), "a"),
+            2 => ("t_b".to_string(), "b"),
+            number => (format!("t_b{number}"), "b"),
+        };
+        (1..self.indexes).map(other).collect()
     }
 
     fn find(&self, txn: &mut Transaction, id: u64) -> Result<Option<Row>, rightlink::Error> {
@@ -118,10 +141,46 @@ impl Counts {
     }
 }
 
+/// How long the transactions of a thread took.
+#[derive(Default)]
+struct Timings {
+    updates: Histogram,
+    selects: Histogram,
+}
+
+/// How long those of all threads took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timed {
+    pub(crate) updates: Latencies,
+    pub(crate) selects: Latencies,
+}
+
+impl Timed {
+    /// What was added since `earlier`.
+    pub(crate) fn since(&self, earlier: &Timed) -> Timed {
+        let updates = self.updates.since(&earlier.updates);
+        Timed { updates, selects: self.selects.since(&earlier.selects) }
+    }
+
+    /// Adds other ones.
+    pub(crate) fn join(&mut self, other: &Timed) {
+        self.updates.join(&other.updates);
+        self.selects.join(&other.selects);
+    }
+
+    /// Updates and selects together.
+    pub(crate) fn all(&self) -> Latencies {
+        let mut all = self.updates.clone();
+        all.join(&self.selects);
+        all
+    }
+}
+
 /// Threads at work.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     counts: Arc<Counts>,
+    timings: Vec<Arc<Timings>>,
     threads: Vec<thread::JoinHandle<Result<(), rightlink::Error>>>,
 }
 
@@ -131,13 +190,31 @@ impl Load {
         let stop = Arc::new(AtomicBool::new(false));
         let rows = (0..setup.rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let counts = Arc::new(Counts { updates: AtomicU64::new(0), rows });
-        let spawn = |number: u64| {
-            let (db, setup) = (db.clone(), setup.clone());
+        let timings: Vec<Arc<Timings>> = (0..setup.threads).map(|_| Arc::default()).collect();
+        let spawn = |(number, timings): (usize, &Arc<Timings>)| {
+            let (db, setup, timings) = (db.clone(), setup.clone(), Arc::clone(timings));
             let (stop, counts) = (Arc::clone(&stop), Arc::clone(&counts));
-            thread::spawn("load", move || work(&db, &setup, number, &stop, &counts))
+            let worker = move || {
+                let mut worker = Worker::new(&db, &setup, number as u64);
+                while !stop.load(Ordering::Relaxed) {
+                    worker.run(&counts, &timings)?;
+                }
+                Ok(())
+            };
+            thread::spawn("load", worker)
         };
-        let threads = (0..setup.threads).map(spawn).collect();
-        Load { stop, counts, threads }
+        let threads = timings.iter().enumerate().map(spawn).collect();
+        Load { stop, counts, timings, threads }
+    }
+
+    /// How long transactions took so far.
+    pub(crate) fn timed(&self) -> Timed {
+        let mut timed = Timed::default();
+        for Timings { updates, selects } in self.timings.iter().map(|timings| &**timings) {
+            timed.updates.add(updates);
+            timed.selects.add(selects);
+        }
+        timed
     }
 
     /// Updates so far.
@@ -156,32 +233,41 @@ impl Load {
     }
 }
 
-fn work(
-    db: &Database,
-    setup: &Setup,
-    number: u64,
-    stop: &AtomicBool,
-    counts: &Counts,
-) -> Result<(), rightlink::Error> {
-    let mut zipf = Zipf::new(number + 1, setup.rows);
-    let mut rng = Rng::from_seed(number + 1000);
-    while !stop.load(Ordering::Relaxed) {
-        let id = zipf.next();
+/// One thread of the load.
+struct Worker<'a> {
+    db: &'a Database,
+    setup: &'a Setup,
+    clock: Clock,
+    zipf: Zipf,
+    rng: Rng,
+}
+
+impl<'a> Worker<'a> {
+    fn new(db: &'a Database, setup: &'a Setup, number: u64) -> Worker<'a> {
+        let zipf = Zipf::new(number + 1, setup.rows);
+        Worker { db, setup, clock: Clock::system(), zipf, rng: Rng::from_seed(number + 1000) }
+    }
+
+    /// One transaction.
+    fn run(&mut self, counts: &Counts, timings: &Timings) -> Result<(), rightlink::Error> {
+        let id = self.zipf.next();
+        let is_update = self.rng.chance(self.setup.updates, 100);
+        let value = Value::Int8(self.rng.below(1 << 62) as i64);
+        let start = self.clock.now();
         let isolation = Isolation::ReadCommitted;
-        let mut txn =
-            db.begin_with(TransactionOptions { relaxed: true, isolation, ..Default::default() });
-        let found = setup.find(&mut txn, id)?;
-        if rng.chance(setup.updates, 100)
-            && let Some(row) = found
+        let options = TransactionOptions { relaxed: true, isolation, ..Default::default() };
+        let mut txn = self.db.begin_with(options);
+        let found = self.setup.find(&mut txn, id)?;
+        if let Some(row) = found.filter(|_| is_update)
+            && txn.update(TABLE, row.id, &[(self.setup.column, value)])?
         {
-            let value = Value::Int8(rng.below(1 << 62) as i64);
-            if txn.update(TABLE, row.id, &[(setup.column, value)])? {
-                counts.note(id);
-            }
+            counts.note(id);
         }
         txn.commit()?;
+        let timing = if is_update { &timings.updates } else { &timings.selects };
+        timing.note(self.clock.now() - start);
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,25 +3,24 @@
 //!
 //! Table `t`: `id`, `k` (eight rows share one), `a` and `b` (random) and `c`, int8 each, and a text
 //! of 40 bytes. Rows are found by `id` through the primary key (`unique`), or by `k` through an
-//! index; `a` and `b` have indexes that nothing reads, all built over the filled table.
+//! index; the other `indexes`, which nothing reads, are one on `a` and the rest on `b`.
 //!
 //! An update sets `a` (`column` `indexed`) or `c`. Rows are chosen by a Zipfian distribution with
 //! theta 1.1, unscrambled: the hottest keys share leaves. A transaction is one read or one update,
 //! relaxed, under read committed.
 //!
-//! `index_pages_*` are those of the index that grew most against one built anew from the final
-//! rows; `hot_leaf_*` are means over the first hundred leaves of the key's index and over the
-//! samples, one a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while.
-//!
-//! `idle_scan`: a scan of the key's index that has handed out ten rows stays open; `old_snapshot`:
-//! a snapshot from before the load does. The report shows the slowest slice, and how fast the
-//! machine was in it, beside the median of all slices. Where `epoch` was slower than `page-lsn`,
-//! both are run again in turns.
+//! `hints` `each` runs all policies in turns on one table. `idle_scan`: a scan that has handed out
+//! ten rows stays open; `old_snapshot`: a snapshot does. `vacuum_at`, `scan_at`: a vacuum, a read
+//! of the whole table begins after so many seconds. Where `epoch` was slower than another policy,
+//! the two are run again in pairs.
 //!
 //! Invariants: the load runs as long as it is told, whatever it reaches.
-//! Does not do: other engines.
+//! Does not do: other engines; figures are explained where they are written (`outcome`).
 
+mod events;
+mod latency;
 mod load;
+mod outcome;
 pub(crate) mod picture;
 mod slices;
 mod turns;
@@ -38,19 +37,22 @@ use rightlink_env::{Clock, Rng};
 
 use crate::Failure;
 use crate::args::{Args, Size};
+use crate::hot_update::events::Events;
 use crate::hot_update::load::{Load, Setup};
-use crate::hot_update::slices::{Slice, Watch};
+use crate::hot_update::outcome::{Outcome, PolicyRun, Work, title, verdict};
+use crate::hot_update::slices::Watch;
 use crate::hot_update::yardstick::Yardstick;
 use crate::knobs::{self, Cell, Knob};
-use crate::report::{Column, Field, Report, say};
+use crate::report::{Report, say};
 use crate::scratch::Scratch;
-use crate::stats::Summary;
 
 pub(crate) const NAME: &str = "hot-update";
 pub(crate) const ABOUT: &str = "skewed updates: speed in slices, pages and dead items of indexes";
 
 const BOTH: &[&str] = &["true", "false"];
 const NO: &[&str] = &["false"];
+const NEVER: &[&str] = &["0"];
+const POLICIES: &[&str] = &["off", "page-lsn", "saved-lsn", "pin-held", "epoch"];
 
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["20000"], default: &["1000000"], all: &["4000000"] },
@@ -70,12 +72,11 @@ pub(crate) const KNOBS: &[Knob] = &[
     },
     Knob { name: "threads", quick: &["4"], default: &["4"], all: &["1", "4", "64", "256"] },
     Knob { name: "logged", quick: &["true"], default: &["true"], all: BOTH },
-    Knob {
-        name: "hints",
-        quick: &["off", "page-lsn", "epoch"],
-        default: &["off", "page-lsn", "epoch"],
-        all: &["off", "page-lsn", "epoch"],
-    },
+    Knob { name: "hints", quick: &["off", "page-lsn", "epoch"], default: POLICIES, all: POLICIES },
+    Knob { name: "indexes", quick: &["3"], default: &["3"], all: &["2", "3", "5", "10"] },
+    Knob { name: "fillfactor", quick: &["100"], default: &["100"], all: &["100", "90"] },
+    Knob { name: "vacuum_at", quick: NEVER, default: NEVER, all: NEVER },
+    Knob { name: "scan_at", quick: NEVER, default: NEVER, all: NEVER },
     Knob { name: "idle_scan", quick: NO, default: NO, all: BOTH },
     Knob { name: "old_snapshot", quick: NO, default: NO, all: BOTH },
 ];
@@ -89,26 +90,8 @@ pub(crate) const SHARE: u64 = 8;
 const HOTTEST: usize = 100;
 /// Longest slice.
 const SLICE: Duration = Duration::from_secs(5);
-
-/// What a cell came to.
-struct Outcome {
-    seconds: f64,
-    updates: u64,
-    slices: Vec<Slice>,
-    /// Pages of the index that grew most: before, after, built anew.
-    pages: [u32; 3],
-    live: f64,
-    dead: f64,
-    dead_after: f64,
-    /// Share in use of the emptiest of the hottest leaves, over all samples.
-    emptiest: f64,
-    /// The largest of the indexes whose keys no update changes, against its start.
-    fixed: f64,
-    /// Rows that were updated at least once.
-    rows_updated: u64,
-    heap_before: u32,
-    heap_after: u32,
-}
+/// Slices of a policy's turn on a table that all policies share, after a slice that does not count.
+const TURN: usize = 3;
 
 /// Runs the matrix.
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
@@ -118,13 +101,16 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let dir = scratch.path().join(format!("cell-{number}"));
         let outcome = run_cell(cell, &dir, args.size)?;
         std::fs::remove_dir_all(&dir)?;
-        report.cell(&json(cell, &outcome)?, &row(cell, &outcome)?)?;
-        verdicts(cell, &outcome)?.iter().for_each(|line| say(line));
-        speeds.push((cell, outcome.updates as f64 / outcome.seconds));
+        for run in &outcome.runs {
+            let cell = cell.clone().with("hints", run.policy);
+            report.cell(&outcome.json(&cell, run)?, &outcome.row(&cell, run)?)?;
+            outcome.verdicts(&cell, run)?.iter().for_each(|line| say(line));
+            speeds.push((cell, run.updates as f64 / run.seconds));
+        }
     }
-    let again = |cell: &Cell| {
+    let again = |cell: &Cell, other: DeadHints| {
         let dir = scratch.path().join("turns");
-        let bound = turns::page_lsn_by_epoch(cell, &dir, args.size)?;
+        let bound = turns::other_by_epoch(cell, other, &dir, args.size)?;
         std::fs::remove_dir_all(&dir)?;
         Ok(bound)
     };
@@ -132,56 +118,105 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
     Ok(())
 }
 
+/// The policy called `name`.
+fn policy(name: &str) -> Result<DeadHints, Failure> {
+    let known = DeadHints::EACH.iter().find(|(known, _)| *known == name);
+    Ok(known.ok_or_else(|| format!("hints cannot be `{name}`"))?.1)
+}
+
 fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
     let setup = Setup::of(cell)?;
     let db = open(&setup, dir)?;
-    db.set_dead_hints(match cell.get::<String>("hints")?.as_str() {
-        "off" => DeadHints::Off,
-        "page-lsn" => DeadHints::PageLsn,
-        "epoch" => DeadHints::Epoch,
-        other => return Err(format!("hints cannot be `{other}`").into()),
-    });
-    fill(&db, &setup, cell.get("logged")?)?;
+    let hints = cell.get::<String>("hints")?;
+    let names: Vec<&'static str> = match hints.as_str() {
+        "each" => POLICIES.to_vec(),
+        one => POLICIES.iter().copied().filter(|name| *name == one).collect(),
+    };
+    db.set_dead_hints(policy(names.first().copied().unwrap_or(&hints))?);
+    fill(&db, &setup)?;
     let (before, heap_before) = pages(&db)?;
     let parked = park(&db, &setup, cell.get("idle_scan")?, cell.get("old_snapshot")?)?;
-    let (mut live, mut dead, mut emptiest) = (Vec::new(), Vec::new(), 1f64);
     let clock = Clock::system();
     let time = Duration::from_secs(cell.get("seconds")?);
-    let slice = SLICE.min(time / 4).max(Duration::from_millis(250));
     let mut yardstick = Yardstick::new();
     let load = Load::start(&db, &setup);
-    let (start, mut slices) = (clock.now(), Vec::new());
-    let mut watch = Watch::new(&db, &clock, &load, &mut yardstick);
-    while clock.now() - start < time {
-        slices.push(watch.slice(slice));
-        let sample = hot_leaves(&db, &setup)?;
-        live.push(sample.live);
-        dead.push(sample.dead);
-        emptiest = emptiest.min(sample.emptiest);
+    let events = Events::start(&db, cell, clock.now())?;
+    let watch = Watch::new(&db, &clock, &load, &mut yardstick);
+    let mut runner = PolicyRunner { db: &db, setup: &setup, clock: &clock, watch };
+    let mut runs: Vec<PolicyRun> = names.into_iter().map(PolicyRun::new).collect();
+    match &mut runs[..] {
+        [only] => runner.run(only, time, None)?,
+        all => runner.run_in_turns(all, time)?,
     }
-    let seconds = (clock.now() - start).as_secs_f64();
-    let (updates, rows_updated) = load.stop()?;
+    let (_, rows_updated) = load.stop()?;
     clock.sleep(Duration::from_secs(if size == Size::Quick { 1 } else { 10 }));
     let later = hot_leaves(&db, &setup)?;
     let (after, heap_after) = pages(&db)?;
     drop(parked);
+    let events = events.end()?;
     let pages = rebuilt(&db, &setup, &before, &after)?;
     check(&db, &setup)?;
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    Ok(Outcome {
-        seconds,
-        updates,
-        slices,
-        pages,
-        live: mean(&live),
-        dead: mean(&dead),
-        dead_after: later.dead,
-        emptiest: emptiest.min(later.emptiest),
-        fixed: growth_of_fixed(&setup, &before, &after),
-        rows_updated,
-        heap_before,
-        heap_after,
-    })
+    for run in &mut runs {
+        run.emptiest = run.emptiest.min(later.emptiest);
+    }
+    let fixed = growth_of_fixed(&setup, &before, &after);
+    let dead_after = later.dead;
+    Ok(Outcome { runs, events, pages, dead_after, fixed, rows_updated, heap_before, heap_after })
+}
+
+/// Runs policies beside the load.
+struct PolicyRunner<'a> {
+    db: &'a Database,
+    setup: &'a Setup,
+    clock: &'a Clock,
+    watch: Watch<'a>,
+}
+
+impl PolicyRunner<'_> {
+    /// Each policy runs for `time` in all, in short turns, in another order in each round: the
+    /// machine is not the same from minute to minute, and a turn leaves its dead entries to the
+    /// next.
+    fn run_in_turns(&mut self, runs: &mut [PolicyRun], time: Duration) -> Result<(), Failure> {
+        let slice = SLICE.min(time / TURN as u32).max(Duration::from_millis(250));
+        let rounds = (time.as_secs_f64() / (slice * TURN as u32).as_secs_f64()).round().max(1.0);
+        let (mut order, mut rng) = ((0..runs.len()).collect::<Vec<_>>(), Rng::from_seed(7));
+        for _ in 0..rounds as u64 {
+            rng.shuffle(&mut order);
+            for at in &order {
+                self.run(&mut runs[*at], slice * TURN as u32, Some(slice / 5))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One policy for `time`, after a while that does not count.
+    fn run(
+        &mut self,
+        run: &mut PolicyRun,
+        time: Duration,
+        settle: Option<Duration>,
+    ) -> Result<(), Failure> {
+        self.db.set_dead_hints(policy(run.policy)?);
+        if let Some(settle) = settle {
+            self.watch.slice(settle);
+        }
+        let parts = if settle.is_some() { TURN as u32 } else { 4 };
+        let slice = SLICE.min(time / parts).max(Duration::from_millis(250));
+        let (start, before) = (self.clock.now(), Work::of(self.db)?);
+        while self.clock.now() - start + slice / 10 < time {
+            let slice = self.watch.slice(slice);
+            run.updates += (slice.updates_per_s * slice.seconds).round() as u64;
+            run.timed.join(&slice.timed);
+            run.slices.push(slice);
+            let sample = hot_leaves(self.db, self.setup)?;
+            run.live.push(sample.live);
+            run.dead.push(sample.dead);
+            run.emptiest = run.emptiest.min(sample.emptiest);
+        }
+        run.seconds = run.slices.iter().map(|slice| slice.seconds).sum();
+        run.work = run.work.plus(Work::of(self.db)?.minus(before));
+        Ok(())
+    }
 }
 
 /// A database whose memory holds all of it.
@@ -191,8 +226,8 @@ fn open(setup: &Setup, dir: &Path) -> Result<Database, Failure> {
 }
 
 /// Creates and fills the table.
-fn fill(db: &Database, setup: &Setup, logged: bool) -> Result<(), Failure> {
-    let mut schema = TableSchema::new(TABLE);
+fn fill(db: &Database, setup: &Setup) -> Result<(), Failure> {
+    let mut schema = TableSchema::new(TABLE).fillfactor(setup.fillfactor);
     for column in ["id", "k", "a", "b", "c"] {
         schema = schema.column(column, Type::Int8);
     }
@@ -200,7 +235,7 @@ fn fill(db: &Database, setup: &Setup, logged: bool) -> Result<(), Failure> {
     if setup.unique {
         schema = schema.primary_key(["id"]);
     }
-    if !logged {
+    if !setup.logged {
         schema = schema.unlogged();
     }
     let mut txn = db.begin();
@@ -223,8 +258,9 @@ fn fill(db: &Database, setup: &Setup, logged: bool) -> Result<(), Failure> {
     if !setup.unique {
         txn.create_index(TABLE, &IndexSchema::new("t_k").on("k"))?;
     }
-    txn.create_index(TABLE, &IndexSchema::new("t_a").on("a"))?;
-    txn.create_index(TABLE, &IndexSchema::new("t_b").on("b"))?;
+    for (name, column) in setup.others() {
+        txn.create_index(TABLE, &IndexSchema::new(&name).on(column))?;
+    }
     txn.commit()?;
     db.checkpoint()?;
     Ok(())
@@ -309,8 +345,8 @@ fn rebuilt(
         let column = match name.as_str() {
             "t_k" => "k",
             "t_a" => "a",
-            "t_b" => "b",
-            _ => "id",
+            "t_pkey" => "id",
+            _ => "b",
         };
         let mut txn = db.begin();
         txn.create_index(TABLE, &IndexSchema::new("t_anew").on(column))?;
@@ -332,7 +368,9 @@ fn rebuilt(
 /// All rows are still there, by every index.
 fn check(db: &Database, setup: &Setup) -> Result<(), Failure> {
     let mut txn = db.begin();
-    for index in [setup.key_index(), "t_a", "t_b"] {
+    let others = setup.others();
+    let others = others.iter().map(|(name, _)| name.as_str());
+    for index in [setup.key_index()].into_iter().chain(others) {
         let scan = ScanOptions::index(index).any_order().columns(["id"]);
         let found = txn.scan(TABLE, &scan)?.count() as u64;
         if found != setup.rows {
@@ -342,107 +380,11 @@ fn check(db: &Database, setup: &Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-fn title(cell: &Cell) -> Result<String, String> {
-    let names = ["column", "unique", "mix", "threads", "hints", "idle_scan", "old_snapshot"];
-    let words: Result<Vec<String>, String> = names.iter().map(|name| cell.get(name)).collect();
-    Ok(words?.join(" "))
-}
-
-fn json(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
-    let slices = Summary::of(slices::speeds(&outcome.slices));
-    let [before, after, rebuilt] = outcome.pages.map(|pages| Field::Int(pages.into()));
-    Ok(vec![
-        ("experiment", Field::Text(NAME.into())),
-        ("column", Field::Text(cell.get("column")?)),
-        ("unique", Field::Flag(cell.get("unique")?)),
-        ("mix", Field::Text(cell.get("mix")?)),
-        ("threads", Field::Int(cell.get("threads")?)),
-        ("logged", Field::Flag(cell.get("logged")?)),
-        ("hints", Field::Text(cell.get("hints")?)),
-        ("idle_scan", Field::Flag(cell.get("idle_scan")?)),
-        ("old_snapshot", Field::Flag(cell.get("old_snapshot")?)),
-        ("seconds", Field::Float(outcome.seconds)),
-        ("updates_per_s", Field::Float(outcome.updates as f64 / outcome.seconds)),
-        ("slice_min", Field::Float(slices.min)),
-        ("slice_max", Field::Float(slices.max)),
-        ("index_pages_before", before),
-        ("index_pages_after", after),
-        ("index_pages_rebuilt", rebuilt),
-        ("hot_leaf_live", Field::Float(outcome.live)),
-        ("hot_leaf_dead", Field::Float(outcome.dead)),
-        ("heap_pages_after", Field::Int(outcome.heap_after.into())),
-        ("rows", Field::Int(cell.get("rows")?)),
-        ("slice_median", Field::Float(slices.median)),
-        ("hot_leaf_dead_after", Field::Float(outcome.dead_after)),
-        ("heap_pages_before", Field::Int(outcome.heap_before.into())),
-        ("hot_leaf_emptiest", Field::Float(outcome.emptiest)),
-        ("fixed_index_growth", Field::Float(outcome.fixed)),
-        ("rows_updated", Field::Int(outcome.rows_updated)),
-        ("slice_speeds", Field::List(slices::speeds(&outcome.slices))),
-    ])
-}
-
-fn row(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
-    let slices = Summary::of(slices::speeds(&outcome.slices));
-    let name = |text: String, width: usize| Field::Text(format!("{text:<width$}"));
-    let [before, after, rebuilt] = outcome.pages.map(|pages| Field::Int(pages.into()));
-    Ok(vec![
-        ("column   ", name(cell.get("column")?, 9)),
-        ("unique", Field::Flag(cell.get("unique")?)),
-        ("mix    ", name(cell.get("mix")?, 7)),
-        ("threads", Field::Int(cell.get("threads")?)),
-        ("hints   ", name(cell.get("hints")?, 8)),
-        ("idle", Field::Flag(cell.get("idle_scan")?)),
-        ("old", Field::Flag(cell.get("old_snapshot")?)),
-        ("updates/s", Field::Float(outcome.updates as f64 / outcome.seconds)),
-        ("slowest", Field::Float(slices.min)),
-        ("before", before),
-        ("after", after),
-        ("anew", rebuilt),
-        ("live/leaf", Field::Float(outcome.live)),
-        ("dead/leaf", Field::Float(outcome.dead)),
-        ("dead later", Field::Float(outcome.dead_after)),
-        ("heap before", Field::Int(outcome.heap_before.into())),
-        ("heap after", Field::Int(outcome.heap_after.into())),
-    ])
-}
-
-/// A target, its figure, and whether it is kept.
-fn verdict(what: &str, figure: f64, kept: bool, limit: f64) -> String {
-    let kept = if kept { "kept" } else { "MISSED" };
-    format!("  {what}: {figure:.2} (limit {limit}): {kept}")
-}
-
-/// The targets of one cell.
-fn verdicts(cell: &Cell, outcome: &Outcome) -> Result<Vec<String>, Failure> {
-    let at_most = |what: &str, figure, limit| verdict(what, figure, figure <= limit, limit);
-    let at_least = |what: &str, figure, limit| verdict(what, figure, figure >= limit, limit);
-    let [_, after, anew] = outcome.pages.map(f64::from);
-    let slices = Summary::of(slices::speeds(&outcome.slices));
-    let share = |dead: f64| dead / (outcome.live + dead).max(1e-9);
-    let mut lines = vec![
-        at_most("largest index against one built anew", after / anew, 1.35),
-        at_most("indexes with fixed keys against their start", outcome.fixed, 1.2),
-        at_least("slowest slice of the median", slices.min / slices.median.max(1e-9), 0.8),
-        at_most("dead items on the hottest leaves", share(outcome.dead), 0.5),
-        at_most("the same after the load", share(outcome.dead_after), 0.1),
-        at_least("share in use of the emptiest hot leaf", outcome.emptiest, 0.25),
-    ];
-    lines.extend(slices::slowest(&outcome.slices));
-    if cell.get("old_snapshot")? {
-        let row = f64::from(outcome.heap_before) / cell.get::<u64>("rows")? as f64;
-        let grown = f64::from(outcome.heap_after.saturating_sub(outcome.heap_before));
-        let updated = outcome.rows_updated as f64 * row;
-        let what = "growth of the heap against the rows that were updated";
-        lines.push(at_most(what, grown / updated.max(1.0), 1.5));
-    }
-    Ok(lines)
-}
-
-/// The targets that compare cells: hints with each other, numbers of threads with the best one.
+/// The targets that compare cells: `epoch` with the fastest other policy, numbers of threads with
+/// the best one.
 fn compare(
-    speeds: &[(&Cell, f64)],
-    mut again: impl FnMut(&Cell) -> Result<(f64, f64), Failure>,
+    speeds: &[(Cell, f64)],
+    mut again: impl FnMut(&Cell, DeadHints) -> Result<(f64, f64), Failure>,
 ) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     let others = |cell: &Cell, left_out: &str| -> Result<Vec<String>, String> {
@@ -451,25 +393,27 @@ fn compare(
     };
     for (cell, speed) in speeds {
         let (hints, threads): (String, u64) = (cell.get("hints")?, cell.get("threads")?);
-        let (mut page_lsn, mut best) = (None, *speed);
+        let (mut fastest, mut best) = (None::<(String, f64)>, *speed);
         for (other, its) in speeds {
+            let its_hints = other.get::<String>("hints")?;
             if others(other, "hints")? == others(cell, "hints")?
-                && other.get::<String>("hints")? == "page-lsn"
+                && its_hints != hints
+                && fastest.as_ref().is_none_or(|(_, speed)| its > speed)
             {
-                page_lsn = Some(*its);
+                fastest = Some((its_hints, *its));
             }
             if others(other, "threads")? == others(cell, "threads")? {
                 best = best.max(*its);
             }
         }
-        if let Some(page_lsn) = page_lsn.filter(|_| hints == "epoch") {
-            let ratio = speed / page_lsn;
-            let what = format!("epoch against page-lsn, {}", title(cell)?);
-            let bound = if ratio < 1.0 { Some(again(cell)?) } else { None };
+        if let Some((other, its)) = fastest.filter(|_| hints == "epoch") {
+            let ratio = speed / its;
+            let what = format!("epoch against {other}, {}", title(cell)?);
+            let bound = if ratio < 1.0 { Some(again(cell, policy(&other)?)?) } else { None };
             let kept = bound.is_none_or(|(_, slower)| slower <= 1.0);
             lines.push(verdict(&what, ratio, kept, 1.0));
             lines.extend(bound.map(|(mean, slower)| {
-                format!("    in turns: page-lsn {mean:.3} times as fast, at least {slower:.3}")
+                format!("    in pairs: {other} {mean:.3} times as fast, at least {slower:.3}")
             }));
         }
         let limit = match threads {

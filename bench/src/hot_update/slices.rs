@@ -9,7 +9,7 @@ use std::time::Duration;
 use rightlink::Database;
 use rightlink_env::{Clock, Nanos};
 
-use crate::hot_update::load::Load;
+use crate::hot_update::load::{Load, Timed};
 use crate::hot_update::yardstick::{self, Yardstick};
 use crate::stats::Summary;
 
@@ -33,7 +33,13 @@ const TICK: f64 = 0.01;
 /// One slice.
 #[derive(Debug)]
 pub(crate) struct Slice {
+    /// Its middle, in seconds since the first slice began.
+    pub(crate) at_s: f64,
     pub(crate) updates_per_s: f64,
+    /// How long it was.
+    pub(crate) seconds: f64,
+    /// How long its transactions took.
+    pub(crate) timed: Timed,
     /// As [`GROWING`], then as [`CPU`], then as [`yardstick::NAMES`].
     figures: Vec<f64>,
 }
@@ -44,8 +50,10 @@ pub(crate) struct Watch<'a> {
     clock: &'a Clock,
     load: &'a Load,
     yardstick: &'a mut Yardstick,
+    start: Nanos,
     time: Nanos,
     updates: u64,
+    timed: Timed,
     figures: Vec<f64>,
 }
 
@@ -57,20 +65,24 @@ impl<'a> Watch<'a> {
         load: &'a Load,
         yardstick: &'a mut Yardstick,
     ) -> Watch<'a> {
-        let (time, updates, figures) = (clock.now(), load.updates(), figures(db));
-        Watch { db, clock, load, yardstick, time, updates, figures }
+        let (time, updates, timed) = (clock.now(), load.updates(), load.timed());
+        let figures = figures(db);
+        Watch { db, clock, load, yardstick, start: time, time, updates, timed, figures }
     }
 
     /// Waits until a slice of this length is over.
     pub(crate) fn slice(&mut self, length: Duration) -> Slice {
         let speed = self.yardstick.until(self.clock, self.time + length);
         let (time, updates, now) = (self.clock.now(), self.load.updates(), figures(self.db));
+        let all = self.load.timed();
         let seconds = (time - self.time).as_secs_f64();
+        let at_s = (self.time - self.start).as_secs_f64() + seconds / 2.0;
         let updates_per_s = (updates - self.updates) as f64 / seconds;
         let change = |(now, before): (&f64, &f64)| now - before;
         let figures = now.iter().zip(&self.figures).map(change).chain(speed).collect();
-        (self.time, self.updates, self.figures) = (time, updates, now);
-        Slice { updates_per_s, figures }
+        let timed = all.since(&self.timed);
+        (self.time, self.updates, self.figures, self.timed) = (time, updates, now, all);
+        Slice { at_s, updates_per_s, seconds, timed, figures }
     }
 }
 
@@ -95,6 +107,13 @@ fn processors() -> Option<[f64; 3]> {
     let busy: f64 = [0, 1, 2, 5, 6].iter().filter_map(|at| all.get(*at)).sum();
     let stolen = all.get(7).copied().unwrap_or(0.0);
     Some([own, (busy - own).max(0.0), stolen].map(|ticks| ticks * TICK))
+}
+
+impl Slice {
+    /// Transactions a second.
+    pub(crate) fn tps(&self) -> f64 {
+        self.timed.all().count() as f64 / self.seconds
+    }
 }
 
 /// Updates a second of each.
@@ -125,7 +144,10 @@ mod tests {
     #[test]
     fn the_slowest_is_shown_beside_the_median() {
         let slice = |updates_per_s, figure| Slice {
+            at_s: 0.0,
             updates_per_s,
+            seconds: 1.0,
+            timed: Timed::default(),
             figures: vec![figure; GROWING.len() + CPU.len() + yardstick::NAMES.len()],
         };
         let slices = [slice(9.0, 1.0), slice(3.0, 7.0), slice(8.0, 2.0)];

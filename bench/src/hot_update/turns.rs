@@ -21,17 +21,18 @@ use crate::stats::pairs;
 /// Pairs of turns.
 const PAIRS: usize = 20;
 
-/// Updates with `page-lsn` per update with `epoch`: the mean, and a bound that it is above with 95
+/// Updates with `other` per update with `epoch`: the mean, and a bound that it is above with 95
 /// % of certainty.
-pub(crate) fn page_lsn_by_epoch(
+pub(crate) fn other_by_epoch(
     cell: &Cell,
+    other: DeadHints,
     dir: &Path,
     size: Size,
 ) -> Result<(f64, f64), Failure> {
     let (setup, clock) = (Setup::of(cell)?, Clock::system());
     let turn = Duration::from_millis(if size == Size::Quick { 50 } else { 1000 });
     let db = open(&setup, dir)?;
-    fill(&db, &setup, cell.get("logged")?)?;
+    fill(&db, &setup)?;
     let parked = park(&db, &setup, cell.get("idle_scan")?, cell.get("old_snapshot")?)?;
     let mut yardstick = Yardstick::new();
     let load = Load::start(&db, &setup);
@@ -43,8 +44,8 @@ pub(crate) fn page_lsn_by_epoch(
         watch.slice(turn).updates_per_s.max(1.0)
     };
     let ratio = |pair: usize| match pair % 2 {
-        0 => speed(DeadHints::PageLsn) / speed(DeadHints::Epoch),
-        _ => 1.0 / (speed(DeadHints::Epoch) / speed(DeadHints::PageLsn)),
+        0 => speed(other) / speed(DeadHints::Epoch),
+        _ => 1.0 / (speed(DeadHints::Epoch) / speed(other)),
     };
     let ratios: Vec<f64> = (0..PAIRS).map(ratio).collect();
     load.stop()?;

@@ -41,8 +41,8 @@ const LIMIT: &str = "device's limit";
 pub(crate) fn draw(lines: &[Cell]) -> Result<Vec<Drawing>, Failure> {
     let points = lines.iter().map(Point::of).collect::<Result<Vec<_>, _>>()?;
     Ok(vec![
-        Drawing { ending: "svg", svg: charts(&points)? },
-        Drawing { ending: "ratio.svg", svg: heat_map(&points)? },
+        Drawing { ending: "svg".into(), svg: charts(&points)? },
+        Drawing { ending: "ratio.svg".into(), svg: heat_map(&points)? },
     ])
 }
 

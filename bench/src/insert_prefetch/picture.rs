@@ -62,7 +62,7 @@ pub(crate) fn draw(lines: &[Cell]) -> Result<Vec<Drawing>, Failure> {
             y += BATCH;
         }
     }
-    Ok(vec![Drawing { ending: "svg", svg: svg::picture(WIDTH, y + 10.0, &body) }])
+    Ok(vec![Drawing { ending: "svg".into(), svg: svg::picture(WIDTH, y + 10.0, &body) }])
 }
 
 fn title(cell: &Cell) -> Result<String, String> {

@@ -64,7 +64,7 @@ pub(crate) fn draw(cells: &[Cell]) -> Result<Vec<Drawing>, Failure> {
             y += BAR * (group.len() as f64 + 2.0);
         }
     }
-    Ok(vec![Drawing { ending: "svg", svg: svg::picture(COLUMN * 2.0, y, &body) }])
+    Ok(vec![Drawing { ending: "svg".into(), svg: svg::picture(COLUMN * 2.0, y, &body) }])
 }
 
 /// A figure of all engines, below its title.
