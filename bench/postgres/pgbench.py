@@ -29,6 +29,7 @@ import itertools
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -204,6 +205,9 @@ def main():
     args = parser.parse_args()
     if args.quick:
         args.scale, args.seconds, args.turns = 1, 2, 1
+    # A file for each client, in pgbench and in the servers.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     out = open(args.json, "a", encoding="utf-8") if args.json else None
     sides = [Side("rightlink", peer.Rightlink(pathlib.Path(args.binary).resolve(), args.dir,
                                               memory="1G")),
