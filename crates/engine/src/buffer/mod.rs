@@ -47,9 +47,8 @@ mod redo;
 mod replacement;
 mod stats;
 mod stream_window;
-#[cfg(any(test, feature = "testing"))]
-#[doc(hidden)]
-pub mod testing;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod write_back;

@@ -17,24 +17,15 @@ use crate::ids::{Lsn, PageId};
 /// Changes that are remembered.
 const MAX_CHANGES: usize = 64;
 
-/// A change of a page.
-struct PageChange {
-    page: PageId,
-    before: Lsn,
-    after: Lsn,
-}
-
 thread_local! {
-    /// The last changes, oldest first; `None` while no scan needs them.
-    static CHANGES: RefCell<Option<VecDeque<PageChange>>> = const { RefCell::new(None) };
+    /// The last changes, newest first, with the LSNs before and after; `None` while no scan needs
+    /// them.
+    static CHANGES: RefCell<Option<VecDeque<(PageId, Lsn, Lsn)>>> = const { RefCell::new(None) };
 }
 
 /// Notes changes of this thread from now on, or no longer.
 pub(crate) fn keep(wanted: bool) {
-    CHANGES.with_borrow_mut(|changes| match wanted {
-        true => drop(changes.get_or_insert_default()),
-        false => *changes = None,
-    });
+    CHANGES.with_borrow_mut(|all| *all = wanted.then(|| all.take().unwrap_or_default()));
 }
 
 /// This thread logs a change of `page`, whose LSN becomes `after`.
@@ -42,15 +33,15 @@ pub(super) fn note(page: PageId, before: Lsn, after: Lsn) {
     CHANGES.with_borrow_mut(|changes| {
         if let Some(changes) = changes {
             changes.truncate(MAX_CHANGES - 1);
-            changes.push_front(PageChange { page, before, after });
+            changes.push_front((page, before, after));
         }
     });
 }
 
 /// The LSN of `page`, which was `read`, after the changes that this thread made from there on.
 pub(crate) fn saved_again(page: PageId, read: Lsn) -> Lsn {
-    let follow = |lsn, change: &PageChange| {
-        if change.page == page && change.before == lsn { change.after } else { lsn }
+    let follow = |lsn, &(changed, before, after): &(PageId, Lsn, Lsn)| {
+        if (changed, before) == (page, lsn) { after } else { lsn }
     };
     CHANGES.with_borrow(|changes| changes.iter().flatten().rev().fold(read, follow))
 }

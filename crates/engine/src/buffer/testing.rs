@@ -1,4 +1,4 @@
-//! For tests of this crate and of others: a pool on a fresh simulated disk.
+//! For tests: a pool on a fresh simulated disk.
 //!
 //! Does not do: anything a production build needs.
 
@@ -13,29 +13,29 @@ use crate::page::delta;
 use crate::wal::{Control, Record, RedoSpeed, Wal, WalOptions};
 
 /// A pool with what it stands on.
-pub struct TestPool {
+pub(crate) struct TestPool {
     /// The pool.
-    pub pool: Arc<BufferPool>,
+    pub(crate) pool: Arc<BufferPool>,
     /// Its simulated disk.
-    pub disk: SimDisk,
+    pub(crate) disk: SimDisk,
     /// The files on it.
-    pub io: Io,
+    pub(crate) io: Io,
     /// Clock, budget, seed.
-    pub env: Env,
+    pub(crate) env: Env,
 }
 
 /// A log of 1 MiB segments.
-pub fn wal_options() -> WalOptions {
+pub(crate) fn wal_options() -> WalOptions {
     WalOptions { segment_bytes: 1 << 20, buffer_bytes: 128 << 10, max_bytes: 256 << 20 }
 }
 
 /// Options of I/O on the simulated disk.
-pub fn io_options() -> IoOptions {
+pub(crate) fn io_options() -> IoOptions {
     IoOptions::with_method(Method::Worker)
 }
 
 /// The control record of a database that was just made.
-pub fn control() -> Control {
+pub(crate) fn control() -> Control {
     Control {
         database: 1,
         redo: Lsn(0),
@@ -52,13 +52,18 @@ pub fn control() -> Control {
 
 /// A pool of `frames` pages and a fresh log on a fresh simulated disk, everything derived from
 /// `seed`.
-pub fn pool(frames: usize, seed: u64) -> TestPool {
+pub(crate) fn pool(frames: usize, seed: u64) -> TestPool {
     let disk = SimDisk::new(seed);
     on_disk(disk, frames, 64, seed)
 }
 
 /// As [`pool`], on a given empty disk and with a given double-write group.
-pub fn on_disk(disk: SimDisk, frames: usize, double_write_pages: usize, seed: u64) -> TestPool {
+pub(crate) fn on_disk(
+    disk: SimDisk,
+    frames: usize,
+    double_write_pages: usize,
+    seed: u64,
+) -> TestPool {
     let env = Env::simulated(seed);
     let io = Io::simulated(&env, disk.clone(), io_options()).expect("a simulated disk opens");
     let wal = Wal::create(&env, &io, wal_options(), &control()).expect("a fresh log");
@@ -68,7 +73,7 @@ pub fn on_disk(disk: SimDisk, frames: usize, double_write_pages: usize, seed: u6
 }
 
 /// Applies one record, as recovery does with many at once.
-pub fn redo(pool: &BufferPool, record: &Record) -> Result<()> {
+pub(crate) fn redo(pool: &BufferPool, record: &Record) -> Result<()> {
     for (page, delta) in &record.parts {
         let pin = match pool.redo_plan(*page, delta::is_image(delta))? {
             RedoPage::Skip => continue,

@@ -228,6 +228,15 @@ pub enum Value {
 }
 
 impl Value {
+    /// Estimate of the memory that the value takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 16,
+        }
+    }
+
     /// Type of the value; null has none.
     pub fn type_of(&self) -> Option<Type> {
         let ty = match self {

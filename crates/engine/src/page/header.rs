@@ -149,6 +149,14 @@ pub fn format(kind: PageKind, special: usize) -> [u8; PAGE_SIZE] {
     image
 }
 
+/// Sets where the slots end and where the items begin, as one change.
+pub fn set_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
+    let mut bounds = [0; 4];
+    bounds[..2].copy_from_slice(&(lower as u16).to_le_bytes());
+    bounds[2..].copy_from_slice(&(upper as u16).to_le_bytes());
+    page.write(LOWER, &bounds);
+}
+
 /// Sets the LSN, outside the record that it names.
 pub fn set_lsn(page: &mut PageMut<'_>, lsn: Lsn) {
     assert!(lsn.0 >= self::lsn(page.bytes()).0, "a page's LSN never goes back");

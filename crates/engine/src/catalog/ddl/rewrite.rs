@@ -258,7 +258,7 @@ fn copy_rows(
         while rows.len() < BATCH_ROWS && bytes < BATCH_BYTES {
             let Some(row) = from.naming(scan.next())? else { break };
             let row = row.values;
-            bytes += row.iter().map(value_bytes).sum::<usize>();
+            bytes += row.iter().map(Value::memory_bytes).sum::<usize>();
             rows.push(row);
         }
         if rows.is_empty() {
@@ -267,14 +267,6 @@ fn copy_rows(
         statement.txn().check_cancelled()?;
         let rows = rewrite(statement.txn(), rows)?;
         to.insert_many(statement, &rows)?;
-    }
-}
-
-fn value_bytes(value: &Value) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        _ => 16,
     }
 }
 

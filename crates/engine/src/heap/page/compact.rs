@@ -139,10 +139,7 @@ impl Compaction {
             page.fill(new_lower, lower - new_lower, 0);
         }
         self.store_pointers(page);
-        let mut bounds = [0; 4];
-        bounds[..2].copy_from_slice(&(new_lower as u16).to_le_bytes());
-        bounds[2..].copy_from_slice(&(self.upper as u16).to_le_bytes());
-        page.write(header::LOWER, &bounds);
+        header::set_bounds(page, new_lower, self.upper);
         if self.pointers.contains(&UNUSED) {
             put_flags(page, FREE_SLOTS, 0);
         }

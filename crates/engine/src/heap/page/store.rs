@@ -100,10 +100,7 @@ pub(in crate::heap) fn insert_tuples(
     assert!(new_lower <= at, "the caller checked the room");
     page.write(at, &area);
     write_slots(page, slots, &pointers);
-    let mut bounds = [0; 4];
-    bounds[..2].copy_from_slice(&(new_lower as u16).to_le_bytes());
-    bounds[2..].copy_from_slice(&(at as u16).to_le_bytes());
-    page.write(header::LOWER, &bounds);
+    header::set_bounds(page, new_lower, at);
     if had_free && last > had_slots {
         put_flags(page, 0, FREE_SLOTS);
     }

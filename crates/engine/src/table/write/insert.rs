@@ -83,7 +83,7 @@ impl Table {
 
     /// Roughly the bytes that a row and its index entries take until they are in.
     fn bytes_of(&self, row: &[Value]) -> usize {
-        let values: usize = row.iter().map(value_bytes).sum();
+        let values: usize = row.iter().map(Value::memory_bytes).sum();
         ROW_BYTES + values + self.indexes.len() * (ENTRY_BYTES + values / 2)
     }
 
@@ -114,13 +114,5 @@ impl Table {
     /// The entries of `rows` for every index.
     pub(super) fn make_keys(&self, rows: &[Vec<Value>]) -> Result<Vec<Keys>> {
         self.indexes.iter().map(|index| index.keys.make(rows)).collect()
-    }
-}
-
-fn value_bytes(value: &Value) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        _ => 16,
     }
 }

@@ -63,21 +63,17 @@ pub(in crate::txn) struct DeadHintSetting {
     place: AtomicU8,
 }
 
-#[cfg(feature = "experiments")]
-impl DeadHintSetting {
-    pub(in crate::txn) fn get(&self) -> DeadHints {
-        DeadHints::EACH[usize::from(self.place.load(Ordering::Relaxed))].1
-    }
-
-    pub(in crate::txn) fn set(&self, hints: DeadHints) {
-        self.place.store(hints as u8, Ordering::Relaxed);
-    }
-}
-
-#[cfg(not(feature = "experiments"))]
 impl DeadHintSetting {
     #[inline]
-    pub(in crate::txn) const fn get(&self) -> DeadHints {
+    pub(in crate::txn) fn get(&self) -> DeadHints {
+        #[cfg(feature = "experiments")]
+        return DeadHints::EACH[usize::from(self.place.load(Ordering::Relaxed))].1;
+        #[cfg(not(feature = "experiments"))]
         DeadHints::Epoch
+    }
+
+    #[cfg(feature = "experiments")]
+    pub(in crate::txn) fn set(&self, hints: DeadHints) {
+        self.place.store(hints as u8, Ordering::Relaxed);
     }
 }

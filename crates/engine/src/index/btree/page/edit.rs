@@ -368,14 +368,7 @@ pub(crate) fn insert_entry(page: &mut PageMut<'_>, pos: usize, key: &[u8], value
     }
     page.write(slot, &slot_of(upper, rem, value));
     page.write(upper, item);
-    write_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
-}
-
-fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
-    let mut bounds = [0; 4];
-    bounds[..2].copy_from_slice(&(lower as u16).to_le_bytes());
-    bounds[2..].copy_from_slice(&(upper as u16).to_le_bytes());
-    page.write(LOWER, &bounds);
+    header::set_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
 }
 
 /// Removes entry `pos`, whose item the caller has read.
@@ -389,7 +382,7 @@ pub(crate) fn remove_entry(page: &mut PageMut<'_>, pos: usize, item: &Item) {
     }
     let size = item.end - item.start;
     if item.start == upper {
-        write_bounds(page, HEADER_SIZE + (count - 1) * SLOT, upper + size);
+        header::set_bounds(page, HEADER_SIZE + (count - 1) * SLOT, upper + size);
     } else {
         page.put_u16(LOWER, (HEADER_SIZE + (count - 1) * SLOT) as u16);
         page.put_u16(GARBAGE, (garbage + size).min(PAGE_SIZE) as u16);
@@ -413,7 +406,7 @@ pub(crate) fn remove_entries(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
     match gone.len() {
         0 => {}
         all if all == count => {
-            write_bounds(page, HEADER_SIZE, special);
+            header::set_bounds(page, HEADER_SIZE, special);
             page.put_u16(GARBAGE, 0);
         }
         some => {

@@ -186,14 +186,7 @@ pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, entry: &BucketEntry<
     }
     page.write(slot, &entry.slot(upper));
     page.write(upper, &item);
-    write_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
-}
-
-fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
-    let mut bounds = [0; 4];
-    bounds[..2].copy_from_slice(&(lower as u16).to_le_bytes());
-    bounds[2..].copy_from_slice(&(upper as u16).to_le_bytes());
-    page.write(LOWER, &bounds);
+    header::set_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
 }
 
 /// Removes entry `pos`, whose item the caller has read and found at these offsets.
@@ -208,7 +201,7 @@ pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: Range<usize>) 
     }
     let lower = HEADER_SIZE + (count - 1) * SLOT;
     if start == upper {
-        write_bounds(page, lower, end);
+        header::set_bounds(page, lower, end);
     } else {
         page.put_u16(LOWER, lower as u16);
         page.put_u16(GARBAGE, (garbage + end - start).min(PAGE_SIZE) as u16);
