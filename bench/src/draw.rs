@@ -115,16 +115,18 @@ mod tests {
     /// Each picture needs nothing but what the lines of its experiment have.
     #[test]
     fn pictures_are_drawn_from_lines() {
-        let knobs = r#""rows":1000,"method":"io_uring","device":"native""#;
+        let knobs = r#""rows":1000,"method":"io_uring","device":"native","io":"direct""#;
         let batch = |prefetch, ms, share| {
             format!(
                 r#"{{"experiment":"insert-prefetch","setting":"steady","indexes":5,"batch":100,
-                {knobs},"prefetch":"{prefetch}","ms_per_batch":{ms},"device_limit_share":{share}}}"#
+                {knobs},"writers":1,"prefetch":"{prefetch}","ms_per_batch":{ms},
+                "device_limit_share":{share}}}"#
             )
         };
         let scan = |policy, ms, share| {
             format!(
-                r#"{{"experiment":"index-scan",{knobs},"fuzz":-1.0,"duplicates":1,"io":"direct",
+                r#"{{"experiment":"index-scan",{knobs},"fuzz":-1.0,"duplicates":1,"run":1,
+                "changed":0,"estimate":"known",
                 "selectivity":10.0,"fillfactor":100,"cache":"cold","direction":"forward",
                 "kind":"heap","prefetch":"{policy}","ms":{ms},"ratio_to_none":0.4,
                 "limit_share":{share}}}"#
