@@ -14,6 +14,7 @@ use crate::catalog::Entry;
 use crate::datum::Value;
 use crate::db::Handle;
 use crate::db::fill::Filler;
+use crate::db::reader::Reader;
 use crate::db::rows::{Alive, Rows};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
@@ -94,10 +95,29 @@ impl Transaction {
         table: &str,
         work: impl FnOnce(&mut Writer<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        self.write_reading(table, &[], |writer, reader| {
+            // It would keep the statement's snapshot.
+            drop(reader);
+            work(writer)
+        })
+    }
+
+    /// As [`Transaction::write`], of a statement that reads the tables `reads`, too, by the same
+    /// snapshot.
+    ///
+    /// # Errors
+    /// As there, and those of [`Transaction::reader`].
+    pub fn write_reading<T, E: From<Error>>(
+        &mut self,
+        table: &str,
+        reads: &[&str],
+        work: impl FnOnce(&mut Writer<'_>, Reader) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         loop {
             // What it scans are the indexes that those kept up whom its snapshot sees.
             let edition = self.edition();
             let entry = self.entry(table, LockMode::Write)?;
+            let tables = self.entries(reads)?;
             let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
             let (frees, statement) = (self.frees, self.statement()?);
             let pending = Pending::default();
@@ -106,7 +126,9 @@ impl Transaction {
             if writer.handle.engine.catalog.edition() != edition {
                 continue;
             }
-            return work(&mut writer).and_then(|done| {
+            let snapshot = Arc::clone(writer.statement.snapshot());
+            let reader = Reader::new(writer.alive.clone(), snapshot, tables);
+            return work(&mut writer, reader).and_then(|done| {
                 writer.end()?;
                 Ok(done)
             });
