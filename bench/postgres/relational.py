@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""Random queries over several tables, the same to `rightlink serve` and to PostgreSQL 15: every
+answer, rows and error codes, must be equal.
+
+    apt-get install postgresql-15; pip install 'psycopg[binary]'
+    cargo build --release -p rightlink-cli
+    bench/postgres/relational.py [--statements 20000] [--part 2000] [--seed 1] [--binary FILE]
+        [--show 20]
+
+Queries join up to four sources (tables, derived tables, lists, series, common table expressions) by
+inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have subqueries in all
+places, correlated ones too, groups, set operations, WITH and WITH RECURSIVE, DISTINCT, order and
+limits. Rows are compared as bags, or in their order where that is total. Statements that write read
+other tables in subqueries. Statements that we refuse with 0A000 are counted and left out. Equal seeds
+give equal statements; ours is verified at the end.
+
+Does not do: window functions, arrays, MERGE; transactions of several sessions.
+"""
+
+import argparse
+import collections
+import random
+import sys
+import time
+
+import peer
+
+TABLES = {
+    "a": {"id": "int", "x": "int", "y": "bigint", "t": "text"},
+    "b": {"id": "int", "a_id": "int", "x": "smallint", "t": "text"},
+    "c": {"id": "int", "b_id": "int", "n": "numeric", "x": "int"},
+    "d": {"x": "int", "t": "text"},
+}
+SETUP = [
+    "create table a (id int primary key, x int, y bigint, t text)",
+    "create table b (id int primary key, a_id int, x smallint, t text)",
+    "create table c (id int primary key, b_id int, n numeric, x int)",
+    "create table d (x int, t text)",
+    "create index on b (a_id)", "create index on c (b_id, x)", "create index on a (x)",
+    "insert into a select g, case when g % 7 = 0 then null else g % 9 end, g * 3 % 11,"
+    " case when g % 5 = 0 then null else 't' || g % 6 end from generate_series(1, 60) g",
+    "insert into b select g, case when g % 6 = 0 then null else g * 7 % 70 end, g % 5,"
+    " case when g % 4 = 0 then null else 't' || g % 8 end from generate_series(1, 90) g",
+    "insert into c select g, case when g % 8 = 0 then null else g * 5 % 100 end, g % 10 / 4.0, g % 9"
+    " from generate_series(1, 120) g",
+    "insert into d values (1, 't1'), (2, null), (null, 't3'), (2, 't2'), (2, 't2'), (null, null)",
+]
+NUMBERS = {"int", "bigint", "smallint", "numeric"}
+
+
+class Source:
+    """What stands in FROM, under its alias, and the columns it has."""
+
+    def __init__(self, text, alias, columns):
+        self.text, self.alias, self.columns = text, alias, columns
+
+
+class Maker:
+    """Makes queries."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.aliases = 0
+        self.common = []
+
+    def one(self, of):
+        return self.random.choice(list(of))
+
+    def chance(self, percent):
+        return self.random.randrange(100) < percent
+
+    def alias(self):
+        self.aliases += 1
+        return f"s{self.aliases}"
+
+    # Sources.
+
+    def source(self, depth, outer, lateral=None):
+        alias = self.alias()
+        kind = self.random.randrange(12)
+        if kind < 7 or depth <= 0:
+            name = self.one(TABLES)
+            return Source(f"{name} {alias}", alias, dict(TABLES[name]))
+        if kind == 7 and self.common:
+            name, columns = self.one(self.common)
+            return Source(f"{name} {alias}", alias, dict(columns))
+        if kind == 8:
+            rows = ", ".join(f"({self.random.randrange(9)}, {self.one(['null', chr(39) + 't1' + chr(39)])})"
+                             for _ in range(3))
+            return Source(f"(values {rows}) {alias} (x, t)", alias, {"x": "int", "t": "text"})
+        if kind == 9:
+            high = self.random.randrange(6)
+            return Source(f"generate_series(1, {high}) {alias} (x)", alias, {"x": "int"})
+        if lateral and self.chance(40):
+            text, columns = self.select(depth - 1, outer + lateral, plain=True)
+            return Source(f"lateral ({text}) {alias}", alias, columns)
+        text, columns = self.select(depth - 1, outer, plain=True)
+        return Source(f"({text}) {alias}", alias, columns)
+
+    def sources(self, depth, outer):
+        """FROM, and what may be named of it."""
+        first = self.source(depth, outer)
+        text, scope = first.text, [first]
+        for _ in range(self.random.randrange(4 if depth > 1 else 2)):
+            if self.chance(20):
+                other = self.source(depth, outer, scope)
+                text, scope = f"{text} cross join {other.text}", scope + [other]
+                continue
+            kind = self.one(["join", "left join", "left join", "right join", "full join", "join"])
+            lateral = scope if kind in ("join", "left join") else None
+            other = self.source(depth, outer, lateral)
+            shared = [name for name in other.columns
+                      if sum(name in source.columns for source in scope) == 1]
+            if shared and self.chance(15) and kind != "full join":
+                # What USING names is named without a source from here on.
+                name = self.one(shared)
+                text = f"{text} {kind} {other.text} using ({name})"
+                scope = scope + [other]
+                continue
+            on = self.tie(scope, other, outer, depth, kind == "full join")
+            text, scope = f"{text} {kind} {other.text} on {on}", scope + [other]
+        return text, scope
+
+    def tie(self, scope, other, outer, depth, only_equal):
+        left, right = self.one(scope), other
+        a = self.column([left], "int") or "1"
+        b = self.column([right], "int") or "1"
+        equal = f"{a} = {b}"
+        if only_equal:
+            # PostgreSQL has no way for a full join without an equality.
+            if "." not in a or "." not in b:
+                return "true = true" if False else "1 = 1"
+            return equal
+        if self.chance(60):
+            return equal
+        if self.chance(40):
+            return f"{equal} and {self.condition(scope + [other], outer, depth - 1)}"
+        return self.condition(scope + [other], outer, depth - 1)
+
+    # Expressions.
+
+    def column(self, scope, kind):
+        wanted = NUMBERS if kind == "int" else {kind}
+        found = [f"{source.alias}.{name}" for source in scope
+                 for name, ty in source.columns.items() if ty in wanted]
+        return self.one(found) if found else None
+
+    def number(self, scope, outer, depth):
+        if outer and self.chance(20):
+            scope = outer
+        column = self.column(scope, "int")
+        if depth <= 0 or self.chance(50):
+            if column and self.chance(75):
+                return column
+            return self.one(["0", "1", "2", "5", "null::int"])
+        a, b = self.number(scope, outer, depth - 1), self.number(scope, outer, depth - 1)
+        if self.chance(15):
+            return self.scalar(scope + outer, depth - 1)
+        return self.one([f"({a} + {b})", f"({a} - {b})", f"coalesce({a}, {b})", f"nullif({a}, {b})",
+                         f"(case when {self.condition(scope, outer, 0)} then {a} else {b} end)",
+                         f"abs({a})"])
+
+    def scalar(self, around, depth):
+        call = self.one(["count(*)", "max", "min", "sum"])
+        text, inner = self.sources(min(depth, 0), around)
+        if call != "count(*)":
+            call = f"{call}({self.column(inner, 'int') or '1'})"
+        where = f" where {self.condition(inner, around, 0)}" if self.chance(80) else ""
+        return f"(select {call} from {text}{where})"
+
+    def condition(self, scope, outer, depth):
+        if depth > 0 and self.chance(35):
+            a, b = self.condition(scope, outer, depth - 1), self.condition(scope, outer, depth - 1)
+            return self.one([f"({a} and {b})", f"({a} or {b})", f"(not {a})", f"(({a}) is true)"])
+        if depth > 0 and self.chance(25):
+            return self.query_condition(scope, outer, depth - 1)
+        compare = self.one(["=", "=", "<>", "<", "<=", ">", ">="])
+        text = self.column(scope, "text")
+        if text and self.chance(25):
+            other = self.column(scope + outer, "text")
+            return self.one([f"{text} {compare} {other}", f"{text} {compare} 't3'", f"{text} is null",
+                             f"{text} like 't%'", f"{text} is not null"])
+        a = self.number(scope, outer, min(depth, 1))
+        b = self.number(scope, outer, 0)
+        return self.one([f"{a} {compare} {b}", f"{a} is null", f"{a} in (1, 2, 5)",
+                         f"{a} is distinct from {b}", f"{a} between 1 and {b}"])
+
+    def query_condition(self, scope, outer, depth):
+        around = scope + outer
+        text, inner = self.sources(min(depth, 0), around)
+        condition = self.condition(inner, around, 0)
+        tie = f"{self.column(inner, 'int') or '1'} = {self.column(scope, 'int') or '1'}"
+        where = self.one([f" where {condition}", f" where {tie}", f" where {tie} and {condition}", ""])
+        negated = self.one(["", "", "not "])
+        value = self.number(scope, [], 0)
+        item = self.column(inner, "int") or "1"
+        op = self.one(["=", "<>", "<", ">="])
+        return self.one([f"{negated}exists (select 1 from {text}{where})",
+                         f"{value} {negated}in (select {item} from {text}{where})",
+                         f"{value} {op} any (select {item} from {text}{where})",
+                         f"{value} {op} all (select {item} from {text}{where})",
+                         f"({value}, {value}) {negated}in (select {item}, {item} from {text}{where})"])
+
+    # Queries.
+
+    def select(self, depth, outer, plain=False):
+        """A query and its columns by name."""
+        if depth > 0 and self.chance(15):
+            return self.set_operation(depth, outer)
+        text, scope = self.sources(depth, outer)
+        where = f" where {self.condition(scope, outer, depth)}" if self.chance(65) else ""
+        if self.chance(25):
+            return self.grouped(text, scope, where, outer)
+        columns, items = {}, []
+        for at in range(self.random.randrange(1, 4)):
+            name = f"v{at}"
+            if self.chance(25) and self.column(scope, "text"):
+                items.append(f"{self.column(scope, 'text')} as {name}")
+                columns[name] = "text"
+            else:
+                items.append(f"{self.number(scope, outer, 1)}::bigint as {name}")
+                columns[name] = "bigint"
+        distinct = "distinct " if self.chance(12) else ""
+        query = f"select {distinct}{', '.join(items)} from {text}{where}"
+        if self.chance(20 if plain else 30):
+            # Total, so that a limit cuts the same rows off.
+            query += f" order by {', '.join(columns)}"
+            if self.chance(50):
+                query += f" limit {self.random.randrange(6)}"
+            if self.chance(15):
+                query += f" offset {self.random.randrange(4)}"
+        return query, columns
+
+    def grouped(self, text, scope, where, outer):
+        key = self.column(scope, self.one(["int", "text"])) or "1 + 1"
+        of = self.column(scope, "int") or "1"
+        calls = [self.one(["count(*)", f"count({of})", f"sum({of})", f"min({of})", f"max({of})",
+                           f"count(distinct {of})", f"count(*) filter (where {of} > 2)"])
+                 for _ in range(self.random.randrange(1, 3))]
+        items = [f"{key} as k"] + [f"({call})::bigint as g{at}" for at, call in enumerate(calls)]
+        having = f" having {calls[0]} > {self.random.randrange(3)}" if self.chance(30) else ""
+        kind = "text" if key.endswith(".t") or key.split(".")[-1] == "t" else "numeric"
+        if any(f"{source.alias}.{name}" == key and ty == "text"
+               for source in scope for name, ty in source.columns.items()):
+            kind = "text"
+        columns = {"k": kind, **{f"g{at}": "bigint" for at in range(len(calls))}}
+        return f"select {', '.join(items)} from {text}{where} group by {key}{having}", columns
+
+    def set_operation(self, depth, outer):
+        sides = []
+        for _ in range(self.random.randrange(2, 4)):
+            text, scope = self.sources(depth - 1, outer)
+            where = f" where {self.condition(scope, outer, depth - 1)}" if self.chance(60) else ""
+            number = self.number(scope, outer, 0)
+            name = self.column(scope, "text") or "null::text"
+            sides.append(f"select {number}::bigint as v0, {name} as v1 from {text}{where}")
+        ops = [self.one(["union", "union all", "intersect", "except", "except all", "intersect all"])
+               for _ in sides[1:]]
+        query = sides[0]
+        for op, side in zip(ops, sides[1:]):
+            query = f"{query} {op} {side}"
+        if self.chance(30):
+            query += f" order by v0, v1 limit {self.random.randrange(8)}"
+        return query, {"v0": "bigint", "v1": "text"}
+
+    def with_query(self):
+        self.common = []
+        parts = []
+        for at in range(self.random.randrange(1, 3)):
+            name = f"w{at}"
+            if self.chance(25):
+                high = self.random.randrange(2, 12)
+                parts.append(f"{name} (x, s) as (select 1, 1 union all select x + 1, s * 2 from {name}"
+                             f" where x < {high})")
+                columns = {"x": "int", "s": "int"}
+            else:
+                text, columns = self.select(1, [], plain=True)
+                kept = self.one(["", "materialized ", "not materialized "])
+                parts.append(f"{name} as {kept}({text})")
+            self.common.append((name, columns))
+        text, _ = self.select(2, [])
+        self.common = []
+        return f"with recursive {', '.join(parts)} {text}"
+
+    def write(self):
+        table = self.one(["a", "b", "c"])
+        scope = [Source(table, table, {n: t for n, t in TABLES[table].items() if t in NUMBERS})]
+        condition = self.condition(scope, [], 2)
+        target = {"a": "x", "b": "a_id", "c": "x"}[table]
+        value = self.scalar(scope, 0)
+        return self.one([f"update {table} set {target} = ({value} % 50)::int where {condition}",
+                         f"delete from {table} where {condition} and id % 5 = 1",
+                         f"insert into {table} (id, {target}) select 1000 + s.id, s.x from a s where"
+                         f" {self.condition([Source('a', 's', TABLES['a'])], [], 1)}"
+                         " on conflict do nothing"])
+
+    def statement(self):
+        self.aliases = 0
+        kind = self.random.randrange(10)
+        if kind == 0:
+            return self.write()
+        if kind < 3:
+            return self.with_query()
+        return self.select(2, [])[0]
+
+
+def settled(answer, sql):
+    """An answer whose rows are in an order of their own where the query gives none."""
+    if answer[0] == "error":
+        return answer
+    return answer[0], sorted(answer[1], key=lambda row: [(value is None, value or "") for value in row])
+
+
+def run_part(sessions, name, statements, show):
+    count = collections.Counter()
+    for sql in ["drop table if exists a, b, c, d", *SETUP]:
+        for session in sessions:
+            answer = session.run(sql)
+            if answer[0] == "error":
+                raise SystemExit(f"{sql}: {answer}")
+    maker = Maker(name)
+    for at in range(statements):
+        sql = maker.statement()
+        writes = not sql.startswith(("select", "with"))
+        if writes:
+            for session in sessions:
+                session.run("begin")
+        mine = settled(sessions[0].run(sql), sql)
+        other = settled(sessions[1].run(sql), sql) if mine != ("error", "0A000") else None
+        if writes:
+            tables = [[session.run(f"select * from {table} order by id") for table in "abc"]
+                      for session in sessions]
+            for session in sessions:
+                session.run("rollback")
+            if other is not None and mine[0] != "error":
+                mine, other = (mine, tables[0]), (other, tables[1])
+        if other is None:
+            count["refused"] += 1
+            continue
+        count["error" if other[0] == "error" else "rows"] += 1
+        early = other[0] == "error" and other[1].startswith("22") or mine[0] == "error" and str(mine[1]).startswith("22")
+        if mine != other and early:
+            count["another part first"] += 1
+        elif mine != other:
+            count["different"] += 1
+            if count["different"] <= show:
+                print(f"{name} {at}: {sql}\n  ours:   {str(mine)[:400]}\n  theirs: {str(other)[:400]}",
+                      flush=True)
+    return count
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--statements", type=int, default=20_000)
+    parser.add_argument("--part", type=int, default=2_000)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--binary", default="target/release/rightlink")
+    parser.add_argument("--show", type=int, default=20)
+    parser.add_argument("--dir", default="/tmp")
+    args = parser.parse_args()
+    total = collections.Counter()
+    settings = {"fsync": "off", "timezone": "'UTC'", "jit": "off"}
+    ours, theirs = peer.Rightlink(args.binary, args.dir), peer.Postgres(args.dir, settings)
+    try:
+        sessions = [peer.Session(ours), peer.Session(theirs)]
+        for session in sessions:
+            session.run("set statement_timeout = '20s'")
+        for at in range(0, args.statements, args.part):
+            name = f"{args.seed}.{at // args.part}"
+            start = time.monotonic()
+            statements = min(args.part, args.statements - at)
+            count = run_part(sessions, name, statements, args.show)
+            total.update(count)
+            rate = statements / (time.monotonic() - start)
+            print(f"part {name}: {rate:.0f} statements/s, {dict(count)}", flush=True)
+        for session in sessions:
+            session.close()
+        ours.verify()
+    finally:
+        ours.close()
+        theirs.close()
+    print(f"seed {args.seed}: {dict(total)}")
+    return total["different"] != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
