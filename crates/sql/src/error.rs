@@ -81,6 +81,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_SCHEMA_DEFINITION: &str = "42P15";
     pub(crate) const COLLATION_MISMATCH: &str = "42P21";
     pub(crate) const INDETERMINATE_COLLATION: &str = "42P22";
+    pub(crate) const DUPLICATE_ALIAS: &str = "42712";
     pub(crate) const AMBIGUOUS_ALIAS: &str = "42P09";
     pub(crate) const INDETERMINATE_DATATYPE: &str = "42P18";
     pub(crate) const DISK_FULL: &str = "53100";

@@ -25,7 +25,7 @@
 //!
 //! A [`Session`] is what a connection is in PostgreSQL: it has a transaction, settings, prepared
 //! statements and cursors. It parses with sqlparser's PostgreSQL dialect, binds names and types as
-//! PostgreSQL does, and runs statements over one table by itself. Errors carry PostgreSQL's codes
+//! PostgreSQL does, and plans and runs them by itself. Errors carry PostgreSQL's codes
 //! ([`SqlError`]).
 //!
 //! A session can be used on a thread of any size of stack. Where a message may need more than is
@@ -58,8 +58,7 @@
 //!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
-//! Does not do: joins and subqueries (they wait for an engine behind [`SelectEngine`]), users,
-//! deferred constraints.
+//! Does not do: window functions, arrays, users, deferred constraints.
 
 mod activity;
 mod bind;
@@ -90,31 +89,6 @@ pub use session::{
     CopyHeader, Description, Execution, Outcome, STACK, Session, Sink, TransactionStatus,
 };
 pub use types::{Datum, Decimal, Interval, Row, SqlType};
-
-/// An engine for the queries that this crate refuses: joins, subqueries, windows, set operations.
-///
-/// None is built yet. A session without one answers such a query with `0A000`.
-pub trait SelectEngine {
-    /// Prepares the query whose text this is, with parameters of these types.
-    ///
-    /// # Errors
-    /// `0A000` for what it cannot do either.
-    fn prepare(&self, query: &str, parameters: &[SqlType]) -> Result<Box<dyn PreparedSelect>>;
-}
-
-/// A query that a [`SelectEngine`] has prepared.
-pub trait PreparedSelect: Send {
-    /// Columns of the results.
-    fn columns(&self) -> &[Column];
-
-    /// Runs it in the transaction and hands each row to `sink` until that says no.
-    fn run(
-        &self,
-        transaction: &mut rightlink::Transaction,
-        parameters: &[Datum],
-        sink: &mut dyn FnMut(Row) -> bool,
-    ) -> Result<()>;
-}
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

@@ -40,9 +40,9 @@ use crate::txn::{LockMode, Snapshot};
 /// ```
 #[derive(Clone)]
 pub struct Reader {
-    alive: Alive,
-    snapshot: Arc<Snapshot>,
-    tables: Arc<[Arc<Entry>]>,
+    pub(super) alive: Alive,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) tables: Arc<[Arc<Entry>]>,
 }
 
 impl Transaction {
@@ -57,7 +57,7 @@ impl Transaction {
             let tables = self.entries(tables)?;
             let snapshot = self.running()?.begin_read()?;
             if self.edition() == edition {
-                return Ok(Reader::new(self.alive(), snapshot, tables));
+                return Ok(Reader { alive: self.alive(), snapshot, tables });
             }
         }
     }
@@ -69,10 +69,6 @@ impl Transaction {
 }
 
 impl Reader {
-    pub(super) fn new(alive: Alive, snapshot: Arc<Snapshot>, tables: Arc<[Arc<Entry>]>) -> Self {
-        Self { alive, snapshot, tables }
-    }
-
     fn entry(&self, table: &str) -> Result<&Arc<Entry>> {
         let found = self.tables.iter().find(|entry| entry.table.def().name == table);
         found.ok_or_else(|| Error::Invalid(format!("the reader was not made for table {table}")))

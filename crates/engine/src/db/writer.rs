@@ -127,7 +127,7 @@ impl Transaction {
                 continue;
             }
             let snapshot = Arc::clone(writer.statement.snapshot());
-            let reader = Reader::new(writer.alive.clone(), snapshot, tables);
+            let reader = Reader { alive: writer.alive.clone(), snapshot, tables };
             return work(&mut writer, reader).and_then(|done| {
                 writer.end()?;
                 Ok(done)

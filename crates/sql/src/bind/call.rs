@@ -3,6 +3,7 @@
 //! Does not do: window functions, ordered-set aggregates.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use sqlparser::ast::{
     self, CeilFloorKind, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -15,6 +16,7 @@ use super::{Binder, Place, names, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
 use crate::expr::{Expr, Typed, registry};
+use crate::plan::rel;
 use crate::types::{Datum, SqlType, VARCHAR};
 
 impl Binder<'_> {
@@ -133,7 +135,7 @@ impl Binder<'_> {
         let args = match &call.args {
             FunctionArguments::None => Vec::new(),
             FunctionArguments::Subquery(_) => {
-                return Err(SqlError::unsupported("a subquery in an expression"));
+                return Err(SqlError::unsupported("a query as the arguments of a function"));
             }
             FunctionArguments::List(list) => {
                 if list.duplicate_treatment.is_some()
@@ -335,6 +337,7 @@ impl Binder<'_> {
             collated = Collated::of_all(&args)?;
             self.typed_aggregate(name, args, (distinct, filter))?
         };
+        self.refuse_outer(&aggregate)?;
         let result = aggregate.result;
         if !matches!(result, SqlType::Text | SqlType::Bpchar) {
             collated = Collated::Default;
@@ -345,6 +348,19 @@ impl Binder<'_> {
             self.aggregates.len() - 1
         });
         Ok(Typed { collated, ..Typed::new(Expr::Aggregate(at), result) })
+    }
+
+    /// An aggregate of columns of a query around this one is that query's, which is not built.
+    fn refuse_outer(&self, aggregate: &Aggregate) -> Result<()> {
+        let mut named = BTreeSet::new();
+        aggregate.exprs().for_each(|expr| rel::columns_of(expr, &mut named));
+        let (mut own, mut is_named) = (false, !named.is_empty());
+        self.scope.each(&mut |column| own |= named.contains(&column.id));
+        is_named &= !self.outer.is_empty();
+        match is_named && !own {
+            true => Err(SqlError::unsupported("an aggregate of an outer query")),
+            false => Ok(()),
+        }
     }
 
     fn typed_aggregate(

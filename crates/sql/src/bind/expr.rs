@@ -10,6 +10,7 @@ use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
 
 use super::collate::Collated;
 use super::infix::is_prefix;
+use super::scope::{self, Lookup};
 use super::{Binder, names, objects, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
@@ -99,6 +100,9 @@ impl Binder<'_> {
                 local.map(|typed| typed.at(start)).map_err(|error| error.at(start))
             }
             ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. } => self.any(node, value, start),
+            ast::Expr::InSubquery { subquery, negated, .. } => {
+                self.in_subquery(vec![value], subquery, *negated).map(|typed| typed.at(start))
+            }
             ast::Expr::SimilarTo { .. } => Err(SqlError::unsupported("SIMILAR TO").at(start)),
             _ => unreachable!("it has no operand in front"),
         }
@@ -121,7 +125,7 @@ impl Binder<'_> {
             {
                 self.about_schemas("current_schema", Vec::new())
             }
-            ast::Expr::Identifier(name) => self.column(None, name),
+            ast::Expr::Identifier(name) => self.column(None, None, name),
             ast::Expr::CompoundIdentifier(path) => self.path(path),
             ast::Expr::Value(value) => {
                 let position = self.lines.position(value.span);
@@ -132,8 +136,28 @@ impl Binder<'_> {
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
-            ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => {
-                Err(SqlError::unsupported("a subquery in an expression").at(self.position(node)))
+            ast::Expr::Subquery(query) => {
+                let position = self.position(node);
+                let value = self.scalar_subquery(query).map_err(|error| error.at(position))?;
+                Ok(Typed { position, ..value })
+            }
+            ast::Expr::Exists { subquery, negated } => {
+                let position = self.position(node);
+                self.exists(subquery, *negated).map(|typed| typed.at(position))
+            }
+            // Rows of values; one value is an operand in front of a link.
+            ast::Expr::InSubquery { expr, subquery, negated } => {
+                let values = self.row_values(expr)?;
+                self.in_subquery(values, subquery, *negated)
+            }
+            ast::Expr::AnyOp { left, compare_op, right, .. }
+            | ast::Expr::AllOp { left, compare_op, right } => {
+                let all = matches!(node, ast::Expr::AllOp { .. });
+                let values = self.row_values(left)?;
+                match right.as_ref() {
+                    ast::Expr::Subquery(query) => self.quantified(values, compare_op, query, all),
+                    _ => Err(SqlError::unsupported("ANY or ALL of this")),
+                }
             }
             _ => self.call(node),
         }
@@ -221,33 +245,35 @@ impl Binder<'_> {
     }
 
     /// A column by name, and its source's name if it is said.
-    fn column(&mut self, source: Option<&str>, name: &ast::Ident) -> Result<Typed> {
+    fn column(
+        &mut self,
+        schema: Option<&str>,
+        source: Option<&str>,
+        name: &ast::Ident,
+    ) -> Result<Typed> {
         let position = self.lines.position(name.span);
         let wanted = names::ident(name);
-        let (first, end) = match (self.scope.second, source) {
-            (Some((second, at)), Some(source)) if source == second => (at, usize::MAX),
-            (Some((_, at)), Some(_)) => (0, at),
-            (_, _) => (0, usize::MAX),
-        };
-        let columns = self.scope.columns.iter().enumerate().take(end).skip(first);
-        let mut found = columns.filter(|(_, column)| column.name == wanted);
-        let shown = || match source {
-            Some(source) => format!("{source}.{wanted}"),
-            None => format!("\"{wanted}\""),
-        };
-        let Some((at, column)) = found.next() else {
-            let message = format!("column {} does not exist", shown());
-            return Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(position));
-        };
-        if found.next().is_some() {
-            let message = format!("column reference {} is ambiguous", shown());
-            return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message).at(position));
+        let mut has_source = false;
+        for scope in std::iter::once(&self.scope).chain(self.outer.iter().rev()) {
+            let found = scope.find(schema, source, &wanted).map_err(|error| error.at(position))?;
+            match found {
+                Lookup::Found(column) => {
+                    self.mentions.push((name.span, Some(column.id)));
+                    return Ok(column.value().at(position));
+                }
+                Lookup::NoColumn => {
+                    has_source = true;
+                    break;
+                }
+                Lookup::NoSource => {}
+            }
         }
-        let modifier = column.modifier;
-        self.mentions.push((name.span, Some(at)));
-        let expr = padded(Expr::Column(at), modifier);
-        let collated = Collated::of_column(column.collation.as_ref());
-        Ok(Typed { modifier, collated, ..Typed::new(expr, column.ty).at(position) })
+        if let Some(source) = source.filter(|_| !has_source) {
+            let message = format!("missing FROM-clause entry for table \"{source}\"");
+            return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
+        }
+        let message = format!("column {} does not exist", scope::shown(source, &wanted));
+        Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(position))
     }
 
     fn path(&mut self, path: &[ast::Ident]) -> Result<Typed> {
@@ -257,19 +283,13 @@ impl Binder<'_> {
             [schema, source, column] => (Some(names::ident(schema)), names::ident(source), column),
             _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
         };
-        let second = self.scope.second.is_some_and(|(second, _)| second == source);
-        let own = source == self.scope.alias && self.scope.is_of(schema.as_ref());
-        if own && second && schema.is_none() {
-            let message = format!("table reference \"{source}\" is ambiguous");
-            return Err(SqlError::new(code::AMBIGUOUS_ALIAS, message).at(position));
-        }
-        let known = own || second && schema.is_none();
-        if !known {
-            let message = format!("missing FROM-clause entry for table \"{source}\"");
-            return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
-        }
         self.mentions.push((path[path.len() - 2].span, None));
-        self.column(Some(&source), column).map(|typed| Typed { position, ..typed })
+        let typed = self.column(schema.as_deref(), Some(&source), column);
+        let typed = typed.map_err(|error| match error.sqlstate {
+            code::UNDEFINED_TABLE | code::AMBIGUOUS_ALIAS => SqlError { position, ..error },
+            _ => error,
+        })?;
+        Ok(Typed { position, ..typed })
     }
 
     fn value(&mut self, value: &Value) -> Result<Typed> {
@@ -543,12 +563,14 @@ impl Binder<'_> {
     fn names_column(&self, expr: &Expr) -> bool {
         let mut found = false;
         expr.walk(&mut |inner| match inner {
-            Expr::Column(_) => found = true,
+            Expr::Column(_) | Expr::Subquery(_) => found = true,
             Expr::Aggregate(at) => {
                 let aggregate = &self.aggregates[*at];
                 let parts = aggregate.args.iter().chain(&aggregate.filter);
                 parts.for_each(|part| {
-                    part.walk(&mut |inner| found |= matches!(inner, Expr::Column(_)));
+                    part.walk(&mut |inner| {
+                        found |= matches!(inner, Expr::Column(_) | Expr::Subquery(_));
+                    });
                 });
             }
             _ => {}
@@ -646,6 +668,9 @@ impl Binder<'_> {
             list = inner;
         }
         match (list, op, all) {
+            (ast::Expr::Subquery(query), _, _) => {
+                self.quantified(vec![left], op, query, all).map(|typed| typed.at(start))
+            }
             (ast::Expr::Array(array), BinaryOperator::Eq, false) => {
                 self.equals_element(left, &array.elem, false)
             }
@@ -695,7 +720,7 @@ fn matched_by(link: &ast::Expr) -> Option<(&'static str, bool)> {
         ast::Expr::Between { .. } => Some(("between", true)),
         ast::Expr::Like { .. } => Some(("like", true)),
         ast::Expr::ILike { .. } => Some(("ilike", true)),
-        ast::Expr::InList { .. } => Some(("in", false)),
+        ast::Expr::InList { .. } | ast::Expr::InSubquery { .. } => Some(("in", false)),
         _ => None,
     }
 }
@@ -703,7 +728,10 @@ fn matched_by(link: &ast::Expr) -> Option<(&'static str, bool)> {
 /// What stands in front in an expression of which the rest is what follows it.
 fn operand_of(node: &ast::Expr) -> Option<&ast::Expr> {
     match node {
-        ast::Expr::Cast { expr, format: None, .. }
+        ast::Expr::InSubquery { expr, .. } if is_row(expr) => None,
+        ast::Expr::AnyOp { left, .. } | ast::Expr::AllOp { left, .. } if is_row(left) => None,
+        ast::Expr::InSubquery { expr, .. }
+        | ast::Expr::Cast { expr, format: None, .. }
         | ast::Expr::Between { expr, .. }
         | ast::Expr::InList { expr, .. }
         | ast::Expr::Like { any: false, expr, .. }
@@ -724,6 +752,15 @@ fn operand_of(node: &ast::Expr) -> Option<&ast::Expr> {
         | ast::Expr::AnyOp { left: expr, .. }
         | ast::Expr::AllOp { left: expr, .. } => Some(expr),
         _ => None,
+    }
+}
+
+/// Is it several values in parentheses?
+fn is_row(node: &ast::Expr) -> bool {
+    match node {
+        ast::Expr::Tuple(_) => true,
+        ast::Expr::Nested(inner) => is_row(inner),
+        _ => false,
     }
 }
 

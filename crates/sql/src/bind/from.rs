@@ -1,7 +1,9 @@
-//! Sources: tables, lists of values, generated series, queries in parentheses.
+//! Sources: tables, lists of values, functions that give rows, queries in parentheses.
 //!
-//! Invariants: the scope holds exactly the columns that the source's rows have, in order.
-//! Does not do: joins.
+//! Invariants: the scope of a source holds exactly the columns that expressions may name, with
+//! their numbers in the algebra. A source that is LATERAL, as every function is, sees those in
+//! front of it; no other does.
+//! Does not do: joins (`join`), common table expressions (`with`).
 
 use sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, ObjectName, Query, TableAlias, TableFactor, TableWithJoins,
@@ -9,12 +11,13 @@ use sqlparser::ast::{
 use std::sync::Arc;
 
 use super::collate::Rule;
-use super::select::{self, Stored};
-use super::{Binder, Place, Scope, ScopeColumn, names};
+use super::scope::{Relation, Scope, ScopeColumn};
+use super::select::{self, Purpose, Stored};
+use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
-use crate::plan::path::Path;
-use crate::plan::{Source, Table, TableScan, views};
+use crate::plan::rel::{Function, Join, JoinKind, Rel, Scan, SetFunction};
+use crate::plan::{Table, views};
 use crate::schemas::{bare, schema_of};
 use crate::types::cast::CastContext;
 use crate::types::{Datum, SqlType};
@@ -34,26 +37,57 @@ pub(crate) fn check_column_name(name: &str) -> Result<()> {
     Err(SqlError::new(code::DUPLICATE_COLUMN, message))
 }
 
-/// What is said where a query needs more than one source.
-pub(crate) const NO_JOINS: &str = "a join";
+/// A source and what its columns are called.
+pub(super) struct Sourced {
+    pub(super) rel: Rel,
+    pub(super) scope: Scope,
+}
+
+/// A call of a function that gives rows, and the type of what it gives.
+struct Called {
+    call: SetFunction,
+    args: Vec<Expr>,
+    ty: SqlType,
+}
+
+impl Sourced {
+    fn of(rel: Rel, relation: Relation) -> Sourced {
+        Sourced { rel, scope: Scope::of(relation) }
+    }
+}
 
 impl Binder<'_> {
     /// Binds FROM and sets the scope.
-    pub(crate) fn from(&mut self, from: &[TableWithJoins]) -> Result<Source> {
-        let [only] = from else {
-            if from.is_empty() {
-                self.scope = Scope::default();
-                return Ok(Source::Nothing);
-            }
-            return Err(no_joins(self.position(&from[1].relation)));
-        };
-        if let Some(join) = only.joins.first() {
-            return Err(no_joins(self.position(&join.relation)));
+    pub(crate) fn from(&mut self, from: &[TableWithJoins]) -> Result<Rel> {
+        let mut all: Option<Sourced> = None;
+        for item in from {
+            let before = all.as_ref().map(|all| &all.scope);
+            let next = self.joined(item, before)?;
+            all = Some(match all {
+                None => next,
+                Some(left) => {
+                    let position = self.position(&item.relation);
+                    let scope = left.scope.join(next.scope).map_err(|e| e.at(position))?;
+                    let (left, right) = (left.rel, next.rel);
+                    let join = Join { kind: JoinKind::Inner, left, right, on: Vec::new() };
+                    Sourced { rel: Rel::Join(Box::new(join)), scope }
+                }
+            });
         }
-        self.factor(&only.relation)
+        let Some(all) = all else {
+            self.scope = Scope::default();
+            return Ok(Rel::Single);
+        };
+        self.scope = all.scope;
+        Ok(all.rel)
     }
 
-    fn factor(&mut self, factor: &TableFactor) -> Result<Source> {
+    /// A source; those in front of it are `before`.
+    pub(super) fn factor(
+        &mut self,
+        factor: &TableFactor,
+        before: Option<&Scope>,
+    ) -> Result<Sourced> {
         let position = self.position(factor);
         match factor {
             TableFactor::Table {
@@ -68,143 +102,160 @@ impl Binder<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                if let Ok(parts) = names::parts(name)
-                    && let Some(view) = views::relation(&parts)
-                {
-                    return self.view(view, Vec::new(), alias.as_ref());
+                self.named_source(name, alias.as_ref()).map_err(|error| error.at(position))
+            }
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => self
+                .beside(before, |binder| {
+                    binder.function_source(name, &args.args, alias.as_ref(), *with_ordinality)
+                }),
+            TableFactor::Function { name, args, with_ordinality, alias, .. } => self
+                .beside(before, |binder| {
+                    binder.function_source(name, args, alias.as_ref(), *with_ordinality)
+                }),
+            TableFactor::Derived { lateral, subquery, alias, sample: None } => {
+                let before = before.filter(|_| *lateral);
+                self.beside(before, |binder| binder.derived(subquery, alias.as_ref()))
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let mut all = self.joined(table_with_joins, before)?;
+                if let Some(alias) = alias {
+                    let relation = Relation { columns: all.scope.shown, ..Relation::default() };
+                    all.scope = Scope::of(renamed(relation, Some(alias))?);
                 }
-                let parts = names::parts(name).map_err(|error| error.at(position))?;
-                let table = match self.table_named(&parts) {
-                    Err(error) if error.sqlstate == code::UNDEFINED_TABLE => {
-                        let found = self.sequence_named(&parts, alias.as_ref())?;
-                        return found.ok_or_else(|| error.at(position));
-                    }
-                    table => table.map_err(|error| error.at(position))?,
-                };
-                Ok(Source::Table(Box::new(self.table(&table, alias.as_ref())?)))
+                Ok(all)
             }
-            TableFactor::Table {
-                name, alias, args: Some(args), with_ordinality: false, ..
-            } => self.function_in_from(name, &args.args, alias.as_ref()),
-            TableFactor::Function { name, args, with_ordinality: false, alias, .. } => {
-                self.function_in_from(name, args, alias.as_ref())
-            }
-            TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
-                self.derived(subquery, alias.as_ref())
-            }
-            TableFactor::NestedJoin { .. } => Err(no_joins(position)),
             other => Err(SqlError::unsupported(format!("FROM {other}")).at(position)),
         }
     }
 
-    /// A scan of all columns of a table, with `ctid` after them.
-    pub(crate) fn table(
+    /// Binds a source that sees those in front of it as it sees the queries around it.
+    fn beside<T>(
+        &mut self,
+        before: Option<&Scope>,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let own = std::mem::take(&mut self.scope);
+        self.outer.extend(before.cloned());
+        let done = work(self);
+        if before.is_some() {
+            self.outer.pop();
+        }
+        self.scope = own;
+        done
+    }
+
+    /// A common table expression, a table, a view of the store, or a sequence, by its name.
+    fn named_source(&mut self, name: &ObjectName, alias: Option<&TableAlias>) -> Result<Sourced> {
+        let parts = names::parts(name)?;
+        if let [name] = parts.as_slice()
+            && let Some(found) = self.common(name)?
+        {
+            let relation = Relation { alias: name.clone(), ..found.relation };
+            return Ok(Sourced::of(found.rel, renamed(relation, alias)?));
+        }
+        if let Some(view) = views::relation(&parts) {
+            return self.view(view, Vec::new(), alias);
+        }
+        let table = match self.table_named(&parts) {
+            Err(error) if error.sqlstate == code::UNDEFINED_TABLE => {
+                return self.sequence_named(&parts, alias)?.ok_or(error);
+            }
+            table => table?,
+        };
+        self.table(&table, alias)
+    }
+
+    /// The rows of a table, with `ctid` after its columns.
+    pub(super) fn table(
         &mut self,
         table: &Arc<Table>,
         alias: Option<&TableAlias>,
-    ) -> Result<TableScan> {
-        let mut scope = Scope {
-            alias: bare(&table.info.name).to_owned(),
-            schema: Some(schema_of(&table.info.name).to_owned()),
-            columns: table_columns(table),
-            ..Scope::default()
-        };
-        rename(&mut scope, alias)?;
-        scope.columns.push(tid());
-        self.scope = scope;
-        Ok(TableScan {
+    ) -> Result<Sourced> {
+        let first = self.new_columns(table.types.len() + 1);
+        self.scans.push((first, Arc::clone(table)));
+        let relation = renamed(table_relation(table, first), alias)?;
+        let scan = Scan {
             table: Arc::clone(table),
-            alias: self.scope.alias.clone(),
-            columns: (0..table.types.len()).collect(),
-            with_tid: true,
-            path: Path::Sequential,
-            filter: None,
-            statistics: None,
-            asked: None,
-            by_values: false,
-        })
+            alias: relation.alias.clone(),
+            columns: (first..first + table.types.len()).collect(),
+            tid: first + table.types.len(),
+        };
+        Ok(Sourced::of(Rel::Scan(Box::new(scan)), relation))
     }
 
     /// A function in FROM: one of those that give rows, or one that gives a value, which is a row.
-    fn function_in_from(
+    fn function_source(
         &mut self,
         name: &ObjectName,
         args: &[FunctionArg],
         alias: Option<&TableAlias>,
-    ) -> Result<Source> {
+        ordinality: bool,
+    ) -> Result<Sourced> {
         let called = names::function(name)?;
         if called == "unnest" {
             return Err(SqlError::unsupported("the function unnest in FROM"));
         }
-        if called == "generate_series" || views::function(&called).is_some() {
-            return self.series(&called, args, alias);
-        }
-        let call = ast::Function {
-            name: name.clone(),
-            uses_odbc_syntax: false,
-            parameters: ast::FunctionArguments::None,
-            args: ast::FunctionArguments::List(ast::FunctionArgumentList {
-                duplicate_treatment: None,
-                args: args.to_vec(),
-                clauses: Vec::new(),
-            }),
-            filter: None,
-            null_treatment: None,
-            over: None,
-            within_group: Vec::new(),
-        };
-        self.scope = Scope::default();
-        let place = Place::None("functions in FROM");
-        let value = self.at_place(place, |binder| binder.expr(&ast::Expr::Function(call)))?;
-        let (values, ty) = self.unified(vec![value], "FROM")?;
-        self.scope = one_column(called, ty, alias)?;
-        Ok(Source::Values(vec![values]))
-    }
-
-    fn series(
-        &mut self,
-        name: &str,
-        args: &[FunctionArg],
-        alias: Option<&TableAlias>,
-    ) -> Result<Source> {
-        if let Some(view) = views::function(name).filter(|view| view.args.len() == args.len()) {
-            self.scope = Scope::default();
+        if let Some(view) = views::function(&called).filter(|view| view.args.len() == args.len()) {
+            if ordinality {
+                return Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")));
+            }
             let mut bound = Vec::with_capacity(args.len());
             for (arg, ty) in args.iter().zip(view.args) {
-                let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
-                    return Err(SqlError::unsupported("such an argument of a function"));
-                };
-                let place = Place::None("functions in FROM");
-                let value = self.at_place(place, |binder| binder.expr(arg))?;
+                let value = self.argument_in_from(arg, "a function")?;
                 bound.push(self.coerce_checked(value, *ty, CastContext::Implicit)?);
             }
             return self.view(view, bound, alias);
         }
+        let is_series = called == "generate_series";
+        let Called { call, args, ty } = match is_series || views::function(&called).is_some() {
+            true => self.series(&called, args)?,
+            false => {
+                let call = plain_call(name, args);
+                let place = Place::None("functions in FROM");
+                let value = self.at_place(place, |binder| binder.expr(&call))?;
+                let (values, ty) = self.unified(vec![value], "FROM")?;
+                Called { call: SetFunction::Value, args: values, ty }
+            }
+        };
+        let column = self.new_columns(1);
+        let ordinality = ordinality.then(|| self.new_columns(1));
+        let relation = function_relation(called, ScopeColumn::new(column, "", ty), ordinality);
+        let plain_alias = alias.filter(|alias| alias.columns.is_empty());
+        let mut relation = renamed(relation, alias)?;
+        if plain_alias.is_some() {
+            // An alias of the function is one of its column, too.
+            relation.columns[0].name.clone_from(&relation.alias);
+        }
+        let alias = relation.alias.clone();
+        let function = Function { call, args, columns: vec![column], ordinality, alias };
+        Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
+    }
+
+    fn argument_in_from(&mut self, arg: &FunctionArg, of: &str) -> Result<crate::expr::Typed> {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
+            return Err(SqlError::unsupported(format!("such an argument of {of}")));
+        };
+        self.at_place(Place::None("functions in FROM"), |binder| binder.expr(arg))
+    }
+
+    /// The arguments of `generate_series`, and the type of what it gives.
+    fn series(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
         if name != "generate_series" || !(2..=3).contains(&args.len()) {
             let message = format!("function {name} does not exist with {} arguments", args.len());
             return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
         }
         let mut values = Vec::with_capacity(args.len());
-        self.scope = Scope::default();
         for arg in args {
-            let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
-                return Err(SqlError::unsupported("such an argument of generate_series"));
-            };
-            values
-                .push(self.at_place(Place::None("functions in FROM"), |binder| binder.expr(arg))?);
+            values.push(self.argument_in_from(arg, name)?);
         }
         let ty = series_type(&values.iter().map(|value| value.ty).collect::<Vec<_>>())?;
         let mut bound = Vec::with_capacity(values.len());
         for value in values {
-            let ty = if bound.len() == 2 && ty.category() != crate::types::Category::Number {
-                SqlType::Interval
-            } else {
-                ty
-            };
+            let is_step = bound.len() == 2 && ty.category() != crate::types::Category::Number;
+            let ty = if is_step { SqlType::Interval } else { ty };
             bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
         }
-        self.scope = one_column(name.to_owned(), ty, alias)?;
-        Ok(Source::Series(bound, ty))
+        Ok(Called { call: SetFunction::Series(ty), args: bound, ty })
     }
 
     fn view(
@@ -212,19 +263,15 @@ impl Binder<'_> {
         view: &'static views::View,
         args: Vec<Expr>,
         alias: Option<&TableAlias>,
-    ) -> Result<Source> {
-        let column = |(name, ty): &(&str, SqlType)| ScopeColumn {
-            name: (*name).to_owned(),
-            ty: *ty,
-            modifier: None,
-            hidden: false,
-            collation: None,
-        };
-        let columns = view.columns.iter().map(column).collect();
-        let mut scope = Scope { alias: view.name.to_owned(), columns, ..Scope::default() };
-        rename(&mut scope, alias)?;
-        self.scope = scope;
-        Ok(Source::View(view, args))
+    ) -> Result<Sourced> {
+        let first = self.new_columns(view.columns.len());
+        let column =
+            |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn::new(first + at, *name, *ty);
+        let shown = view.columns.iter().enumerate().map(column).collect();
+        let relation =
+            Relation { alias: view.name.to_owned(), columns: shown, ..Relation::default() };
+        let columns = (first..first + view.columns.len()).collect();
+        Ok(Sourced::of(Rel::View { view, args, columns }, renamed(relation, alias)?))
     }
 
     /// The sequence that these parts name, if there is one: a row of where it is.
@@ -232,7 +279,7 @@ impl Binder<'_> {
         &mut self,
         parts: &[String],
         alias: Option<&TableAlias>,
-    ) -> Result<Option<Source>> {
+    ) -> Result<Option<Sourced>> {
         let stored = self.find(parts)?;
         if self.catalog.shown(&stored)?.is_none() || self.catalog.sequence(&stored).is_err() {
             return Ok(None);
@@ -240,36 +287,23 @@ impl Binder<'_> {
         self.once = true;
         let name = bare(&stored).to_owned();
         let args = vec![Expr::Const(Datum::Text(stored))];
-        let source = self.view(&views::SEQUENCE, args, alias)?;
+        let mut source = self.view(&views::SEQUENCE, args, alias)?;
         if alias.is_none() {
-            self.scope.alias = name;
+            source.scope.relations[0].alias = name;
         }
         Ok(Some(source))
     }
 
-    fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Source> {
-        let outer = std::mem::take(&mut self.aggregates);
-        let query = self.query(query);
-        self.aggregates = outer;
-        let mut query = query?;
-        select::refuse_locks(&query)?;
-        select::unpad(&mut query);
+    fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Sourced> {
+        let bound = self.apart(|binder| binder.query_for(query, Purpose::Inner))?;
+        select::refuse_locks(&bound)?;
         let Some(alias) = alias else {
             return Err(SqlError::syntax("subquery in FROM must have an alias")
                 .hint("For example, FROM (SELECT ...) [AS] foo."));
         };
-        let column = |column: &crate::plan::Column| ScopeColumn {
-            name: column.name.clone(),
-            ty: column.ty,
-            modifier: column.modifier,
-            hidden: false,
-            collation: column.collation.clone(),
-        };
-        let columns = query.columns.iter().map(column).collect();
-        let mut scope = Scope { columns, ..Scope::default() };
-        rename(&mut scope, Some(alias))?;
-        self.scope = scope;
-        Ok(Source::Query(Box::new(query)))
+        let columns = bound.scope_columns();
+        let relation = renamed(Relation { columns, ..Relation::default() }, Some(alias))?;
+        Ok(Sourced::of(bound.rel, relation))
     }
 
     /// Rows of VALUES, and the types of their columns; unknown ones take those of the
@@ -306,22 +340,48 @@ impl Binder<'_> {
     }
 }
 
-/// What expressions see of a function in FROM that gives one column. An alias of the function is
-/// one of the column, too.
-fn one_column(name: String, ty: SqlType, alias: Option<&TableAlias>) -> Result<Scope> {
-    let column =
-        ScopeColumn { name: name.clone(), ty, modifier: None, hidden: false, collation: None };
-    let mut scope = Scope { alias: name, columns: vec![column], ..Scope::default() };
-    if let Some(alias) = alias.filter(|alias| alias.columns.is_empty()) {
-        scope.columns[0].name = names::ident(&alias.name);
-    }
-    rename(&mut scope, alias)?;
-    Ok(scope)
+/// A call of a function as an expression.
+fn plain_call(name: &ObjectName, args: &[FunctionArg]) -> ast::Expr {
+    ast::Expr::Function(ast::Function {
+        name: name.clone(),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.to_vec(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
-/// The columns of a table, as expressions name them.
-pub(crate) fn table_columns(table: &Table) -> Vec<ScopeColumn> {
+/// What expressions see of a function in FROM that gives one column.
+fn function_relation(name: String, column: ScopeColumn, ordinality: Option<usize>) -> Relation {
+    let mut columns = vec![ScopeColumn { name: name.clone(), ..column }];
+    let number = |id| ScopeColumn::new(id, "ordinality", SqlType::Int8);
+    columns.extend(ordinality.map(number));
+    Relation { alias: name, columns, ..Relation::default() }
+}
+
+/// A table as a source whose columns have numbers from `first` on, `ctid` after them.
+pub(crate) fn table_relation(table: &Table, first: usize) -> Relation {
+    let mut columns = table_columns(table, first);
+    columns.push(tid(first + table.types.len()));
+    Relation {
+        alias: bare(&table.info.name).to_owned(),
+        schema: Some(schema_of(&table.info.name).to_owned()),
+        columns,
+        is_hidden: false,
+    }
+}
+
+/// The columns of a table, as expressions name them, with numbers from `first` on.
+pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
     let column = |(at, column): (usize, &rightlink::ColumnSchema)| ScopeColumn {
+        id: first + at,
         name: column.name.clone(),
         ty: table.types[at],
         modifier: table.column_notes[at].modifier,
@@ -332,18 +392,8 @@ pub(crate) fn table_columns(table: &Table) -> Vec<ScopeColumn> {
 }
 
 /// The hidden column that stands after those of a table.
-pub(crate) fn tid() -> ScopeColumn {
-    ScopeColumn {
-        name: TID.to_owned(),
-        ty: SqlType::Tid,
-        modifier: None,
-        hidden: true,
-        collation: None,
-    }
-}
-
-fn no_joins(position: Option<usize>) -> SqlError {
-    SqlError::unsupported(NO_JOINS).detail("A query reads one table.").at(position)
+pub(crate) fn tid(id: usize) -> ScopeColumn {
+    ScopeColumn { hidden: true, ..ScopeColumn::new(id, TID, SqlType::Tid) }
 }
 
 fn series_type(types: &[SqlType]) -> Result<SqlType> {
@@ -368,26 +418,28 @@ fn series_type(types: &[SqlType]) -> Result<SqlType> {
     }
 }
 
-fn rename(scope: &mut Scope, alias: Option<&TableAlias>) -> Result<()> {
-    let Some(alias) = alias else { return Ok(()) };
+/// A source under its alias.
+pub(super) fn renamed(mut relation: Relation, alias: Option<&TableAlias>) -> Result<Relation> {
+    let Some(alias) = alias else { return Ok(relation) };
     names::check_alias(&alias.name)?;
-    (scope.alias, scope.schema) = (names::ident(&alias.name), None);
-    if alias.columns.len() > scope.columns.len() {
+    (relation.alias, relation.schema) = (names::ident(&alias.name), None);
+    let shown = relation.columns.iter().filter(|column| !column.hidden).count();
+    if alias.columns.len() > shown {
         let message = format!(
-            "table \"{}\" has {} columns available but {} columns specified",
-            scope.alias,
-            scope.columns.len(),
+            "table \"{}\" has {shown} columns available but {} columns specified",
+            relation.alias,
             alias.columns.len()
         );
         return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
     }
-    for (column, new) in scope.columns.iter_mut().zip(&alias.columns) {
+    let columns = relation.columns.iter_mut().filter(|column| !column.hidden);
+    for (column, new) in columns.zip(&alias.columns) {
         column.name = names::ident(&new.name);
     }
-    Ok(())
+    Ok(relation)
 }
 
-/// A default in an INSERT's values.
+/// A value that nobody gave.
 pub(crate) fn null() -> crate::expr::Typed {
     crate::expr::Typed::new(Expr::Const(Datum::Null), SqlType::Unknown)
 }

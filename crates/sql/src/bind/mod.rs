@@ -6,7 +6,10 @@
 //! | `expr`, `infix`, `call` | expressions; operators; calls of functions and aggregates |
 //! | `objects` | `regclass`; comments on objects |
 //! | `collate` | how texts compare |
-//! | `select`, `target`, `from` | queries: their clauses, their lists, their sources |
+//! | `select`, `target`, `group` | queries: their clauses and lists |
+//! | `from`, `join`, `with` | their sources |
+//! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
+//! | `scope` | what names of columns mean |
 //! | `write` | INSERT, UPDATE, DELETE |
 //! | `rules` | defaults, checks, foreign keys |
 //! | `ddl` | definitions of tables and indexes |
@@ -19,12 +22,18 @@ pub(crate) mod collate;
 pub(crate) mod ddl;
 pub(crate) mod expr;
 pub(crate) mod from;
+mod group;
 mod infix;
+mod join;
 pub(crate) mod names;
 mod objects;
 pub(crate) mod rules;
+pub(crate) mod scope;
 pub(crate) mod select;
+mod setop;
+mod subquery;
 pub(crate) mod target;
+mod with;
 pub(crate) mod write;
 
 use std::sync::Arc;
@@ -33,11 +42,13 @@ use rightlink::Collation;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
-use crate::bind::collate::Rule;
+use crate::bind::scope::Scope;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{Expr, Typed};
 use crate::parse::Lines;
+use crate::plan::lower;
+use crate::plan::rel::ColumnId;
 use crate::plan::{Plan, Table};
 use crate::schemas::{self, Found};
 use crate::statistics::Statistics;
@@ -95,38 +106,6 @@ pub(crate) struct Comment {
     pub(crate) text: String,
 }
 
-/// A column that expressions may name.
-#[derive(Clone, Debug)]
-pub(crate) struct ScopeColumn {
-    pub(crate) name: String,
-    pub(crate) ty: SqlType,
-    /// Declared length or precision.
-    pub(crate) modifier: Option<Modifier>,
-    /// Is it left out of `*`?
-    pub(crate) hidden: bool,
-    /// How its text compares; `None`: as the default says, by bytes.
-    pub(crate) collation: Option<Rule>,
-}
-
-/// What names mean.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
-    /// Name or alias of the source.
-    pub(crate) alias: String,
-    /// Schema of a source that has no alias.
-    pub(crate) schema: Option<String>,
-    pub(crate) columns: Vec<ScopeColumn>,
-    /// Name of a second source, and the place of its first column.
-    pub(crate) second: Option<(&'static str, usize)>,
-}
-
-impl Scope {
-    /// Can its source be named with this schema in front?
-    pub(crate) fn is_of(&self, schema: Option<&String>) -> bool {
-        schema.is_none() || self.schema.as_ref() == schema
-    }
-}
-
 /// A column that a value goes into.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
@@ -152,6 +131,17 @@ pub(crate) struct Binder<'a> {
     /// Types of the parameters, unknown until something decides.
     pub(crate) params: Vec<SqlType>,
     pub(crate) scope: Scope,
+    /// Those of the queries around it, the innermost last.
+    outer: Vec<Scope>,
+    /// Common table expressions that names mean, the innermost last.
+    commons: Vec<with::Common>,
+    /// Tables that are read, by the number of their first column.
+    scans: Vec<(ColumnId, Arc<Table>)>,
+    /// Numbers of what comes next.
+    next_column: ColumnId,
+    next_common: usize,
+    /// How deep inside of set operations it is.
+    set_depth: usize,
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) place: Place,
     /// Sequences that were named.
@@ -173,6 +163,12 @@ impl<'a> Binder<'a> {
             lines,
             params: params.to_vec(),
             scope: Scope::default(),
+            outer: Vec::new(),
+            commons: Vec::new(),
+            scans: Vec::new(),
+            next_column: 0,
+            next_common: 0,
+            set_depth: 0,
             aggregates: Vec::new(),
             place: Place::None("here"),
             sequences: Vec::new(),
@@ -207,22 +203,49 @@ impl<'a> Binder<'a> {
         result
     }
 
+    /// Numbers for so many columns, one behind the other: the first.
+    pub(crate) fn new_columns(&mut self, count: usize) -> ColumnId {
+        let first = self.next_column;
+        self.next_column += count;
+        first
+    }
+
     /// The plan of a statement that has one.
     pub(crate) fn plan(&mut self, statement: &ast::Statement) -> Result<Option<Plan>> {
         let mut plan = match statement {
-            ast::Statement::Query(query) => Plan::Select(Arc::new(self.query(query)?)),
+            ast::Statement::Query(query) => {
+                let bound = self.query_for(query, select::Purpose::Client)?;
+                Plan::Query(Arc::new(self.planned(bound)?))
+            }
             ast::Statement::Insert(insert) => Plan::Insert(Box::new(self.insert(insert)?)),
             ast::Statement::Update(update) => Plan::Change(Box::new(self.update(update)?)),
             ast::Statement::Delete(delete) => Plan::Change(Box::new(self.delete(delete)?)),
             _ => return Ok(None),
         };
         let named = match &mut plan {
-            Plan::Select(select) => &mut Arc::get_mut(select).expect("nobody has it yet").sequences,
+            Plan::Query(query) => &mut Arc::get_mut(query).expect("nobody has it yet").sequences,
             Plan::Insert(insert) => &mut insert.sequences,
             Plan::Change(change) => &mut change.sequences,
         };
         *named = std::mem::take(&mut self.sequences);
         Ok(Some(plan))
+    }
+
+    /// The executable form of a query.
+    pub(crate) fn planned(&mut self, bound: select::Bound) -> Result<crate::plan::Query> {
+        let known = self.known()?;
+        lower::query(bound, &known, &[])
+    }
+
+    /// What is known about the tables that are read.
+    fn known(&mut self) -> Result<lower::Known> {
+        let mut known = lower::Known::default();
+        for (_, table) in &self.scans {
+            if !known.has(table) {
+                known.add(table, self.catalog.statistics(table)?);
+            }
+        }
+        Ok(known)
     }
 
     /// Types of the parameters, after binding: those that nothing decided are an error.

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use rightlink::ColumnDefault;
 
-use super::from::{table_columns, tid};
-use super::{Binder, Place, Scope, Slot};
+use super::from::{table_columns, table_relation};
+use super::scope::{Relation, Scope};
+use super::{Binder, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
 use crate::expr::{Expr, Typed};
 use crate::parse;
 use crate::plan::notes::ForeignKey;
 use crate::plan::{ParentKey, Rules, Table};
-use crate::schemas::{self, bare, schema_of};
+use crate::schemas::{self, bare};
 use crate::types::{Datum, SqlType};
 
 impl Binder<'_> {
@@ -137,9 +138,9 @@ impl Binder<'_> {
         place: &'static str,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        let alias = table.bare_name().to_owned();
-        let schema = Some(schema_of(&table.info.name).to_owned());
-        let scope = Scope { alias, schema, columns: table_columns(table), ..Scope::default() };
+        let mut relation = table_relation(table, 0);
+        relation.columns.pop();
+        let scope = Scope::of(relation);
         let outer = std::mem::replace(&mut self.scope, scope);
         let bound = self.at_place(Place::None(place), work);
         self.scope = outer;
@@ -216,11 +217,11 @@ impl Binder<'_> {
 
     /// The columns of `table` with `ctid` after them, then those of a row that is proposed.
     pub(super) fn with_excluded(&mut self, table: &Table) {
-        let mut columns = table_columns(table);
-        columns.push(tid());
-        let second = Some(("excluded", columns.len()));
-        columns.extend(table_columns(table));
-        self.scope = Scope { columns, second, ..std::mem::take(&mut self.scope) };
+        let columns = table_columns(table, table.types.len() + 1);
+        let excluded = Relation { alias: "excluded".to_owned(), columns, ..Relation::default() };
+        // A name without a source may be either row's, and is ambiguous.
+        self.scope.shown.extend(excluded.columns.iter().cloned());
+        self.scope.relations.push(excluded);
     }
 
     /// `nextval('s')` and its like.

@@ -3,7 +3,9 @@
 //! Invariants: every clause that syntax can express and this does not bind is refused. Duplicates,
 //! groups, order and limits are of the values that a query gives, not of what they become in the
 //! columns that they are stored into.
-//! Does not do: set operations, windows, common table expressions.
+//! Does not do: set operations (`setop`), common table expressions (`with`), windows.
+
+use std::collections::BTreeSet;
 
 use rightlink::{Busy, RowLock};
 use sqlparser::ast::{
@@ -12,14 +14,14 @@ use sqlparser::ast::{
 };
 
 use super::collate::Collated;
+use super::scope::{Scope, ScopeColumn};
 use super::target::{Target, check_width};
-use super::{Binder, Place, Scope, ScopeColumn, Slot, names, padded, trimmed};
+use super::{Binder, Place, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
 use crate::parse::cursor::KEY_LOCK;
-use crate::plan::path;
-use crate::plan::shape;
-use crate::plan::{Column, Distinct, Group, Select, SortKey, Source};
+use crate::plan::rel::{self, ColumnId, Grouping, Limit, Rel};
+use crate::plan::{Column, SortKey};
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 
@@ -39,15 +41,87 @@ impl<'a> Stored<'a> {
     }
 }
 
-impl Binder<'_> {
-    /// Binds a query whose results go to a client or another query.
-    pub(crate) fn query(&mut self, query: &Query) -> Result<Select> {
-        self.query_for(query, None)
+/// What becomes of the rows of a query.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose<'a> {
+    /// A client gets them.
+    Client,
+    /// Another query reads them. Values of `char(n)` are as tables keep them: whoever reads fills
+    /// them up.
+    Inner,
+    /// They go into these columns.
+    Into(&'a [Slot]),
+}
+
+/// How rows are locked, and of which source if it is said.
+#[derive(Clone, Debug)]
+pub(crate) struct Locks {
+    pub(crate) lock: RowLock,
+    pub(crate) busy: Busy,
+}
+
+/// A query with all names resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) rel: Rel,
+    /// Numbers of the columns of its results.
+    pub(crate) output: Vec<ColumnId>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) locks: Option<Locks>,
+    /// Of each column whether it is a literal that nothing gave a type; empty: none is.
+    pub(super) untyped: Vec<bool>,
+}
+
+impl Bound {
+    /// Without locks.
+    pub(super) fn new(rel: Rel, output: Vec<ColumnId>, columns: Vec<Column>) -> Bound {
+        Bound { rel, output, columns, locks: None, untyped: Vec::new() }
     }
 
-    /// Binds a query; with `targets`, one whose rows go into these columns.
-    pub(crate) fn query_for(&mut self, query: &Query, targets: Option<&[Slot]>) -> Result<Select> {
+    /// Its columns, as a query around it names them.
+    pub(super) fn scope_columns(&self) -> Vec<ScopeColumn> {
+        let column = |(id, column): (&ColumnId, &Column)| ScopeColumn {
+            id: *id,
+            name: column.name.clone(),
+            ty: column.ty,
+            modifier: column.modifier,
+            hidden: false,
+            collation: column.collation.clone(),
+        };
+        self.output.iter().zip(&self.columns).map(column).collect()
+    }
+}
+
+/// Clauses of one SELECT behind its list.
+struct Clauses<'q> {
+    order: &'q [OrderByExpr],
+    distinct: Option<&'q AstDistinct>,
+    keys: Option<Vec<Typed>>,
+    having: Option<Expr>,
+}
+
+impl<'q> Clauses<'q> {
+    fn of(order: &'q [OrderByExpr]) -> Clauses<'q> {
+        Clauses { order, distinct: None, keys: None, having: None }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds a query for a purpose.
+    pub(crate) fn query_for(&mut self, query: &Query, purpose: Purpose<'_>) -> Result<Bound> {
         refuse_query(query)?;
+        let known = self.commons.len();
+        let definitions = self.definitions(query.with.as_ref())?;
+        let bound = self.query_of(query, purpose);
+        self.commons.truncate(known);
+        let mut bound = bound?;
+        if !definitions.is_empty() {
+            bound.rel = Rel::With { definitions, input: Box::new(bound.rel) };
+        }
+        Ok(bound)
+    }
+
+    fn query_of(&mut self, query: &Query, purpose: Purpose<'_>) -> Result<Bound> {
         self.aggregates = Vec::new();
         let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
             None => &[],
@@ -55,57 +129,116 @@ impl Binder<'_> {
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
         let cuts = !order.is_empty() || query.limit_clause.is_some() || query.fetch.is_some();
-        let into = targets.map(|slots| Stored { slots, late: cuts || gathers(&query.body) });
-        let mut select = match query.body.as_ref() {
-            SetExpr::Select(select) => self.select(select, order, into)?,
+        let into = match purpose {
+            Purpose::Into(slots) => Some(Stored { slots, late: cuts || gathers(&query.body) }),
+            Purpose::Client | Purpose::Inner => None,
+        };
+        let mut bound = match query.body.as_ref() {
+            SetExpr::Select(select) => self.select(select, order, (purpose, into))?,
             SetExpr::Values(values) => self.values(values, order, into)?,
-            SetExpr::Query(inner) if !cuts => self.query_for(inner, targets)?,
+            SetExpr::Query(inner) if !cuts => self.query_for(inner, purpose)?,
+            SetExpr::Query(inner) => {
+                let inner = self.query_for(inner, Purpose::Inner)?;
+                self.ordered(inner, order, purpose)?
+            }
+            SetExpr::SetOperation { .. } => {
+                let whole = self.set_operation(&query.body)?;
+                self.ordered(whole, order, purpose)?
+            }
             SetExpr::Table(table) => {
                 return Err(SqlError::unsupported(format!("{table}")).hint("Use SELECT * FROM."));
             }
-            SetExpr::SetOperation { op, .. } => return Err(SqlError::unsupported(op)),
             _ => return Err(SqlError::unsupported("such a query")),
         };
-        self.limits(query, &mut select)?;
-        let locks = self.locks(query, &select)?;
-        select.locks = match (select.locks, locks) {
+        let locks = self.locks(query, &bound)?;
+        self.limits(query, &mut bound)?;
+        bound.locks = match (bound.locks, locks) {
             (Some(_), Some(_)) => return Err(SqlError::unsupported("locking a query that locks")),
             (inner, own) => inner.or(own),
         };
-        shape::narrow(&mut select);
-        if let Source::Table(scan) = &mut select.source {
-            scan.statistics = self.catalog.statistics(&scan.table)?;
-        }
-        path::choose_select(&mut select, &[]);
         match into.filter(|into| into.late) {
-            Some(into) => self.stored(select, into),
-            None => Ok(select),
+            Some(into) => self.stored(bound, into),
+            None => Ok(bound),
+        }
+    }
+
+    /// The rows of a query that has an order or a limit of its own in another one's order.
+    fn ordered(
+        &mut self,
+        inner: Bound,
+        order: &[OrderByExpr],
+        purpose: Purpose<'_>,
+    ) -> Result<Bound> {
+        let columns = inner.scope_columns();
+        let list = columns
+            .iter()
+            .map(|column| Target { value: column.value(), name: column.name.clone() });
+        let list: Vec<Target> = list.collect();
+        self.scope = Scope::unnamed(columns);
+        let locks = inner.locks.clone();
+        let bound = self.assemble(inner.rel, list, Clauses::of(order), purpose)?;
+        Ok(Bound { locks, ..bound })
+    }
+
+    /// A query without clauses behind its body, as a part of another one.
+    pub(super) fn plain_body(&mut self, body: &SetExpr) -> Result<Bound> {
+        self.aggregates = Vec::new();
+        match body {
+            SetExpr::Select(select) => self.select(select, &[], (Purpose::Inner, None)),
+            SetExpr::Values(values) => self.values(values, &[], None),
+            SetExpr::Query(query) => self.query_for(query, Purpose::Inner),
+            SetExpr::SetOperation { .. } => self.set_operation(body),
+            _ => Err(SqlError::unsupported("such a query")),
         }
     }
 
     /// A query whose rows are those of `query` as they are stored.
-    fn stored(&mut self, mut query: Select, into: Stored<'_>) -> Result<Select> {
+    fn stored(&mut self, query: Bound, into: Stored<'_>) -> Result<Bound> {
         let mut output = Vec::with_capacity(query.columns.len());
-        for (at, Column { ty, modifier, .. }) in query.columns.iter().enumerate() {
-            let expr = padded(Expr::Column(at), *modifier);
-            let value = Typed { modifier: *modifier, ..Typed::new(expr, *ty) };
+        for (at, (id, column)) in query.output.iter().zip(&query.columns).enumerate() {
+            let kept = Expr::Column(*id);
+            // What is filled up is stored without the blanks.
+            let expr = match column.modifier {
+                Some(Modifier::Char(_)) => padded(trimmed(kept), column.modifier),
+                _ => kept,
+            };
+            let modifier = column.modifier;
+            let value = Typed { modifier, ..Typed::new(expr, column.ty) };
             output.push(match into.slot(at) {
                 Some(slot) => self.assign(value, slot)?,
                 None => value.expr,
             });
         }
-        let unpadded = unpad(&mut query);
-        if !unpadded && output.iter().all(|expr| matches!(expr, Expr::Column(_))) {
-            return Ok(query);
-        }
-        Ok(Select {
-            output,
-            columns: query.columns.clone(),
-            ..Select::over(Source::Query(Box::new(query)))
-        })
+        let mut bound = query;
+        bound.output = self.project(&mut bound.rel, output);
+        Ok(bound)
     }
 
-    fn limits(&mut self, query: &Query, select: &mut Select) -> Result<()> {
+    /// Numbers of these values as columns of `rel`, to which those that it has not are added.
+    pub(super) fn project(&mut self, rel: &mut Rel, output: Vec<Expr>) -> Vec<ColumnId> {
+        let own: BTreeSet<ColumnId> = rel.columns().into_iter().collect();
+        let mut all: Vec<(ColumnId, Expr)> = Vec::new();
+        let mut ids = Vec::with_capacity(output.len());
+        let mut made = false;
+        for expr in output {
+            let id = match expr {
+                Expr::Column(id) if own.contains(&id) => id,
+                _ => self.new_columns(1),
+            };
+            made |= !own.contains(&id);
+            ids.push(id);
+            if all.iter().all(|(known, _)| *known != id) {
+                all.push((id, expr));
+            }
+        }
+        if made {
+            let input = Box::new(std::mem::replace(rel, Rel::Single));
+            *rel = Rel::Project { input, output: all };
+        }
+        ids
+    }
+
+    fn limits(&mut self, query: &Query, bound: &mut Bound) -> Result<()> {
         let (limit, offset) = match &query.limit_clause {
             None => (None, None),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
@@ -113,21 +246,30 @@ impl Binder<'_> {
             }
             Some(_) => return Err(SqlError::unsupported("LIMIT of this form")),
         };
-        let limit = match (limit, &query.fetch) {
-            (limit, None) => limit,
-            (None, Some(fetch)) if !fetch.with_ties && !fetch.percent => fetch.quantity.as_ref(),
-            _ => return Err(SqlError::unsupported("FETCH WITH TIES or PERCENT")),
+        let (limit, with_ties) = match (limit, &query.fetch) {
+            (limit, None) => (limit, false),
+            (None, Some(fetch)) if !fetch.percent => (fetch.quantity.as_ref(), fetch.with_ties),
+            _ => return Err(SqlError::unsupported("FETCH PERCENT")),
         };
-        if query.fetch.as_ref().is_some_and(|fetch| fetch.quantity.is_none()) {
-            select.limit = Some(Expr::Const(Datum::Int8(1)));
+        let one = query.fetch.as_ref().is_some_and(|fetch| fetch.quantity.is_none());
+        let limit = match limit {
+            Some(node) => Some(self.count(node, "LIMIT")?),
+            None => one.then(|| Expr::Const(Datum::Int8(1))),
+        };
+        let offset = offset.map(|node| self.count(node, "OFFSET")).transpose()?;
+        if limit.is_none() && offset.is_none() {
+            return Ok(());
         }
-        for (node, name, slot) in
-            [(limit, "LIMIT", &mut select.limit), (offset, "OFFSET", &mut select.offset)]
-        {
-            if let Some(node) = node {
-                *slot = Some(self.count(node, name)?);
+        let ties = match (&bound.rel, with_ties) {
+            (_, false) => None,
+            (Rel::Sort { keys, .. }, true) => Some(keys.clone()),
+            _ => {
+                let message = "WITH TIES cannot be specified without ORDER BY clause";
+                return Err(SqlError::syntax(message));
             }
-        }
+        };
+        let input = std::mem::replace(&mut bound.rel, Rel::Single);
+        bound.rel = Rel::Limit(Box::new(Limit { input, limit, offset, ties }));
         Ok(())
     }
 
@@ -152,9 +294,10 @@ impl Binder<'_> {
         }
         let position = value.position;
         let bound = self.coerce(value, SqlType::Int8)?;
-        let mut columns = false;
-        bound.walk(&mut |inner| columns |= matches!(inner, Expr::Column(_)));
-        if columns {
+        let (mut named, mut own) = (BTreeSet::new(), false);
+        rel::columns_of(&bound, &mut named);
+        self.scope.each(&mut |column| own |= named.contains(&column.id));
+        if own {
             let message = format!("argument of {name} must not contain variables");
             return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).at(position));
         }
@@ -162,7 +305,7 @@ impl Binder<'_> {
     }
 
     /// How the rows of a query are to be locked: as the strongest of its clauses says.
-    fn locks(&mut self, query: &Query, select: &Select) -> Result<Option<(RowLock, Busy)>> {
+    fn locks(&mut self, query: &Query, bound: &Bound) -> Result<Option<Locks>> {
         let mut found: Option<(RowLock, Busy)> = None;
         for clause in &query.locks {
             let busy = match clause.nonblock {
@@ -184,14 +327,13 @@ impl Binder<'_> {
                 Some((other, _)) => (other.max(lock), Busy::Fail),
             });
             let of = clause.of.iter().flat_map(|of| &of.0).nth(usize::from(of_key));
-            let grouped = select.group.is_some() || select.distinct != Distinct::None;
-            if grouped {
+            if gathers_rows(&bound.rel) {
                 let message =
                     format!("{name} is not allowed with GROUP BY, DISTINCT or aggregate functions");
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
             if let Some(of) = of.and_then(ast::ObjectNamePart::as_ident)
-                && names::ident(of) != self.scope.alias
+                && self.scope.relation(None, &names::ident(of))?.is_none()
             {
                 let of = names::ident(of);
                 let message =
@@ -199,11 +341,11 @@ impl Binder<'_> {
                 let position = clause.of.as_ref().and_then(|of| self.position(of));
                 return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
             }
-            if !matches!(select.source, Source::Table(_)) {
+            if source_of(&bound.rel).is_none() {
                 return Err(SqlError::unsupported(format!("{name} of anything but a table")));
             }
         }
-        Ok(found)
+        Ok(found.map(|(lock, busy)| Locks { lock, busy }))
     }
 
     fn values(
@@ -211,7 +353,7 @@ impl Binder<'_> {
         values: &ast::Values,
         order: &[OrderByExpr],
         into: Option<Stored<'_>>,
-    ) -> Result<Select> {
+    ) -> Result<Bound> {
         self.scope = Scope::default();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
@@ -233,42 +375,38 @@ impl Binder<'_> {
             check_width(rows.first().map_or(0, Vec::len))?;
         }
         let (rows, types) = self.rows(&rows, into)?;
-        let column = |(at, ty): (usize, &SqlType)| ScopeColumn {
-            name: format!("column{}", at + 1),
-            ty: *ty,
-            modifier: None,
-            hidden: false,
-            collation: None,
+        let first = self.new_columns(types.len());
+        let column = |(at, ty): (usize, &SqlType)| {
+            ScopeColumn::new(first + at, format!("column{}", at + 1), *ty)
         };
         let columns: Vec<ScopeColumn> = types.iter().enumerate().map(column).collect();
-        let alias = "*VALUES*".to_owned();
-        self.scope = Scope { alias, columns: columns.clone(), ..Scope::default() };
-        let target = |(at, column): (usize, ScopeColumn)| Target {
-            value: Typed::new(Expr::Column(at), column.ty),
-            name: column.name,
+        let target = |column: &ScopeColumn| Target {
+            value: Typed::new(Expr::Column(column.id), column.ty),
+            name: column.name.clone(),
         };
-        let list = columns.into_iter().enumerate().map(target).collect();
-        self.assemble(Source::Values(rows), list, (order, None), None)
+        let list = columns.iter().map(target).collect();
+        let ids = columns.iter().map(|column| column.id).collect();
+        self.scope = Scope::unnamed(columns);
+        let rel = Rel::Values { columns: ids, rows };
+        self.assemble(rel, list, Clauses::of(order), Purpose::Client)
     }
 
     fn select(
         &mut self,
         select: &ast::Select,
         order: &[OrderByExpr],
-        into: Option<Stored<'_>>,
-    ) -> Result<Select> {
+        (purpose, into): (Purpose<'_>, Option<Stored<'_>>),
+    ) -> Result<Bound> {
         refuse_select(select)?;
-        let mut source = self.from(&select.from)?;
-        let mut filter = None;
+        let mut rel = self.from(&select.from)?;
         if let Some(node) = &select.selection {
             let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
-            filter = Some(self.condition(value, "WHERE")?);
-        }
-        if let Source::Table(scan) = &mut source {
-            scan.filter = filter.take();
+            let condition = self.condition(value, "WHERE")?;
+            rel = rel.filtered(vec![condition]);
         }
         let mut list =
             self.at_place(Place::Aggregates, |binder| binder.targets(&select.projection))?;
+        let untyped = list.iter().map(|target| target.value.ty == SqlType::Unknown).collect();
         for (at, target) in list.iter_mut().enumerate() {
             let value = std::mem::replace(&mut target.value, super::from::null());
             target.value = match into.and_then(|into| Some((into.slot(at)?, into.late))) {
@@ -291,51 +429,18 @@ impl Binder<'_> {
             }
             None => None,
         };
-        let mut bound =
-            self.assemble(source, list, (order, select.distinct.as_ref()), Some((keys, having)))?;
-        bound.filter = filter;
-        Ok(bound)
-    }
-
-    fn group_keys(&mut self, group: &GroupByExpr, list: &[Target]) -> Result<Option<Vec<Expr>>> {
-        let nodes = match group {
-            GroupByExpr::Expressions(nodes, modifiers) if modifiers.is_empty() => nodes,
-            _ => return Err(SqlError::unsupported("GROUP BY ALL or with modifiers")),
-        };
-        let mut keys: Vec<Expr> = Vec::new();
-        for node in nodes {
-            let key = match self.ordinal(node, list, "GROUP BY")? {
-                Some(at) => list[at].value.clone(),
-                None => self.group_key(node, list)?,
-            };
-            let mut aggregates = false;
-            key.expr.walk(&mut |inner| aggregates |= matches!(inner, Expr::Aggregate(_)));
-            if aggregates {
-                let message = "aggregate functions are not allowed in GROUP BY";
-                return Err(SqlError::new(code::GROUPING_ERROR, message).at(key.position));
-            }
-            let key = self.settle(key)?;
-            key.collated.refuse_unequal("GROUP BY")?;
-            refuse_blanks(&key, "GROUP BY")?;
-            keys.push(key.expr);
-        }
-        Ok((!keys.is_empty()).then_some(keys))
-    }
-
-    /// A column of the source, else of the list, else an expression.
-    fn group_key(&mut self, node: &ast::Expr, list: &[Target]) -> Result<Typed> {
-        if let ast::Expr::Identifier(name) = node {
-            let wanted = names::ident(name);
-            let of_source = self.scope.columns.iter().any(|column| column.name == wanted);
-            if let Some(target) = list.iter().find(|target| target.name == wanted && !of_source) {
-                return Ok(target.value.clone());
-            }
-        }
-        self.at_place(Place::None("GROUP BY"), |binder| binder.expr(node))
+        let distinct = select.distinct.as_ref();
+        let clauses = Clauses { order, distinct, keys, having };
+        Ok(Bound { untyped, ..self.assemble(rel, list, clauses, purpose)? })
     }
 
     /// The place in the list that a number names.
-    fn ordinal(&self, node: &ast::Expr, list: &[Target], clause: &str) -> Result<Option<usize>> {
+    pub(super) fn ordinal(
+        &self,
+        node: &ast::Expr,
+        list: &[Target],
+        clause: &str,
+    ) -> Result<Option<usize>> {
         // Parentheses and signs change nothing: -2 is a number, too.
         let (mut inner, mut sign) = (node, 1);
         let value = loop {
@@ -372,11 +477,11 @@ impl Binder<'_> {
     /// Puts the bound clauses together.
     fn assemble(
         &mut self,
-        source: Source,
+        mut rel: Rel,
         list: Vec<Target>,
-        (order, distinct): (&[OrderByExpr], Option<&AstDistinct>),
-        grouping: Option<(Option<Vec<Expr>>, Option<Expr>)>,
-    ) -> Result<Select> {
+        clauses: Clauses<'_>,
+        purpose: Purpose<'_>,
+    ) -> Result<Bound> {
         let column = |target: &Target| Column {
             name: target.name.clone(),
             ty: target.value.ty,
@@ -385,11 +490,12 @@ impl Binder<'_> {
         };
         let columns: Vec<Column> = list.iter().map(column).collect();
         let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();
-        let on = self.distinct_on(distinct, &list, &mut output)?;
-        let mut sort = self.order(order, &list, &mut output)?;
-        let distinct = match (distinct, on) {
-            (None | Some(AstDistinct::All), _) => Distinct::None,
-            (Some(AstDistinct::Distinct), _) => {
+        let on = self.distinct_on(clauses.distinct, &list, &mut output)?;
+        let mut sort = self.order(clauses.order, &list, &mut output)?;
+        let mut on_places: Vec<usize> = on.iter().map(|(at, _)| *at).collect();
+        match clauses.distinct {
+            None | Some(AstDistinct::All) => {}
+            Some(AstDistinct::Distinct) => {
                 if output.len() > columns.len() {
                     let message =
                         "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
@@ -398,32 +504,53 @@ impl Binder<'_> {
                 let mut collated = list.iter().map(|target| &target.value.collated);
                 collated.try_for_each(|collated| collated.refuse_unequal("DISTINCT"))?;
                 list.iter().try_for_each(|target| refuse_blanks(&target.value, "DISTINCT"))?;
-                Distinct::All
             }
-            (Some(AstDistinct::On(_)), on) => {
-                let mut places: Vec<usize> = on.iter().map(|(at, _)| *at).collect();
-                places.sort_unstable();
-                places.dedup();
-                check_distinct_on(&places, &sort)?;
+            Some(AstDistinct::On(_)) => {
+                on_places.sort_unstable();
+                on_places.dedup();
+                check_distinct_on(&on_places, &sort)?;
                 // Rows that agree become neighbours.
                 for (at, ty) in on {
                     if sort.iter().all(|key| key.at != at) {
                         sort.push(sort_key(&output, (at, ty), (false, false)));
                     }
                 }
-                Distinct::On(places)
             }
-        };
-        let (keys, having) = grouping.unwrap_or((None, None));
+        }
         let aggregates = std::mem::take(&mut self.aggregates);
-        let group = if keys.is_some() || having.is_some() || !aggregates.is_empty() {
-            let mut group = Group { keys: keys.unwrap_or_default(), aggregates, having };
-            self.regroup(&mut group, &mut output)?;
-            Some(group)
-        } else {
-            None
-        };
-        Ok(Select { group, output, columns, distinct, sort, ..Select::over(source) })
+        if clauses.keys.is_some() || clauses.having.is_some() || !aggregates.is_empty() {
+            let mut having = clauses.having;
+            let keys = clauses.keys.unwrap_or_default().into_iter().map(|key| key.expr).collect();
+            let first = self.new_columns(aggregates.len());
+            let aggregates = (first..).zip(aggregates).collect();
+            let mut group = Grouping { input: rel, keys: Vec::new(), aggregates };
+            self.regroup(&mut group, keys, output.iter_mut().chain(having.as_mut()).collect())?;
+            rel = Rel::Aggregate(Box::new(group)).filtered(having.into_iter().collect());
+        }
+        if let Purpose::Inner = purpose {
+            for (output, column) in output.iter_mut().zip(&columns) {
+                if let Some(Modifier::Char(_)) = column.modifier {
+                    *output = trimmed(std::mem::replace(output, Expr::null()));
+                }
+            }
+        }
+        let mut ids = self.project(&mut rel, output);
+        sort.iter_mut().for_each(|key| key.at = ids[key.at]);
+        if let Some(AstDistinct::Distinct) = clauses.distinct {
+            let mut all = ids.clone();
+            all.sort_unstable();
+            all.dedup();
+            rel = Rel::Distinct { input: Box::new(rel), columns: all };
+        }
+        if !sort.is_empty() {
+            rel = Rel::Sort { input: Box::new(rel), keys: sort.clone() };
+        }
+        if !on_places.is_empty() {
+            let on = on_places.iter().map(|at| ids[*at]).collect();
+            rel = Rel::DistinctOn { input: Box::new(rel), columns: on, sort };
+        }
+        ids.truncate(columns.len());
+        Ok(Bound::new(rel, ids, columns))
     }
 
     fn distinct_on(
@@ -499,59 +626,35 @@ impl Binder<'_> {
         output.push(value.expr);
         Ok((output.len() - 1, value.ty, value.collated))
     }
+}
 
-    /// Turns what the clauses say over rows of the source into what they say over groups.
-    fn regroup(&self, group: &mut Group, output: &mut [Expr]) -> Result<()> {
-        let keys = group.keys.len();
-        let mut stray = None;
-        let texts: Vec<String> = group.keys.iter().map(|key| format!("{key:?}")).collect();
-        for expr in output.iter_mut().chain(group.having.as_mut()) {
-            expr.change(&mut |inner| {
-                if let Expr::Aggregate(at) = inner {
-                    *inner = Expr::Column(keys + *at);
-                    return false;
-                }
-                if matches!(inner, Expr::Const(_)) {
-                    return false;
-                }
-                let text = format!("{inner:?}");
-                if let Some(at) = texts.iter().position(|key| *key == text) {
-                    *inner = Expr::Column(at);
-                    return false;
-                }
-                if let Expr::Column(at) = inner {
-                    stray.get_or_insert(*at);
-                }
-                true
-            });
+/// Does it take rows together, so that none of them is a row of a table?
+fn gathers_rows(rel: &Rel) -> bool {
+    match rel {
+        Rel::Aggregate(_) | Rel::Distinct { .. } | Rel::DistinctOn { .. } => true,
+        Rel::SetOp(_) => true,
+        Rel::Filter { input, .. } | Rel::Project { input, .. } | Rel::Sort { input, .. } => {
+            gathers_rows(input)
         }
-        let Some(at) = stray else { return Ok(()) };
-        let name = &self.scope.columns[at].name;
-        let message = format!(
-            "column \"{}.{name}\" must appear in the GROUP BY clause or be used in an aggregate \
-             function",
-            self.scope.alias
-        );
-        Err(SqlError::new(code::GROUPING_ERROR, message))
+        _ => false,
     }
 }
 
-/// Gives `char(n)` as tables keep it: whoever reads from the query fills it up.
-/// Was there any?
-pub(super) fn unpad(query: &mut Select) -> bool {
-    let mut found = false;
-    for (output, column) in query.output.iter_mut().zip(&query.columns) {
-        if let Some(Modifier::Char(_)) = column.modifier {
-            *output = trimmed(std::mem::replace(output, Expr::null()));
-            found = true;
+/// The scan that each row of it is one row of.
+pub(crate) fn source_of(rel: &Rel) -> Option<&rel::Scan> {
+    match rel {
+        Rel::Scan(scan) => Some(scan),
+        Rel::Filter { input, .. } | Rel::Project { input, .. } | Rel::Sort { input, .. } => {
+            source_of(input)
         }
+        Rel::Limit(limit) => source_of(&limit.input),
+        _ => None,
     }
-    found
 }
 
 /// Fails for `what`, which takes values together by their bytes, if equal values of `char` may end
 /// in different numbers of blanks.
-fn refuse_blanks(value: &Typed, what: &str) -> Result<()> {
+pub(super) fn refuse_blanks(value: &Typed, what: &str) -> Result<()> {
     let mut lengths = Vec::new();
     if value.ty == SqlType::Bpchar {
         filled_to(&value.expr, &mut lengths);
@@ -584,8 +687,8 @@ fn filled_to(expr: &Expr, lengths: &mut Vec<Option<u32>>) {
 }
 
 /// Only a query whose rows go to the client locks them.
-pub(super) fn refuse_locks(query: &Select) -> Result<()> {
-    match query.locks {
+pub(super) fn refuse_locks(query: &Bound) -> Result<()> {
+    match &query.locks {
         None => Ok(()),
         Some(_) => Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a part of a statement")),
     }
@@ -598,6 +701,7 @@ fn gathers(body: &SetExpr) -> bool {
             let GroupByExpr::Expressions(keys, _) = &select.group_by else { return true };
             select.distinct.is_some() || !keys.is_empty()
         }
+        SetExpr::SetOperation { .. } => true,
         _ => false,
     }
 }
@@ -639,7 +743,6 @@ fn check_distinct_on(on: &[usize], sort: &[SortKey]) -> Result<()> {
 
 fn refuse_query(query: &Query) -> Result<()> {
     let refused = [
-        (query.with.is_some(), "WITH"),
         (query.for_clause.is_some(), "FOR XML or JSON"),
         (query.settings.is_some(), "SETTINGS"),
         (query.format_clause.is_some(), "FORMAT"),

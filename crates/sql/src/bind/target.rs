@@ -5,10 +5,10 @@
 
 use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
 
-use super::collate::Collated;
+use super::scope::ScopeColumn;
 use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
-use crate::expr::{Expr, Typed};
+use crate::expr::Typed;
 use crate::plan::{Column, Returning};
 use crate::types::SqlType;
 
@@ -46,12 +46,12 @@ impl Binder<'_> {
                     targets.push(Target { value: self.expr(expr)?, name: names::ident(alias) });
                 }
                 SelectItem::Wildcard(_) => {
-                    if self.scope.columns.is_empty() {
+                    if self.scope.shown.is_empty() {
                         return Err(SqlError::syntax(
                             "SELECT * with no tables specified is not valid",
                         ));
                     }
-                    self.star(&mut targets);
+                    star(&self.scope.shown, &mut targets);
                 }
                 SelectItem::QualifiedWildcard(
                     SelectItemQualifiedWildcardKind::ObjectName(name),
@@ -60,31 +60,25 @@ impl Binder<'_> {
                     let parts = names::parts(name)?;
                     let (schema, source) = match parts.as_slice() {
                         [source] => (None, source),
-                        [schema, source] => (Some(schema), source),
+                        [schema, source] => (Some(schema.as_str()), source),
                         _ => return Err(SqlError::unsupported("a name of so many parts")),
                     };
-                    if *source != self.scope.alias || !self.scope.is_of(schema) {
+                    let scopes = std::iter::once(&self.scope).chain(self.outer.iter().rev());
+                    let mut found = None;
+                    for scope in scopes {
+                        found = found.or(scope.relation(schema, source)?);
+                    }
+                    let Some(relation) = found else {
                         let message = format!("missing FROM-clause entry for table \"{source}\"");
                         return Err(SqlError::new(code::UNDEFINED_TABLE, message));
-                    }
-                    self.star(&mut targets);
+                    };
+                    star(&relation.columns, &mut targets);
                 }
                 other => return Err(SqlError::unsupported(format!("the select item {other}"))),
             }
         }
         check_width(targets.len())?;
         Ok(targets)
-    }
-
-    fn star(&mut self, targets: &mut Vec<Target>) {
-        let shown = self.scope.columns.iter().enumerate().filter(|(_, column)| !column.hidden);
-        for (at, column) in shown {
-            let modifier = column.modifier;
-            let expr = super::padded(Expr::Column(at), modifier);
-            let collated = Collated::of_column(column.collation.as_ref());
-            let value = Typed { modifier, collated, ..Typed::new(expr, column.ty) };
-            targets.push(Target { value, name: column.name.clone() });
-        }
     }
 
     /// A target that nothing gave a type is text.
@@ -110,6 +104,12 @@ impl Binder<'_> {
         }
         Ok(Some(Returning { output, columns }))
     }
+}
+
+/// What `*` stands for.
+fn star(columns: &[ScopeColumn], targets: &mut Vec<Target>) {
+    let shown = columns.iter().filter(|column| !column.hidden);
+    targets.extend(shown.map(|c| Target { value: c.value(), name: c.name.clone() }));
 }
 
 /// What PostgreSQL calls a column of this expression.
@@ -140,9 +140,21 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
             _ => "btrim",
         },
         ast::Expr::Case { else_result: Some(rest), .. } => return strong_name(rest),
+        ast::Expr::Exists { negated: false, .. } => "exists",
+        ast::Expr::Subquery(query) => return name_of_query(query),
         _ => return None,
     };
     Some(fixed.to_owned())
+}
+
+/// What the one column of a query is called.
+fn name_of_query(query: &ast::Query) -> Option<String> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    match select.projection.first()? {
+        SelectItem::UnnamedExpr(expr) => Some(name_of(expr)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(names::ident(alias)),
+        _ => None,
+    }
 }
 
 /// A name that a name from deeper inside takes precedence over.

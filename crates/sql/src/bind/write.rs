@@ -11,15 +11,19 @@ use sqlparser::ast::{
     TableFactor, TableObject, TableWithJoins,
 };
 
-use super::select::{is_default, refuse_locks};
+use super::from::table_relation;
+use super::scope::Scope;
+use super::select::{Bound, Purpose, is_default, refuse_locks};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
 use crate::parse::ARBITER;
 use crate::parse::cursor::{CURRENT, Overriding};
+use crate::plan::lower;
 use crate::plan::path::Path;
+use crate::plan::rel::Rel;
 use crate::plan::{
-    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, predicate,
+    Change, Conflict, Given, Insert, Reads, Returning, Table, TableScan, Target, path, predicate,
     shape, views,
 };
 use crate::schemas::{bare, beside};
@@ -33,6 +37,9 @@ impl Binder<'_> {
         };
         let position = self.position(name);
         let table = self.table_named(&names::parts(name)?).map_err(|e| e.at(position))?;
+        // The columns of the old row, its `ctid`, and those of the new one have their places in a
+        // row of both for numbers.
+        self.new_columns(2 * table.types.len() + 1);
         let columns = self.insert_columns(&table, &insert.columns)?;
         let targets: Vec<Slot> =
             columns.iter().map(|at| self.slot(&table, *at)).collect::<Result<_>>()?;
@@ -41,9 +48,9 @@ impl Binder<'_> {
             refuse_generated(&table, &columns, insert.source.as_deref())?;
         }
         let source = match &insert.source {
-            Some(query) => self.query_for(query, Some(&targets))?,
+            Some(query) => self.apart(|b| b.query_for(query, Purpose::Into(&targets)))?,
             // The one row of DEFAULT VALUES, without columns.
-            None => Select::over(Source::Nothing),
+            None => Bound::new(Rel::Single, Vec::new(), Vec::new()),
         };
         refuse_locks(&source)?;
         let width = source.columns.len();
@@ -63,10 +70,14 @@ impl Binder<'_> {
             });
         }
         let rules = self.rules(&table)?;
-        self.table(&table, None)?;
+        let source = self.planned(source)?;
+        self.scans.clear();
+        let mut relation = table_relation(&table, 0);
         if let Some(alias) = &insert.table_alias {
-            (self.scope.alias, self.scope.schema) = (names::ident(&alias.alias), None);
+            (relation.alias, relation.schema) = (names::ident(&alias.alias), None);
         }
+        let own = Scope::of(relation);
+        self.scope = own.clone();
         let conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(on)) => {
@@ -76,12 +87,18 @@ impl Binder<'_> {
             }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY")),
         };
-        self.scope.second = None;
-        self.scope.columns.truncate(table.types.len() + 1);
-        let returning =
+        self.scope = own;
+        let mut returning =
             self.at_place(Place::None("RETURNING"), |b| b.returning(insert.returning.as_deref()))?;
+        let mut conflict = conflict;
+        let mut exprs = returning_exprs(&mut returning);
+        if let Some(conflict) = &mut conflict {
+            let assigned = conflict.assignments.iter_mut().flatten().map(|(_, value)| value);
+            exprs.extend(assigned.chain(&mut conflict.condition));
+        }
+        let reads = self.reads(exprs, 2 * table.types.len() + 1)?;
         let (source, sequences) = (Arc::new(source), Vec::new());
-        Ok(Insert { table, given, source, conflict, rules, returning, sequences })
+        Ok(Insert { table, given, source, conflict, rules, returning, sequences, reads })
     }
 
     /// `only`: the rows that a partial index must hold to say what is in the way.
@@ -225,9 +242,26 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("changing anything but a table"));
         };
         match self.from(std::slice::from_ref(table))? {
-            Source::Table(scan) => Ok(*scan),
-            Source::View(view, _) if std::ptr::eq(view, &views::SEQUENCE) => {
-                let message = format!("cannot change sequence \"{}\"", self.scope.alias);
+            Rel::Scan(scan) => {
+                assert_eq!(scan.tid, scan.table.types.len(), "its columns have their places");
+                // What queries inside read of it is another matter.
+                self.scans.clear();
+                Ok(TableScan {
+                    alias: scan.alias,
+                    columns: (0..scan.table.types.len()).collect(),
+                    table: scan.table,
+                    with_tid: true,
+                    path: Path::Sequential,
+                    filter: None,
+                    statistics: None,
+                    asked: None,
+                    by_values: false,
+                    any_order: true,
+                })
+            }
+            Rel::View { view, .. } if std::ptr::eq(view, &views::SEQUENCE) => {
+                let alias = self.scope.relations.first().map_or("", |one| &one.alias);
+                let message = format!("cannot change sequence \"{alias}\"");
                 Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
             }
             _ => Err(SqlError::unsupported("changing anything but a table")),
@@ -284,7 +318,12 @@ impl Binder<'_> {
             let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
             condition = Some(self.condition(value, "WHERE")?);
         }
-        let returning = self.at_place(Place::None("RETURNING"), |b| b.returning(returning))?;
+        let mut returning = self.at_place(Place::None("RETURNING"), |b| b.returning(returning))?;
+        let mut assignments = assignments;
+        let mut exprs = returning_exprs(&mut returning);
+        exprs.extend(assignments.iter_mut().flatten().map(|(_, value)| value));
+        exprs.extend(&mut condition);
+        let reads = self.reads(exprs, scan.table.types.len() + 1)?;
         scan.filter = condition.clone();
         shape::narrow_scan(&mut scan, &mut []);
         scan.statistics = self.catalog.statistics(&scan.table)?;
@@ -294,8 +333,19 @@ impl Binder<'_> {
         }
         let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
         let sequences = Vec::new();
-        Ok(Change { scan, condition, current, assignments, rules, returning, sequences })
+        Ok(Change { scan, condition, current, assignments, rules, returning, sequences, reads })
     }
+
+    /// Plans the queries in expressions over a row of this width: what they read.
+    fn reads(&mut self, exprs: Vec<&mut Expr>, width: usize) -> Result<Reads> {
+        let known = self.known()?;
+        lower::over_row(exprs, width, &known)
+    }
+}
+
+/// What RETURNING makes.
+fn returning_exprs(returning: &mut Option<Returning>) -> Vec<&mut Expr> {
+    returning.iter_mut().flat_map(|returning| &mut returning.output).collect()
 }
 
 /// The cursor of WHERE CURRENT OF.

@@ -51,7 +51,7 @@ use sqlparser::ast::{
 use crate::bind::{Comment, names};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, aggregate};
-use crate::plan::{Column, Plan, Select, Source};
+use crate::plan::{self, Column, Plan};
 use crate::schemas::{CATALOGS, PUBLIC, SearchPath, schema_of};
 use crate::types::{Datum, SqlType};
 use asked::{Meaning, not_understood};
@@ -420,9 +420,7 @@ fn values(select: &AstSelect, row: &Meaning<'_>) -> Result<Vec<Option<String>>> 
 }
 
 fn plan(columns: Vec<Column>, rows: Vec<Vec<Expr>>) -> Plan {
-    let output = (0..columns.len()).map(Expr::Column).collect();
-    let values = Select::over(Source::Values(rows));
-    Plan::Select(Arc::new(Select { output, columns, ..values }))
+    Plan::Query(Arc::new(plan::Query::of_values(rows, columns)))
 }
 
 #[cfg(test)]

@@ -11,28 +11,33 @@
 //! their keys, unless those are cut for being long.
 //! Does not do: one group beyond the budget.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
 use std::sync::Arc;
 
 use rightlink::Budget;
 
+use super::columns::{evaluate, is_steady};
+use super::hash::hash_of;
 use super::query::project;
 use super::spill::{Spill, Spilled, identify};
 use crate::error::Result;
+use crate::exec::batch::{Batch, ROWS, Vector};
 use crate::exec::memory::Memory;
 use crate::exec::sort::SHARE;
-use crate::exec::{Ready, Stream};
-use crate::expr::Context;
+use crate::exec::{Operator, Ready, Stream};
 use crate::expr::aggregate::{Aggregate, Input, Ordered, State};
-use crate::plan::{Group, Select};
+use crate::expr::{Context, Expr};
+use crate::plan::Group;
+use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Row};
 
 /// Groups of a stream.
 pub(super) struct Grouped {
-    select: Arc<Select>,
+    node: Arc<Node>,
     budget: Budget,
-    input: Option<Box<dyn Stream>>,
+    input: Option<Box<dyn Operator>>,
     output: Output,
 }
 
@@ -42,40 +47,87 @@ enum Output {
 }
 
 impl Grouped {
-    pub(super) fn new(select: &Arc<Select>, input: Box<dyn Stream>, budget: &Budget) -> Grouped {
+    pub(super) fn new(node: &Arc<Node>, input: Box<dyn Operator>, budget: &Budget) -> Grouped {
         let output = Output::Memory(Ready::new(Vec::new()), Memory::new(budget));
-        let (select, budget) = (Arc::clone(select), budget.clone());
-        Grouped { select, budget, input: Some(input), output }
+        let (node, budget) = (Arc::clone(node), budget.clone());
+        Grouped { node, budget, input: Some(input), output }
     }
 }
 
 impl Stream for Grouped {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        let group = self.select.group.as_ref().expect("opened for groups");
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        let Op::Aggregate { group, .. } = &self.node.op else { unreachable!("opened for groups") };
         if let Some(mut input) = self.input.take() {
             let mut gathering = Gathering::new(group, &self.budget, context);
-            while let Some(row) = input.next(context)? {
-                gathering.take(&row)?;
+            while let Some(batch) = input.next(ROWS, context)? {
+                gathering.take_batch(&batch)?;
             }
             self.output = gathering.finish()?;
         }
-        loop {
-            let row = match &mut self.output {
-                Output::Memory(rows, _) => rows.next(context)?,
-                Output::Files(files) => files.next(group, context)?,
-            };
-            match (&row, &group.having) {
-                (Some(row), Some(having)) if !having.holds(row, context)? => {}
-                _ => return Ok(row),
-            }
+        match &mut self.output {
+            Output::Memory(rows, _) => Ok(rows.take()),
+            Output::Files(files) => files.next(group, context),
         }
     }
 }
 
+/// Groups in memory, found by a hash of their keys.
+#[derive(Default)]
+struct Groups {
+    all: Vec<(Ordered, Vec<State>)>,
+    /// Of each hash the last group that has it, and of each group the one before with its hash.
+    last: HashMap<u64, usize>,
+    before: Vec<Option<usize>>,
+}
+
+impl Groups {
+    /// Equal keys have one hash.
+    fn hash(key: &[Datum]) -> u64 {
+        let mut bytes = Vec::new();
+        key.iter().fold(0, |hash, value| {
+            let own = hash_of(value, &mut bytes).unwrap_or(1);
+            hash.rotate_left(23).wrapping_add(own).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+
+    /// The group of a key.
+    fn find(&self, hash: u64, key: &[Datum]) -> Option<usize> {
+        let mut at = self.last.get(&hash).copied();
+        while let Some(place) = at {
+            let own = &self.all[place].0.0;
+            if own.iter().zip(key).all(|(own, other)| own.compare(other).is_eq()) {
+                return Some(place);
+            }
+            at = self.before[place];
+        }
+        None
+    }
+
+    /// Adds a group: its place.
+    fn insert(&mut self, hash: u64, key: Ordered, states: Vec<State>) -> usize {
+        let place = self.all.len();
+        self.before.push(self.last.insert(hash, place));
+        self.all.push((key, states));
+        place
+    }
+
+    /// All groups in the order of their keys.
+    fn sorted(&mut self) -> Vec<(Ordered, Vec<State>)> {
+        let mut all = std::mem::take(self).all;
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all
+    }
+}
+
+/// What a row gives to each aggregate: a value and a separator, or nothing.
+type Inputs<'i> = &'i mut dyn FnMut(usize) -> Result<Option<Input>>;
+
 struct Gathering<'a> {
     group: &'a Group,
     context: &'a Context,
-    groups: BTreeMap<Ordered, Vec<State>>,
+    /// Can keys and arguments be evaluated column by column?
+    steady: bool,
+    groups: Groups,
     /// What the groups take, and the distinct values in them.
     held: Memory,
     values: Memory,
@@ -91,15 +143,18 @@ struct Gathering<'a> {
 
 impl<'a> Gathering<'a> {
     fn new(group: &'a Group, budget: &Budget, context: &'a Context) -> Gathering<'a> {
-        let mut groups = BTreeMap::new();
+        let mut groups = Groups::default();
         if group.keys.is_empty() {
-            groups.insert(Ordered(Vec::new()), fresh(group));
+            groups.insert(Groups::hash(&[]), Ordered(Vec::new()), fresh(group));
         }
+        let exprs = group.aggregates.iter().flat_map(|aggregate| aggregate.exprs());
+        let steady = group.keys.iter().chain(exprs).all(is_steady);
         let (held, values) = (Memory::new(budget), Memory::new(budget));
         let (rows, distinct) = (None, None);
         Gathering {
             group,
             context,
+            steady,
             groups,
             held,
             values,
@@ -117,21 +172,62 @@ impl<'a> Gathering<'a> {
         *self.most.get_or_insert_with(share)
     }
 
-    fn take(&mut self, row: &[Datum]) -> Result<()> {
+    /// Takes the rows of a batch.
+    fn take_batch(&mut self, batch: &Batch) -> Result<()> {
+        let (group, context) = (self.group, self.context);
+        if !self.steady {
+            let mut row = Row::new();
+            for at in 0..batch.len {
+                batch.read_row(at, &mut row);
+                let key = project(&group.keys, &row, context)?;
+                self.take(&key, &mut |of| group.aggregates[of].input(&row, context))?;
+            }
+            return Ok(());
+        }
+        context.check()?;
+        let columns = |exprs: &[Expr]| -> Result<Vec<Cow<'_, Vector>>> {
+            exprs.iter().map(|expr| evaluate(expr, batch, context)).collect()
+        };
+        let keys = columns(&group.keys)?;
+        let args = group.aggregates.iter().map(|one| columns(&one.args));
+        let args = args.collect::<Result<Vec<_>>>()?;
+        let filter = |one: &Aggregate| -> Result<Option<Cow<'_, Vector>>> {
+            one.filter.as_ref().map(|filter| evaluate(filter, batch, context)).transpose()
+        };
+        let filters = group.aggregates.iter().map(filter).collect::<Result<Vec<_>>>()?;
+        let mut key = Row::with_capacity(keys.len());
+        for at in 0..batch.len {
+            key.clear();
+            key.extend(keys.iter().map(|column| column.get(at)));
+            self.take(&key, &mut |of| {
+                let passes = filters[of].as_ref().is_none_or(|values| values.is_true(at));
+                let values = &args[of];
+                let counts = values.first().is_none_or(|values| !values.is_null(at));
+                let value = |of: usize| values.get(of).map_or(Datum::Null, |value| value.get(at));
+                Ok((passes && counts).then(|| [value(0), value(1)]))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes a row of the group with this key.
+    fn take(&mut self, key: &[Datum], inputs: Inputs<'_>) -> Result<()> {
         let most = self.most();
-        let key = Ordered(project(&self.group.keys, row, self.context)?);
         let mut full = false;
-        if !self.closed && !self.groups.contains_key(&key) {
+        let hash = Groups::hash(key);
+        let mut place = self.groups.find(hash, key);
+        if !self.closed && place.is_none() {
             full |=
                 self.held.charge(64 + size_of::<State>() * self.group.aggregates.len()).is_err();
-            full |= self.held.charge_row(&key.0).is_err();
-            self.groups.insert(key.clone(), fresh(self.group));
+            full |= self.held.charge_row(key).is_err();
+            place = Some(self.groups.insert(hash, Ordered(key.to_vec()), fresh(self.group)));
         }
-        let Some(states) = self.groups.get_mut(&key) else { return self.put(&key.0, row) };
+        let Some(place) = place else { return self.put(key, inputs) };
+        let states = &mut self.groups.all[place].1;
         for (at, (aggregate, state)) in self.group.aggregates.iter().zip(states).enumerate() {
-            let Some(input) = aggregate.input(row, self.context)? else { continue };
+            let Some(input) = inputs(at)? else { continue };
             match &mut self.distinct {
-                Some(spills) if aggregate.distinct => put_value(spills, at, &key.0, input)?,
+                Some(spills) if aggregate.distinct => put_value(spills, at, key, input)?,
                 _ => {
                     let grown = aggregate.add(state, input)?;
                     let of = if aggregate.distinct { &mut self.values } else { &mut self.held };
@@ -178,7 +274,7 @@ impl<'a> Gathering<'a> {
         for aggregate in &self.group.aggregates {
             spills.push(if aggregate.distinct { Some(self.spill()?) } else { None });
         }
-        for (key, states) in &mut self.groups {
+        for (key, states) in &mut self.groups.all {
             for (at, state) in states.iter_mut().enumerate() {
                 for input in state.give_up() {
                     put_value(&mut spills, at, &key.0, input)?;
@@ -193,7 +289,7 @@ impl<'a> Gathering<'a> {
     /// What all groups have so far leaves memory.
     fn put_groups(&mut self) -> Result<()> {
         self.closed = true;
-        for (Ordered(key), states) in std::mem::take(&mut self.groups) {
+        for (Ordered(key), states) in self.groups.sorted() {
             let mut row = vec![Datum::Bool(true)];
             row.extend_from_slice(&key);
             states.into_iter().for_each(|state| state.write(&mut row));
@@ -204,15 +300,14 @@ impl<'a> Gathering<'a> {
     }
 
     /// A row of a group that is not in memory.
-    fn put(&mut self, key: &[Datum], row: &[Datum]) -> Result<()> {
+    fn put(&mut self, key: &[Datum], inputs: Inputs<'_>) -> Result<()> {
         if self.distinct.is_none() && self.group.aggregates.iter().any(|one| one.distinct) {
             self.put_values()?;
         }
         let mut plain = vec![Datum::Bool(false)];
         plain.extend_from_slice(key);
         for (at, aggregate) in self.group.aggregates.iter().enumerate() {
-            let input = aggregate.input(row, self.context)?;
-            match (&mut self.distinct, input) {
+            match (&mut self.distinct, inputs(at)?) {
                 (Some(spills), Some(input)) if aggregate.distinct => {
                     put_value(spills, at, key, input)?;
                     plain.push(Datum::Null);
@@ -241,8 +336,9 @@ impl<'a> Gathering<'a> {
 
     fn finish(mut self) -> Result<Output> {
         if self.rows.is_none() && self.distinct.is_none() {
-            let mut rows = Vec::with_capacity(self.groups.len());
-            for (Ordered(key), states) in self.groups {
+            let groups = self.groups.sorted();
+            let mut rows = Vec::with_capacity(groups.len());
+            for (Ordered(key), states) in groups {
                 rows.push(finished(self.group, key, states)?);
             }
             return Ok(Output::Memory(Ready::new(rows), self.held));
@@ -259,7 +355,7 @@ impl<'a> Gathering<'a> {
                 distinct.push(Distinct { at, spilled, ahead: None, last: Vec::new(), room });
             }
         }
-        let mut groups: Vec<_> = self.groups.into_iter().collect();
+        let mut groups = self.groups.sorted();
         // In order already, but for keys that are cut.
         groups.sort_by(|(Ordered(a), _), (Ordered(b), _)| {
             identity_of(a, room).cmp(&identity_of(b, room))
@@ -326,7 +422,7 @@ struct Files {
 impl Files {
     fn next(&mut self, group: &Group, context: &Context) -> Result<Option<Row>> {
         loop {
-            if let Some(row) = self.ready.next(context)? {
+            if let Some(row) = self.ready.take() {
                 return Ok(Some(row));
             }
             if !self.make(group, context)? {

@@ -1,47 +1,71 @@
 //! Running plans.
 //!
-//! | file | hides |
+//! | file | content |
 //! |---|---|
-//! | `source` | rows of tables, lists, series |
-//! | `query` | filter, projection, limits: streams on streams |
+//! | `batch`, `columns` | rows column by column; expressions over them |
+//! | `open` | from nodes to operators |
+//! | `query` | filter, projection, limits |
+//! | `source` | rows of tables, lists, functions |
+//! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `unique`, `sort` | groups, duplicates, order, in memory or by way of files |
+//! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `kept` | rows that are kept longer than a statement |
-//! | `memory` | what a stream holds, counted against the database's budget |
+//! | `memory` | what an operator holds, counted against the database's budget |
+//! | `reads` | what a statement reads by: the snapshot, rows around a query |
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
 //! | `rows`, `references` | rules for rows; foreign keys |
 //! | `tables` | tables as a transaction sees them |
 //! | `ddl` | definitions |
 //!
-//! Invariants: a stream holds no latch and no reference into a transaction between two rows; what
-//! it gathers is counted before it is kept.
+//! Invariants: an operator holds no latch and no reference into a transaction between two batches;
+//! what it gathers is counted before it is kept.
 //! Does not do: transactions (`session`).
 
+pub(crate) mod batch;
+mod columns;
 pub(crate) mod ddl;
 mod group;
+mod hash;
+mod join;
 pub(crate) mod kept;
 pub(crate) mod memory;
+mod open;
 pub(crate) mod query;
+mod reads;
 pub(crate) mod references;
 pub(crate) mod rows;
+mod setop;
 mod sort;
 mod sort_key;
 pub(crate) mod source;
 mod spill;
+pub(crate) mod subquery;
 pub(crate) mod tables;
 mod unique;
 mod upsert;
+mod with;
 pub(crate) mod write;
 
+pub(crate) use reads::Reads;
+
 use crate::error::Result;
+use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::expr::Context;
-use crate::expr::probe::{Probe, Stage};
-use crate::types::Row;
+use crate::expr::probe::Probe;
+use crate::types::{Datum, Row};
+
+/// Rows, a batch at a time.
+pub(crate) trait Operator: Send {
+    /// The next rows, `None` at the end. No more than `most` will be wanted, now and later: what
+    /// costs reads is done for no more. A batch has at least one row.
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>>;
+}
 
 /// Rows, one at a time.
 pub(crate) trait Stream: Send {
-    /// The next row, `None` at the end.
-    fn next(&mut self, context: &Context) -> Result<Option<Row>>;
+    /// The next row, `None` at the end; `most` as for [`Operator::next`].
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>>;
 }
 
 /// Rows between two looks at the clock.
@@ -59,36 +83,71 @@ impl Pace {
     }
 }
 
-/// A stream that a probe watches.
+/// An operator that a probe watches.
 struct Watched {
     probe: Probe,
-    at: (usize, Stage),
-    inner: Box<dyn Stream>,
+    /// Number of the node.
+    number: usize,
+    inner: Box<dyn Operator>,
 }
 
-/// `stream` under the eyes of the probe, if there is one.
-fn watched(stream: Box<dyn Stream>, stage: Stage, context: &Context) -> Box<dyn Stream> {
-    match &context.probe {
-        Some(probe) => {
-            let (probe, at) = (probe.clone(), (probe.depth(), stage));
-            Box::new(Watched { probe, at, inner: stream })
-        }
-        None => stream,
-    }
-}
-
-impl Stream for Watched {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        let (row, spent) = self.probe.timed(|| self.inner.next(context));
-        let row = row?;
-        self.probe.note(self.at, |figures| {
+impl Operator for Watched {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        let (batch, spent) = self.probe.timed(|| self.inner.next(most, context));
+        let batch = batch?;
+        self.probe.note(self.number, |figures| {
             figures.total += spent;
             if figures.rows == 0 {
                 figures.first = figures.total;
             }
-            figures.rows += u64::from(row.is_some());
+            figures.rows += batch.as_ref().map_or(0, |batch| batch.len as u64);
         });
-        Ok(row)
+        Ok(batch)
+    }
+}
+
+/// Rows of an operator, one at a time.
+pub(crate) struct RowsOf {
+    input: Box<dyn Operator>,
+    batch: Batch,
+    at: usize,
+}
+
+impl RowsOf {
+    pub(crate) fn new(input: Box<dyn Operator>) -> RowsOf {
+        RowsOf { input, batch: Batch::default(), at: 0 }
+    }
+}
+
+impl Stream for RowsOf {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        if self.at == self.batch.len {
+            match self.input.next(most.min(ROWS), context)? {
+                Some(batch) => (self.batch, self.at) = (batch, 0),
+                None => return Ok(None),
+            }
+        }
+        self.at += 1;
+        Ok(Some(self.batch.take_row(self.at - 1)))
+    }
+}
+
+/// Rows of a stream, in batches.
+struct Batched<S> {
+    stream: S,
+    width: usize,
+}
+
+impl<S: Stream> Operator for Batched<S> {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        let mut batch = Batch::with_width(self.width, 0);
+        let mut bytes = 0;
+        while batch.len < most.min(ROWS) && bytes < BYTES {
+            let Some(row) = self.stream.next(most - batch.len, context)? else { break };
+            bytes += row.iter().map(Datum::heap_bytes).sum::<usize>();
+            batch.push(row);
+        }
+        Ok((batch.len > 0).then_some(batch))
     }
 }
 
@@ -99,10 +158,14 @@ impl Ready {
     pub(crate) fn new(rows: Vec<Row>) -> Ready {
         Ready(rows.into_iter())
     }
+
+    pub(crate) fn take(&mut self) -> Option<Row> {
+        self.0.next()
+    }
 }
 
 impl Stream for Ready {
-    fn next(&mut self, _: &Context) -> Result<Option<Row>> {
+    fn next(&mut self, _: usize, _: &Context) -> Result<Option<Row>> {
         Ok(self.0.next())
     }
 }

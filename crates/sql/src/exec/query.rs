@@ -1,64 +1,20 @@
-//! Streams on streams: filter, projection, limits, and the others in their order.
+//! Filters, projections, limits.
 //!
-//! Invariants: rows come out with the visible columns only. Does not do: groups (`group`),
-//! duplicates (`unique`), order (`sort`).
+//! Invariants: a projection that calls a volatile function, or makes values that may be long, goes
+//! row by row, and hands on what it has when that is long.
+//! Does not do: opening what they get rows from (`open`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use rightlink::{Budget, Transaction};
-
 use crate::error::{Result, SqlError, code};
-use crate::exec::group::Grouped;
-use crate::exec::sort::Sort;
-use crate::exec::unique::{Unique, UniqueOn};
-use crate::exec::{Stream, source, watched};
-use crate::expr::probe::Stage;
+use crate::exec::batch::{BYTES, Batch, ROWS, Vector};
+use crate::exec::columns::{evaluate, is_steady, passing};
+use crate::exec::{Operator, RowsOf};
 use crate::expr::{Context, Expr, held};
-use crate::plan::{Distinct, Select, SortKey};
+use crate::plan::SortKey;
+use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Row};
-
-/// Opens a query.
-pub(crate) fn open(
-    select: &Arc<Select>,
-    txn: &mut Transaction,
-    context: &Context,
-    budget: &Budget,
-) -> Result<Box<dyn Stream>> {
-    let limits = Limits::of(select, context)?;
-    let needs_sort = !select.sort.is_empty() && !select.ordered;
-    let direct = !needs_sort && select.group.is_none() && select.distinct == Distinct::None;
-    let pushed = match &select.source {
-        crate::plan::Source::Table(scan) if direct && scan.filter.is_none() => limits.most(),
-        _ => None,
-    };
-    let mut stream = source::open(select, txn, context, (budget, pushed))?;
-    if select.filter.is_some() {
-        stream = Box::new(Filter { select: Arc::clone(select), input: stream });
-    }
-    stream = watched(stream, Stage::Source, context);
-    if select.group.is_some() {
-        stream = Box::new(Grouped::new(select, stream, budget));
-        stream = watched(stream, Stage::Group, context);
-    }
-    stream = Box::new(Project { select: Arc::clone(select), input: stream, counted: 0 });
-    if select.distinct == Distinct::All {
-        assert!(!select.ordered, "a plan without duplicates asks no index for its order");
-        stream = Box::new(Unique::new(stream, budget));
-        stream = watched(stream, Stage::Distinct, context);
-    }
-    if needs_sort {
-        let top = limits.most().filter(|_| !matches!(select.distinct, Distinct::On(_)));
-        let sort = Sort::new(&select.sort, stream, budget, top);
-        stream = watched(Box::new(sort), Stage::Sort, context);
-    }
-    if let Distinct::On(places) = &select.distinct {
-        stream = Box::new(UniqueOn::new(stream, &select.sort, places));
-        stream = watched(stream, Stage::Unique, context);
-    }
-    let cut = Box::new(Cut { input: stream, limits, width: select.columns.len() });
-    Ok(watched(cut, Stage::Limit, context))
-}
 
 /// LIMIT and OFFSET of one execution.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +24,11 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn of(select: &Select, context: &Context) -> Result<Limits> {
+    pub(crate) fn of(
+        limit: &Option<Expr>,
+        offset: &Option<Expr>,
+        context: &Context,
+    ) -> Result<Limits> {
         let count = |expr: &Option<Expr>, name: &str, sqlstate| -> Result<Option<u64>> {
             let Some(expr) = expr else { return Ok(None) };
             match expr.eval(&[], context)? {
@@ -79,8 +39,8 @@ impl Limits {
                 },
             }
         };
-        let take = count(&select.limit, "LIMIT", code::INVALID_ROW_COUNT)?;
-        let skip = count(&select.offset, "OFFSET", code::INVALID_OFFSET)?.unwrap_or(0);
+        let take = count(limit, "LIMIT", code::INVALID_ROW_COUNT)?;
+        let skip = count(offset, "OFFSET", code::INVALID_OFFSET)?.unwrap_or(0);
         Ok(Limits { skip, take })
     }
 
@@ -90,43 +50,127 @@ impl Limits {
     }
 }
 
-struct Filter {
-    select: Arc<Select>,
-    input: Box<dyn Stream>,
+pub(super) struct Filter {
+    node: Arc<Node>,
+    input: Box<dyn Operator>,
 }
 
-impl Stream for Filter {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        let filter = self.select.filter.as_ref().expect("opened for a filter");
-        while let Some(row) = self.input.next(context)? {
-            if filter.holds(&row, context)? {
-                return Ok(Some(row));
+impl Filter {
+    pub(super) fn new(node: &Arc<Node>, input: Box<dyn Operator>) -> Filter {
+        Filter { node: Arc::clone(node), input }
+    }
+}
+
+impl Operator for Filter {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        let Op::Filter { condition, .. } = &self.node.op else {
+            unreachable!("opened for a filter")
+        };
+        while let Some(batch) = self.input.next(most, context)? {
+            let kept = filtered(condition, batch, context)?;
+            if kept.len > 0 {
+                return Ok(Some(kept));
             }
         }
         Ok(None)
     }
 }
 
-struct Project {
-    select: Arc<Select>,
-    input: Box<dyn Stream>,
-    /// Bytes that are counted for the row that was handed on last.
+/// The rows of a batch for which a condition is true.
+pub(crate) fn filtered(condition: &Expr, batch: Batch, context: &Context) -> Result<Batch> {
+    context.check()?;
+    let rows = passing(condition, &batch, context)?;
+    Ok(batch.keep(&rows))
+}
+
+pub(super) struct Project {
+    node: Arc<Node>,
+    input: Box<dyn Operator>,
+    /// May it go column by column?
+    steady: bool,
+    /// Rows of the input that are not projected yet, from `at` on.
+    pending: Batch,
+    at: usize,
+    /// Bytes that are counted for the rows that were handed on last.
     counted: usize,
 }
 
-impl Stream for Project {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        context.held.give(std::mem::take(&mut self.counted));
-        let Some(row) = self.input.next(context)? else { return Ok(None) };
-        let output = project(&self.select.output, &row, context)?;
-        // The row is there until the next one is wanted, and so is the message that it becomes.
-        let counted = 2 * held::long_bytes(&output);
-        if counted > 0 {
-            context.held.add_bytes(counted)?;
-            self.counted = counted;
-        }
-        Ok(Some(output))
+impl Project {
+    /// Of these values.
+    pub(super) fn new(node: &Arc<Node>, output: &[Expr], input: Box<dyn Operator>) -> Project {
+        let steady = output.iter().all(is_steady);
+        let (node, pending) = (Arc::clone(node), Batch::default());
+        Project { node, input, steady, pending, at: 0, counted: 0 }
     }
+
+    /// Projects pending rows, one by one.
+    fn some(&mut self, most: usize, context: &Context) -> Result<Batch> {
+        let Op::Project { output, .. } = &self.node.op else {
+            unreachable!("opened for a projection")
+        };
+        let mut made = Batch::with_width(output.len(), 0);
+        let (mut row, mut bytes) = (Row::new(), 0);
+        while self.at < self.pending.len && made.len < most && bytes < BYTES {
+            self.pending.read_row(self.at, &mut row);
+            self.at += 1;
+            let values = project(output, &row, context)?;
+            let long = 2 * held::long_bytes(&values);
+            if long > 0 {
+                // The rows are there until the next ones are wanted, and so is what they become.
+                context.held.add_bytes(long)?;
+                self.counted += long;
+            }
+            bytes += values.iter().map(Datum::heap_bytes).sum::<usize>();
+            made.push(values);
+        }
+        Ok(made)
+    }
+}
+
+impl Operator for Project {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        context.held.give(std::mem::take(&mut self.counted));
+        if self.at == self.pending.len {
+            (self.pending, self.at) = (Batch::default(), 0);
+            let Some(batch) = self.input.next(most, context)? else { return Ok(None) };
+            if self.steady {
+                return columns(&self.node, batch, context).map(Some);
+            }
+            (self.pending, self.at) = (batch, 0);
+        }
+        self.some(most.min(ROWS), context).map(Some)
+    }
+}
+
+/// Projects a batch column by column.
+fn columns(node: &Node, batch: Batch, context: &Context) -> Result<Batch> {
+    let Op::Project { output, .. } = &node.op else { unreachable!("opened for a projection") };
+    context.check()?;
+    let mut made = Vec::with_capacity(output.len());
+    for expr in output {
+        made.push(match expr {
+            Expr::Column(_) => None,
+            expr => Some(evaluate(expr, &batch, context)?.into_owned()),
+        });
+    }
+    let Batch { len, columns } = batch;
+    // A column that is named once goes on as it is.
+    let mut left: Vec<Option<Vector>> = columns.into_iter().map(Some).collect();
+    let mut uses = vec![0usize; left.len()];
+    for expr in output {
+        if let Expr::Column(at) = expr {
+            uses[*at] += 1;
+        }
+    }
+    let columns = output.iter().zip(made).map(|(expr, made)| match (expr, made) {
+        (Expr::Column(at), _) => {
+            uses[*at] -= 1;
+            let column = if uses[*at] == 0 { left[*at].take() } else { left[*at].clone() };
+            column.expect("it is let go with its last use")
+        }
+        (_, made) => made.expect("it was evaluated"),
+    });
+    Ok(Batch { len, columns: columns.collect() })
 }
 
 /// The values of `output` over `row`.
@@ -183,30 +227,82 @@ pub(crate) fn compare(a: &[Datum], b: &[Datum], keys: &[SortKey]) -> Ordering {
     Ordering::Equal
 }
 
-struct Cut {
-    input: Box<dyn Stream>,
+pub(super) struct Cut {
+    input: Box<dyn Operator>,
     limits: Limits,
-    width: usize,
 }
 
-impl Stream for Cut {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+impl Cut {
+    pub(super) fn new(input: Box<dyn Operator>, limits: Limits) -> Cut {
+        Cut { input, limits }
+    }
+}
+
+impl Operator for Cut {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        loop {
+            let left = self.limits.most().unwrap_or(u64::MAX);
+            if self.limits.take == Some(0) {
+                return Ok(None);
+            }
+            let wanted = self.limits.skip.saturating_add(most as u64).min(left);
+            let wanted = usize::try_from(wanted).unwrap_or(ROWS).min(ROWS);
+            let Some(mut batch) = self.input.next(wanted, context)? else { return Ok(None) };
+            let skipped = self.limits.skip.min(batch.len as u64);
+            self.limits.skip -= skipped;
+            batch = batch.skip(skipped as usize);
+            if let Some(take) = &mut self.limits.take {
+                batch = batch.truncate(usize::try_from(*take).unwrap_or(usize::MAX));
+                *take -= batch.len as u64;
+            }
+            if batch.len > 0 {
+                return Ok(Some(batch));
+            }
+        }
+    }
+}
+
+/// FETCH .. WITH TIES: also the rows that come out like the last one.
+pub(super) struct WithTies {
+    input: RowsOf,
+    keys: Vec<SortKey>,
+    limits: Limits,
+    last: Option<Row>,
+}
+
+impl WithTies {
+    /// Rows come in the order of these keys.
+    pub(super) fn new(input: Box<dyn Operator>, keys: &[SortKey], limits: Limits) -> WithTies {
+        WithTies { input: RowsOf::new(input), keys: keys.to_vec(), limits, last: None }
+    }
+}
+
+impl super::Stream for WithTies {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
         while self.limits.skip > 0 {
             self.limits.skip -= 1;
-            if self.input.next(context)?.is_none() {
+            if self.input.next(ROWS, context)?.is_none() {
                 self.limits.skip = 0;
                 return Ok(None);
             }
         }
         match &mut self.limits.take {
-            Some(0) => return Ok(None),
+            Some(0) => {
+                let Some(last) = &self.last else { return Ok(None) };
+                let row = self.input.next(most, context)?;
+                let ties = |row: &Row| compare(last, row, &self.keys).is_eq();
+                return Ok(row.filter(ties).or_else(|| {
+                    self.last = None;
+                    None
+                }));
+            }
             Some(left) => *left -= 1,
             None => {}
         }
-        let row = self.input.next(context)?;
-        Ok(row.map(|mut row| {
-            row.truncate(self.width);
-            row
-        }))
+        let row = self.input.next(most, context)?;
+        if self.limits.take == Some(0) {
+            self.last.clone_from(&row);
+        }
+        Ok(row)
     }
 }

@@ -13,6 +13,7 @@ use rightlink::Budget;
 use super::sort_key;
 use super::spill::{Spill, Spilled};
 use crate::error::Result;
+use crate::exec::batch::ROWS;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::exec::{Pace, Ready, Stream};
@@ -115,7 +116,7 @@ impl Sort {
 
     fn gather(&mut self, mut input: Box<dyn Stream>, context: &Context) -> Result<Output> {
         let mut rows = Vec::new();
-        while let Some(row) = input.next(context)? {
+        while let Some(row) = input.next(ROWS, context)? {
             if rows.is_empty() {
                 // What is below has taken its share by now.
                 self.most = context.settings.work_memory(self.memory.available() / SHARE);
@@ -154,7 +155,7 @@ impl Sort {
             push(&mut spill, &row)?;
         }
         self.memory.release();
-        while let Some(row) = input.next(context)? {
+        while let Some(row) = input.next(ROWS, context)? {
             push(&mut spill, &row)?;
         }
         Ok(Files { spilled: spill.finish()?, cut, ties: Ready::new(Vec::new()), ahead: None })
@@ -169,7 +170,7 @@ impl Sort {
         let mut heap: BinaryHeap<Held<'_>> = BinaryHeap::new();
         let mut arrived = 0;
         while top > 0
-            && let Some(row) = input.next(context)?
+            && let Some(row) = input.next(ROWS, context)?
         {
             if arrived == 0 {
                 // What is below has taken its share by now.
@@ -219,7 +220,7 @@ impl Files {
         (keys, memory): (&[SortKey], &mut Memory),
         context: &Context,
     ) -> Result<Option<Row>> {
-        if let Some(row) = self.ties.next(context)? {
+        if let Some(row) = self.ties.take() {
             return Ok(Some(row));
         }
         let first = match self.ahead.take() {
@@ -243,12 +244,12 @@ impl Files {
         }
         let ties = in_order(ties, context, |a, b| compare(a, b, keys))?;
         self.ties = Ready::new(ties);
-        self.ties.next(context)
+        Ok(self.ties.take())
     }
 }
 
 impl Stream for Sort {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
         if let Some(input) = self.input.take() {
             self.rows = match self.top.and_then(|top| usize::try_from(top).ok()) {
                 Some(top) if top < MAX_TOP => self.gather_top(input, top, context)?,
@@ -256,7 +257,7 @@ impl Stream for Sort {
             };
         }
         match &mut self.rows {
-            Output::Memory(rows) => rows.next(context),
+            Output::Memory(rows) => Ok(rows.take()),
             Output::Files(files) => files.next((&self.keys, &mut self.memory), context),
         }
     }

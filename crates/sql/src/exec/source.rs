@@ -1,4 +1,4 @@
-//! Rows of tables, lists and series.
+//! Rows of tables, lists and functions.
 //!
 //! Invariants: a row has the columns that the plan's scan names, in its order.
 //! Does not do: filters that are not the scan's own.
@@ -9,12 +9,15 @@ use rightlink::{Rows, ScanOptions, Transaction};
 
 use crate::catalog::views;
 use crate::error::{Result, SqlError, code};
-use crate::exec::query::project;
-use crate::exec::{Pace, Ready, Stream};
-use crate::expr::probe::{Probe, Stage};
+use crate::exec::batch::{BYTES, Batch, ROWS, Vector};
+use crate::exec::query::{filtered, project};
+use crate::exec::{Batched, Operator, Pace, Ready, RowsOf, Stream};
+use crate::expr::probe::Probe;
 use crate::expr::{Context, Expr};
-use crate::plan::path::{IndexPath, Path};
-use crate::plan::{Select, Source, TableScan};
+use crate::plan::node::{Node, Op};
+use crate::plan::path::Path;
+use crate::plan::rel::SetFunction;
+use crate::plan::{Query, Table, TableScan, ViewUse};
 use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 
 /// What the engine is asked for; `None` if no row can match.
@@ -39,71 +42,143 @@ pub(crate) fn place_options(scan: &TableScan, context: &Context) -> Result<Optio
     }))
 }
 
-/// The row that there may be, or two where the transaction sees two under one unique key: nothing
-/// goes on afterwards that would have to be set up.
-fn rows_of_key(
-    scan: &TableScan,
-    path: &IndexPath,
+/// The rows of a query for one key of a unique index, which needs no operator; `None` for any
+/// other. Two rows where the transaction sees two under one key.
+pub(crate) fn rows_of_key(
+    query: &Query,
     txn: &mut Transaction,
     context: &Context,
-) -> Result<Vec<Row>> {
-    let Some(key) = path.key(context)? else { return Ok(Vec::new()) };
-    let (table, index) = (&scan.table.info.name, &path.index.name);
-    let found = txn.rows_of_key(table, index, &key, &scan.columns)?;
+) -> Result<Option<Vec<Row>>> {
+    let (scan, output) = match &query.root.op {
+        Op::Scan(scan) => (scan, None),
+        Op::Project { input, output } => match &input.op {
+            Op::Scan(scan) => (scan, Some(output)),
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let Some(path) = scan.one_key().filter(|_| context.probe.is_none()) else { return Ok(None) };
+    let asks_more = |expr: &Expr| {
+        let mut found = false;
+        expr.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
+        found
+    };
+    if scan.filter.iter().chain(&path.equal).chain(output.into_iter().flatten()).any(asks_more) {
+        return Ok(None);
+    }
     let mut rows = Vec::new();
-    for row in found.into_iter().flatten() {
+    let Some(key) = path.key(context)? else { return Ok(Some(rows)) };
+    let (table, index) = (&scan.table.info.name, &path.index.name);
+    for row in txn.rows_of_key(table, index, &key, &scan.columns)?.into_iter().flatten() {
         let row = convert(row, scan.with_tid)?;
         match &scan.filter {
             Some(filter) if !filter.holds(&row, context)? => {}
-            _ => rows.push(row),
+            _ => rows.push(match output {
+                Some(output) => project(output, &row, context)?,
+                None => row,
+            }),
         }
     }
-    Ok(rows)
+    Ok(Some(rows))
 }
 
 /// Rows of a table.
-pub(crate) struct TableRows {
+struct TableRows {
+    node: Arc<Node>,
     rows: Rows,
-    with_tid: bool,
-    filter: Option<Expr>,
-    pace: Pace,
+    /// Types of the columns.
+    types: Vec<SqlType>,
     /// Who wants to know what was left out and what reading did.
-    probe: Option<(Probe, usize)>,
+    probe: Option<Probe>,
     removed: u64,
 }
 
 impl TableRows {
-    pub(crate) fn new(rows: Rows, scan: &TableScan, context: &Context) -> TableRows {
-        let probe = context.probe.clone().map(|probe| {
-            let depth = probe.depth();
-            (probe, depth)
-        });
-        let (with_tid, filter) = (scan.with_tid, scan.filter.clone());
-        TableRows { rows, with_tid, filter, pace: Pace::default(), probe, removed: 0 }
+    fn new(node: &Arc<Node>, scan: &TableScan, rows: Rows, context: &Context) -> TableRows {
+        let types = types_of(scan);
+        let (node, probe) = (Arc::clone(node), context.probe.clone());
+        TableRows { node, rows, types, probe, removed: 0 }
     }
 }
 
 impl Drop for TableRows {
     fn drop(&mut self) {
-        if let Some((probe, depth)) = &self.probe {
+        if let Some(probe) = &self.probe {
             let (stats, removed) = (self.rows.stats(), self.removed);
-            probe.note((*depth, Stage::Source), |figures| {
-                figures.reads = Some(stats);
-                figures.removed = removed;
-            });
+            probe.note(self.node.number, |figures| figures.read(stats, removed));
         }
+    }
+}
+
+/// Types of the columns of a scan's rows, without `ctid`.
+pub(super) fn types_of(scan: &TableScan) -> Vec<SqlType> {
+    scan.columns.iter().map(|at| scan.table.types[*at]).collect()
+}
+
+/// The next rows of a scan of the engine, at most so many; without rows at the end.
+pub(super) fn read_batch(
+    rows: &mut Rows,
+    types: &[SqlType],
+    with_tid: bool,
+    most: usize,
+    context: &Context,
+) -> Result<Batch> {
+    context.check()?;
+    let most = most.min(ROWS);
+    let mut columns: Vec<Vector> = types.iter().map(|ty| Vector::of(*ty, most.min(64))).collect();
+    let mut places = Vec::new();
+    let (mut len, mut bytes) = (0, 0);
+    while len < most && bytes < BYTES {
+        let Some(row) = rows.next().transpose()? else { break };
+        for (column, value) in columns.iter_mut().zip(row.values) {
+            check_finite(&value)?;
+            let value = Datum::from(value);
+            bytes += value.heap_bytes();
+            column.push(value);
+        }
+        if with_tid {
+            places.push(Datum::Tid(row.id));
+        }
+        len += 1;
+    }
+    if with_tid {
+        columns.push(Vector::Any(places));
+    }
+    Ok(Batch { len, columns })
+}
+
+impl Operator for TableRows {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        let Op::Scan(scan) = &self.node.op else { unreachable!("opened for a scan") };
+        loop {
+            let batch = read_batch(&mut self.rows, &self.types, scan.with_tid, most, context)?;
+            if batch.len == 0 {
+                return Ok(None);
+            }
+            let Some(filter) = &scan.filter else { return Ok(Some(batch)) };
+            let read = batch.len;
+            let kept = filtered(filter, batch, context)?;
+            self.removed += (read - kept.len) as u64;
+            if kept.len > 0 {
+                return Ok(Some(kept));
+            }
+        }
+    }
+}
+
+/// Fails for a number that `numeric` does not have here.
+fn check_finite(value: &rightlink::Value) -> Result<()> {
+    match value {
+        rightlink::Value::Decimal(number) if !number.is_finite() => {
+            Err(SqlError::unsupported("NaN or infinity as numeric"))
+        }
+        _ => Ok(()),
     }
 }
 
 /// A row of the engine as a row here.
 pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Result<Row> {
-    let strange = |value: &rightlink::Value| match value {
-        rightlink::Value::Decimal(number) => !number.is_finite(),
-        _ => false,
-    };
-    if row.values.iter().any(strange) {
-        return Err(SqlError::unsupported("NaN or infinity as numeric"));
-    }
+    row.values.iter().try_for_each(check_finite)?;
     let mut values = Vec::with_capacity(row.values.len() + usize::from(with_tid));
     values.extend(row.values.into_iter().map(Datum::from));
     if with_tid {
@@ -112,34 +187,33 @@ pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Result<Row> {
     Ok(values)
 }
 
-impl Stream for TableRows {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        for row in self.rows.by_ref() {
-            self.pace.step(context)?;
-            let row = convert(row?, self.with_tid)?;
-            match &self.filter {
-                Some(filter) if !filter.holds(&row, context)? => self.removed += 1,
-                _ => return Ok(Some(row)),
-            }
-        }
-        Ok(None)
-    }
-}
-
 /// Rows of VALUES.
 struct ValuesRows {
-    select: Arc<Select>,
+    node: Arc<Node>,
     at: usize,
 }
 
 impl Stream for ValuesRows {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        let Source::Values(rows) = &self.select.source else {
-            unreachable!("opened for a list of values")
-        };
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        let Op::Values(rows) = &self.node.op else { unreachable!("opened for a list of values") };
         let Some(row) = rows.get(self.at) else { return Ok(None) };
         self.at += 1;
         project(row, &[], context).map(Some)
+    }
+}
+
+/// Rows with their numbers behind.
+struct Numbered {
+    stream: Box<dyn Stream>,
+    count: i64,
+}
+
+impl Stream for Numbered {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        let Some(mut row) = self.stream.next(most, context)? else { return Ok(None) };
+        self.count += 1;
+        row.push(Datum::Int8(self.count));
+        Ok(Some(row))
     }
 }
 
@@ -197,7 +271,7 @@ impl Series {
 }
 
 impl Stream for Series {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
         self.pace.step(context)?;
         let Some(value) = self.next.take() else { return Ok(None) };
         let order = value.compare(&self.stop);
@@ -209,72 +283,89 @@ impl Stream for Series {
     }
 }
 
-/// Opens the source of a query. `limit` is the most rows that will be asked for, if the source can
-/// know.
-pub(crate) fn open(
-    select: &Arc<Select>,
+/// Opens a query of a statement.
+pub(crate) fn open_query(
+    query: &Query,
     txn: &mut Transaction,
     context: &Context,
-    (budget, limit): (&rightlink::Budget, Option<u64>),
 ) -> Result<Box<dyn Stream>> {
-    match &select.source {
-        Source::Nothing => Ok(Box::new(Ready::new(vec![Vec::new()]))),
-        Source::Values(_) => Ok(Box::new(ValuesRows { select: Arc::clone(select), at: 0 })),
-        Source::Series(args, ty) => Series::open(args, *ty, context),
-        Source::View(view, args) => {
-            let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-            let rows = views::rows(view, &args, txn, context)?;
-            Ok(Box::new(Ready::new(rows)))
+    if let Some(rows) = rows_of_key(query, txn, context)? {
+        return Ok(Box::new(Ready::new(rows)));
+    }
+    prepare(&query.tables, &query.views, txn, context)?;
+    Ok(Box::new(RowsOf::new(query.root.open(None, context)?)))
+}
+
+/// Gets ready what a statement reads by, before any of its queries is opened.
+pub(crate) fn prepare(
+    tables: &[Arc<Table>],
+    views: &[ViewUse],
+    txn: &mut Transaction,
+    context: &Context,
+) -> Result<()> {
+    if !tables.is_empty() {
+        let names: Vec<&str> = tables.iter().map(|table| table.info.name.as_str()).collect();
+        context.reads.read_by(txn.reader(&names)?);
+    }
+    for ViewUse { view, args } in views {
+        let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
+        context.reads.add_view(views::rows(view, &args, txn, context)?);
+    }
+    Ok(())
+}
+
+/// Opens a source. `most` is the most rows that will be asked for, if that is known.
+pub(crate) fn open(
+    node: &Arc<Node>,
+    most: Option<u64>,
+    context: &Context,
+) -> Result<Box<dyn Operator>> {
+    let width = node.width;
+    let ready = |rows| Box::new(Batched { stream: Ready::new(rows), width });
+    match &node.op {
+        Op::Single => Ok(ready(vec![Vec::new()])),
+        Op::Values(_) => {
+            let stream = ValuesRows { node: Arc::clone(node), at: 0 };
+            Ok(Box::new(Batched { stream, width }))
         }
-        Source::Query(query) => {
-            let mut query = (**query).clone();
-            if !takes_all(select) {
-                expect_nothing(&mut query);
-            }
-            let query = Arc::new(query);
-            match &context.probe {
-                Some(probe) => probe.inside(|| super::query::open(&query, txn, context, budget)),
-                None => super::query::open(&query, txn, context, budget),
-            }
-        }
-        Source::Table(scan) => {
-            if let Some(path) = scan.one_key().filter(|_| context.probe.is_none()) {
-                let rows = rows_of_key(scan, path, txn, context)?;
-                return Ok(Box::new(Ready::new(rows)));
-            }
-            let Some(mut options) = scan_options(scan, context)? else {
-                return Ok(Box::new(Ready::new(Vec::new())));
+        Op::Function { call, args, ordinality, .. } => {
+            let mut stream: Box<dyn Stream> = match call {
+                SetFunction::Series(ty) => Series::open(args, *ty, context)?,
+                SetFunction::Value => Box::new(Ready::new(vec![project(args, &[], context)?])),
             };
-            options.limit = limit;
-            options.any_order = options.index.is_some() && limit.is_none() && gathers(select);
-            if !takes_all(select) {
-                options.expected_rows = None;
+            if *ordinality {
+                stream = Box::new(Numbered { stream, count: 0 });
             }
-            let rows = txn.scan(&scan.table.info.name, &options)?;
-            Ok(Box::new(TableRows::new(rows, scan, context)))
+            Ok(Box::new(Batched { stream, width }))
         }
+        Op::View { columns, slot, .. } => {
+            let rows = context.reads.view(*slot);
+            let kept = rows.iter().map(|row| columns.iter().map(|at| row[*at].clone()).collect());
+            Ok(ready(kept.collect()))
+        }
+        Op::Scan(scan) => table(node, scan, most, context),
+        _ => unreachable!("the caller has looked"),
     }
 }
 
-/// Does the query take all rows of its source before it gives one?
-fn gathers(select: &Select) -> bool {
-    select.group.is_some() || (!select.sort.is_empty() && !select.ordered)
+fn table(
+    node: &Arc<Node>,
+    scan: &TableScan,
+    most: Option<u64>,
+    context: &Context,
+) -> Result<Box<dyn Operator>> {
+    let width = node.width;
+    let Some(mut options) = scan_options(scan, context)? else {
+        return Ok(Box::new(Batched { stream: Ready::new(Vec::new()), width }));
+    };
+    options.limit = most.filter(|_| scan.filter.is_none());
+    options.any_order = scan.any_order && options.index.is_some() && options.limit.is_none();
+    let rows = context.reads.reader()?.scan(&scan.table.info.name, &options)?;
+    Ok(Box::new(TableRows::new(node, scan, rows, context)))
 }
 
-/// Does the query take all rows of its source, if it is read to its end?
-pub(crate) fn takes_all(select: &Select) -> bool {
-    select.limit.is_none() || gathers(select)
-}
-
-/// The rows of a subquery may not all be taken: its scan is not told how many to expect.
-fn expect_nothing(select: &mut Select) {
-    match &mut select.source {
-        Source::Query(query) => expect_nothing(query),
-        Source::Table(scan) => {
-            if let Path::Index(path) = &mut scan.path {
-                path.expected = None;
-            }
-        }
-        _ => {}
+impl<S: Stream + ?Sized> Stream for Box<S> {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        (**self).next(most, context)
     }
 }

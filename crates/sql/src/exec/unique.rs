@@ -85,9 +85,9 @@ impl Unique {
 }
 
 impl Stream for Unique {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
         if self.behind.is_none() {
-            while let Some(row) = self.input.next(context)? {
+            while let Some(row) = self.input.next(most, context)? {
                 let row = Ordered(row);
                 if self.take(&row, context)? {
                     return Ok(Some(row.0));
@@ -96,7 +96,7 @@ impl Stream for Unique {
             self.turn()?;
         }
         match &mut self.behind {
-            Some(behind) => behind.next(context),
+            Some(behind) => behind.next(most, context),
             None => Ok(None),
         }
     }
@@ -120,7 +120,7 @@ struct Dedup {
 }
 
 impl Stream for Dedup {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
         while let Some((key, mut row)) = self.spilled.next(context)? {
             let out = row.remove(0) == Datum::Bool(true);
             if key != self.key {
@@ -148,18 +148,15 @@ pub(super) struct UniqueOn {
 }
 
 impl UniqueOn {
-    /// `order` is what the rows come in, which `places` begin.
-    pub(super) fn new(input: Box<dyn Stream>, order: &[SortKey], places: &[usize]) -> UniqueOn {
-        let keys = order.iter().filter(|key| places.contains(&key.at));
-        // Bytes decide what is equal, whatever decides the order.
-        let keys = keys.map(|key| SortKey { collation: None, ..key.clone() }).collect();
-        UniqueOn { input, keys, last: None }
+    /// Rows that agree in `keys` are neighbours.
+    pub(super) fn new(input: Box<dyn Stream>, keys: &[SortKey]) -> UniqueOn {
+        UniqueOn { input, keys: keys.to_vec(), last: None }
     }
 }
 
 impl Stream for UniqueOn {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        while let Some(row) = self.input.next(context)? {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        while let Some(row) = self.input.next(most, context)? {
             let agrees = |last: &Row| compare(last, &row, &self.keys).is_eq();
             if !self.last.as_ref().is_some_and(agrees) {
                 self.last = Some(row.clone());

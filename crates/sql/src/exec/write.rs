@@ -7,15 +7,17 @@
 use rightlink::{Budget, Busy, RowId, RowLock, Transaction, Value, Writer, Written};
 
 use crate::error::{Result, SqlError};
+use crate::exec::batch::ROWS;
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
-use crate::exec::source::{convert, place_options, scan_options, takes_all};
-use crate::exec::{Pace, rows, upsert};
-use crate::expr::probe::Stage;
+use crate::exec::source::{self, convert, place_options, scan_options};
+use crate::exec::{Pace, RowsOf, Stream, rows, upsert};
+use crate::expr::probe::TARGET;
 use crate::expr::{Context, Expr};
+use crate::plan::node::{Node, Op};
 use crate::plan::path::{IndexPath, Path};
-use crate::plan::{Change, Insert, Returning, Rules, Select, Source};
+use crate::plan::{Change, Insert, Query, Reads, Returning, Rules, SortKey, TableScan};
 use crate::types::{Datum, Row};
 
 /// What a statement that writes has done.
@@ -61,7 +63,11 @@ pub(crate) fn insert(
     context: &Context,
     budget: &Budget,
 ) -> Result<Changed> {
-    let mut source = query::open(&insert.source, txn, context, budget)?;
+    let mut tables = insert.source.tables.clone();
+    tables.extend(insert.reads.tables.iter().cloned());
+    source::prepare(&tables, &insert.source.views, txn, context)?;
+    source::prepare(&[], &insert.reads.views, txn, context)?;
+    let mut source = RowsOf::new(insert.source.root.open(None, context)?);
     let (table, rules) = (&*insert.table, &insert.rules);
     let mut pending = Pending::new(rules, budget);
     let changed = txn.write(&table.info.name, |writer| {
@@ -70,7 +76,7 @@ pub(crate) fn insert(
         let mut batch = rows::Batch::new(budget);
         loop {
             while !batch.is_full()
-                && let Some(row) = source.next(context)?
+                && let Some(row) = source.next(ROWS, context)?
             {
                 pace.step(context)?;
                 batch.push(rows::complete((table, rules), &insert.given, row, context)?);
@@ -184,7 +190,7 @@ fn rewrite(
     };
     let Some(mut options) = options else { return Ok(returned.done(0)) };
     options.any_order = options.index.is_some();
-    txn.write(&scan.table.info.name, |writer| {
+    writing(&scan.table.info.name, &change.reads, txn, context, |writer| {
         let (mut count, mut found, mut removed) = (0, 0, 0);
         let (mut rows, mut pace) = (writer.scan(&options)?, Pace::default());
         let mut next = rows.next().transpose()?;
@@ -214,7 +220,7 @@ fn rewrite(
             }
         }
         if let Some(probe) = &context.probe {
-            probe.note((0, Stage::Source), |figures| {
+            probe.note(TARGET, |figures| {
                 (figures.rows, figures.removed) = (found, removed);
                 figures.reads = reads.or_else(|| rows.map(|rows| rows.stats()));
             });
@@ -234,7 +240,7 @@ fn rewrite_one(
     pending: &mut Pending,
 ) -> Result<Changed> {
     check_given(change, context)?;
-    txn.write(&change.scan.table.info.name, |writer| {
+    writing(&change.scan.table.info.name, &change.reads, txn, context, |writer| {
         let mut returned = Returned::new(change.returning.as_ref(), budget);
         let changed = match find(writer)? {
             Some(id) => one(change, writer, id, (context, pending))?,
@@ -245,7 +251,7 @@ fn rewrite_one(
             returned.add(row, id, context)?;
         }
         if let Some(probe) = &context.probe {
-            probe.note((0, Stage::Source), |figures| figures.rows = count);
+            probe.note(TARGET, |figures| figures.rows = count);
         }
         Ok(returned.done(count))
     })
@@ -371,26 +377,104 @@ fn delete_row(
     Ok(Some(last))
 }
 
+/// Runs a statement that writes to `table` and reads by the same snapshot what its queries do.
+fn writing<T>(
+    table: &str,
+    reads: &Reads,
+    txn: &mut Transaction,
+    context: &Context,
+    work: impl FnOnce(&mut Writer<'_>) -> Result<T>,
+) -> Result<T> {
+    source::prepare(&[], &reads.views, txn, context)?;
+    if reads.tables.is_empty() {
+        return txn.write(table, work);
+    }
+    let names: Vec<&str> = reads.tables.iter().map(|table| table.info.name.as_str()).collect();
+    txn.write_reading(table, &names, |writer, reader| {
+        context.reads.read_by(reader);
+        work(writer)
+    })
+}
+
+/// A query whose rows are locked: rows of one table, left out, ordered, cut and made values of.
+struct Lockable {
+    scan: TableScan,
+    /// Over a row of the scan.
+    filters: Vec<Expr>,
+    output: Vec<Expr>,
+    /// The order, and what it is of, over a row of the scan.
+    sort: Option<(Vec<SortKey>, Vec<Expr>)>,
+    limits: Limits,
+}
+
+impl Lockable {
+    fn of(node: &Node, context: &Context) -> Result<Lockable> {
+        Ok(match &node.op {
+            Op::Scan(scan) => {
+                let output = (0..node.width).map(Expr::Column).collect();
+                let limits = Limits { skip: 0, take: None };
+                let scan = TableScan::clone(scan);
+                Lockable { scan, filters: Vec::new(), output, sort: None, limits }
+            }
+            Op::Filter { input, condition } => {
+                let mut of = Lockable::of(input, context)?;
+                of.filters.push(over(condition, &of.output));
+                of
+            }
+            Op::Project { input, output } => {
+                let of = Lockable::of(input, context)?;
+                let output = output.iter().map(|expr| over(expr, &of.output)).collect();
+                Lockable { output, ..of }
+            }
+            Op::Sort { input, keys, .. } => {
+                let of = Lockable::of(input, context)?;
+                let sort = Some((keys.clone(), of.output.clone()));
+                Lockable { sort, ..of }
+            }
+            Op::Limit { input, limit, offset, ties: None } => {
+                let limits = Limits::of(limit, offset, context)?;
+                Lockable { limits, ..Lockable::of(input, context)? }
+            }
+            Op::LockRows { input } => Lockable::of(input, context)?,
+            _ => return Err(SqlError::unsupported("locking rows of such a query")),
+        })
+    }
+}
+
+/// An expression over values as one over what these are made of.
+fn over(expr: &Expr, output: &[Expr]) -> Expr {
+    let mut expr = expr.clone();
+    expr.change(&mut |inner| match inner {
+        Expr::Column(at) => {
+            *inner = output[*at].clone();
+            false
+        }
+        _ => true,
+    });
+    expr
+}
+
 /// Runs a SELECT FOR UPDATE or FOR SHARE: rows are locked one after the other, as they are found or
 /// after all are found and ordered, until there are enough.
 pub(crate) fn select_locked(
-    select: &Select,
+    query: &Query,
     txn: &mut Transaction,
     context: &Context,
     budget: &Budget,
 ) -> Result<Vec<Row>> {
-    let Source::Table(scan) = &select.source else {
-        unreachable!("the binder allows locks on tables only")
-    };
-    let how = select.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
-    let limits = Limits::of(select, context)?;
-    let Some(mut options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
-    if !takes_all(select) {
-        options.expected_rows = None;
-    }
+    let of = Lockable::of(&query.root, context)?;
+    let scan = &of.scan;
+    let how = query.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
     let (mut memory, mut pace) = (Memory::new(budget), Pace::default());
-    let mut locked = Locked { select, how, limits, rows: Vec::new() };
-    txn.write(&scan.table.info.name, |writer| {
+    let tables = match query.tables.len() {
+        // The rows that are locked are read by what locks them.
+        1 => Vec::new(),
+        _ => query.tables.clone(),
+    };
+    let reads = Reads { tables, views: query.views.clone() };
+    let mut locked = Locked { of: &of, how, limits: of.limits, rows: Vec::new() };
+    writing(&scan.table.info.name, &reads, txn, context, |writer| {
+        let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
         let mut found: Vec<(RowId, Row)> = Vec::new();
         let mut rows = writer.scan(&options)?;
         while !locked.is_enough()
@@ -399,22 +483,24 @@ pub(crate) fn select_locked(
             pace.step(context)?;
             let id = row.id;
             let row = convert(row, scan.with_tid)?;
-            if let Some(filter) = &scan.filter
-                && !filter.holds(&row, context)?
+            let mut filters = scan.filter.iter().chain(&of.filters);
+            if !filters
+                .try_fold(true, |all, one| Ok::<_, SqlError>(all && one.holds(&row, context)?))?
             {
                 continue;
             }
-            if select.sort.is_empty() {
+            let Some((_, values)) = &of.sort else {
                 // A row that is found may be skipped or not be wanted any more: only those that
                 // are locked count.
                 locked.take(writer, id, (context, &mut memory))?;
                 continue;
-            }
-            let output = query::project(&select.output, &row, context)?;
-            memory.charge_row(&output)?;
-            found.push((id, output));
+            };
+            let values = query::project(values, &row, context)?;
+            memory.charge_row(&values)?;
+            found.push((id, values));
         }
-        let order = |a: &(_, Row), b: &(_, Row)| query::compare(&a.1, &b.1, &select.sort);
+        let keys = of.sort.as_ref().map_or(&[][..], |(keys, _)| keys);
+        let order = |a: &(_, Row), b: &(_, Row)| query::compare(&a.1, &b.1, keys);
         for (id, row) in super::sort::in_order(found, context, order)? {
             if locked.is_enough() {
                 break;
@@ -430,7 +516,7 @@ pub(crate) fn select_locked(
 
 /// Rows of a query that are locked.
 struct Locked<'s> {
-    select: &'s Select,
+    of: &'s Lockable,
     how: (RowLock, Busy),
     limits: Limits,
     rows: Vec<Row>,
@@ -448,13 +534,11 @@ impl Locked<'_> {
         id: RowId,
         (context, memory): (&Context, &mut Memory),
     ) -> Result<()> {
-        let locked = lock_row((self.select, self.how), writer, id, context)?;
-        let Some(mut row) = locked else { return Ok(()) };
+        let Some(row) = lock_row(self.of, self.how, writer, id, context)? else { return Ok(()) };
         if self.limits.skip > 0 {
             self.limits.skip -= 1;
             return Ok(());
         }
-        row.truncate(self.select.columns.len());
         memory.charge_row(&row)?;
         self.rows.push(row);
         Ok(())
@@ -463,12 +547,13 @@ impl Locked<'_> {
 
 /// Locks a row; its output as it is now, if it is still wanted.
 fn lock_row(
-    (select, (lock, busy)): (&Select, (RowLock, Busy)),
+    of: &Lockable,
+    (lock, busy): (RowLock, Busy),
     writer: &mut Writer<'_>,
     id: RowId,
     context: &Context,
 ) -> Result<Option<Row>> {
-    let Source::Table(scan) = &select.source else { return Ok(None) };
+    let scan = &of.scan;
     let mut failed = None;
     let mut output = None;
     let mut judge = |at: RowId, values: &[Value]| {
@@ -483,12 +568,12 @@ fn lock_row(
                 Path::Tid(_) if at != id => return Ok(false),
                 Path::Sequential | Path::Tid(_) => &[],
             };
-            for condition in of_path.iter().chain(&scan.filter) {
+            for condition in of_path.iter().chain(&scan.filter).chain(&of.filters) {
                 if !condition.holds(&row, context)? {
                     return Ok(false);
                 }
             }
-            output = Some(query::project(&select.output, &row, context)?);
+            output = Some(query::project(&of.output, &row, context)?);
             Ok(true)
         };
         carry(&mut failed, judge())

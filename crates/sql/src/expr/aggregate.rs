@@ -163,6 +163,37 @@ impl State {
 }
 
 impl Aggregate {
+    /// Its expressions over the rows that it takes.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.args.iter().chain(&self.filter)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.args.iter_mut().chain(&mut self.filter)
+    }
+
+    /// As EXPLAIN shows it over columns of these names.
+    pub(crate) fn shown(&self, names: &[String]) -> String {
+        let name = match self.kind {
+            Kind::CountAll => return "count(*)".to_owned(),
+            Kind::Count => "count",
+            Kind::Sum => "sum",
+            Kind::Average => "avg",
+            Kind::Min => "min",
+            Kind::Max => "max",
+            Kind::And => "bool_and",
+            Kind::Or => "bool_or",
+            Kind::StringAgg => "string_agg",
+            Kind::BitAnd => "bit_and",
+            Kind::BitOr => "bit_or",
+        };
+        let args: Vec<String> =
+            self.args.iter().map(|arg| crate::expr::deparse::show(arg, names)).collect();
+        let distinct = if self.distinct { "DISTINCT " } else { "" };
+        format!("{name}({distinct}{})", args.join(", "))
+    }
+
     /// Nothing met yet.
     pub(crate) fn start(&self) -> State {
         State { count: 0, whole: 0, value: Datum::Null, seen: BTreeSet::new() }

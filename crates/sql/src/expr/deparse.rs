@@ -2,7 +2,7 @@
 //!
 //! Does not do: text that a parser would surely read back.
 
-use crate::expr::Expr;
+use crate::expr::{Expr, SubqueryKind};
 use crate::schemas::reference;
 use crate::types::{Datum, SqlType};
 
@@ -81,13 +81,14 @@ pub(crate) fn constant(value: &Datum) -> String {
     }
 }
 
-/// `expr` with columns called `names`.
+/// `expr` with columns called `names`, which are quoted where they need it.
 pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
     let inner = |expr: &Expr| show(expr, names);
     let list = |list: &[Expr], by: &str| list.iter().map(inner).collect::<Vec<_>>().join(by);
     match expr {
         Expr::Const(value) => constant(value),
-        Expr::Column(at) => names.get(*at).map_or("?".to_owned(), |name| identifier(name)),
+        Expr::Column(at) => names.get(*at).map_or("?".to_owned(), String::clone),
+        Expr::Outer(slot) => format!("${slot}"),
         Expr::Param(at) => format!("${}", at + 1),
         Expr::Aggregate(at) => format!("agg{}", at + 1),
         Expr::Call(function, args) => call(function.name, args, names),
@@ -138,6 +139,10 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
             let (op, all) = if *negated { ("<>", "ALL") } else { ("=", "ANY") };
             format!("({} {op} {all} ({{{}}}))", inner(needle), list(parts, ","))
         }
+        Expr::Subquery(query) => match query.kind {
+            SubqueryKind::Exists => format!("EXISTS(SubPlan {})", query.number + 1),
+            _ => format!("(SubPlan {})", query.number + 1),
+        },
     }
 }
 

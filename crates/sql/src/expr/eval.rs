@@ -19,6 +19,7 @@ impl Expr {
         match self {
             Expr::Const(value) => Ok(value.clone()),
             Expr::Column(at) => Ok(row[*at].clone()),
+            Expr::Outer(slot) => Ok(context.reads.outer(*slot)),
             Expr::Param(at) => Ok(context.params[*at].clone()),
             Expr::Aggregate(_) => unreachable!("aggregates are columns by now"),
             Expr::Call(function, args) => call(function, args, row, context),
@@ -70,6 +71,7 @@ impl Expr {
             Expr::NullIf(a, b) => null_if(a, b, row, context),
             Expr::Extreme(list, wanted) => extreme(list, *wanted, row, context),
             Expr::In(needle, list, negated) => contains(needle, list, *negated, (row, context)),
+            Expr::Subquery(query) => crate::exec::subquery::value(query, row, context),
         }
     }
 
@@ -79,23 +81,30 @@ impl Expr {
     }
 }
 
+/// A function of values.
+pub(crate) fn apply(
+    function: &super::Function,
+    values: &[Datum],
+    context: &Context,
+) -> Result<Datum> {
+    if function.strict && values.iter().any(Datum::is_null) {
+        return Ok(Datum::Null);
+    }
+    let result = (function.eval)(values, context)?;
+    let length: usize = values.iter().chain([&result]).map(length).sum();
+    if length > 0 {
+        context.spend(length)?;
+    }
+    Ok(result)
+}
+
 fn call(
     function: &super::Function,
     args: &[Expr],
     row: &[Datum],
     context: &Context,
 ) -> Result<Datum> {
-    let run = |values: &[Datum]| -> Result<Datum> {
-        if function.strict && values.iter().any(Datum::is_null) {
-            return Ok(Datum::Null);
-        }
-        let result = (function.eval)(values, context)?;
-        let length: usize = values.iter().chain([&result]).map(length).sum();
-        if length > 0 {
-            context.spend(length)?;
-        }
-        Ok(result)
-    };
+    let run = |values: &[Datum]| apply(function, values, context);
     // The usual counts need no memory of their own.
     match args {
         [] => run(&[]),

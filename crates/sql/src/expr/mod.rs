@@ -6,6 +6,7 @@
 //! | `registry` | all functions and operators, and which of them a call means |
 //! | `operators`, `math`, `strings`, `moments`, `system` | what they do |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
+//! | `subquery` | queries inside of expressions |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
 //! | `casing` | upper and lower case |
@@ -28,6 +29,7 @@ pub(crate) mod probe;
 pub(crate) mod registry;
 pub(crate) mod sequences;
 mod strings;
+mod subquery;
 pub(crate) mod system;
 
 use std::cell::{Cell, RefCell};
@@ -38,6 +40,7 @@ use rightlink::Collation;
 
 use crate::activity::Activity;
 use crate::bind::collate::Collated;
+use crate::exec::Reads;
 use crate::parse::utility::Level;
 use crate::settings::Settings;
 use crate::types::declared::Modifier;
@@ -45,13 +48,16 @@ use crate::types::{Datum, SqlType};
 use held::Held;
 use registry::Function;
 use sequences::{Ask, Sequences};
+pub(crate) use subquery::{Body, PlannedSubquery, Subquery, SubqueryKind};
 
 /// A bound expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
     Const(Datum),
-    /// Place in the input row.
+    /// Place in the input row; in the algebra the number of the column.
     Column(usize),
+    /// A column of a row of a query around this one: its slot in the context.
+    Outer(usize),
     /// Parameter, counted from 0.
     Param(usize),
     /// Aggregate of the query, counted from 0; replaced by a column before it is evaluated.
@@ -89,6 +95,7 @@ pub(crate) enum Expr {
     Extreme(Vec<Expr>, Ordering),
     /// `IN` a list of values of the same type; the flag is the negation.
     In(Box<Expr>, Vec<Expr>, bool),
+    Subquery(Box<Subquery>),
 }
 
 /// An expression, its type, and where it stands in the statement's text.
@@ -139,6 +146,8 @@ pub(crate) struct Context {
     pub(crate) work: Cell<usize>,
     /// Memory of long values.
     pub(crate) held: Held,
+    /// What the statement reads by.
+    pub(crate) reads: Reads,
 }
 
 /// Work between two looks at whether the statement is still wanted: some milliseconds, where a unit
@@ -183,6 +192,14 @@ impl Context {
         }
     }
 
+    /// The memory budget of the database; outside of any, one without bounds.
+    pub(crate) fn budget(&self) -> rightlink::Budget {
+        match &self.db {
+            Some(Db(db)) => db.budget().clone(),
+            None => rightlink::Budget::new(usize::MAX),
+        }
+    }
+
     /// Fails when the statement is not wanted any more; cheap enough for every row.
     pub(crate) fn check_interrupt(&self) -> crate::error::Result<()> {
         self.interrupt.reason().map_or(Ok(()), |reason| Err(reason.error()))
@@ -208,6 +225,7 @@ impl Context {
             pid: 0,
             work: Cell::new(0),
             held: Held::default(),
+            reads: Reads::default(),
         }
     }
 
@@ -233,6 +251,7 @@ impl Expr {
         match self {
             Expr::Const(_)
             | Expr::Column(_)
+            | Expr::Outer(_)
             | Expr::Param(_)
             | Expr::Aggregate(_)
             | Expr::Operand => {}
@@ -272,6 +291,9 @@ impl Expr {
                 needle.walk(visit);
                 list.iter().for_each(|inner| inner.walk(visit));
             }
+            Expr::Subquery(query) => {
+                query.parts().for_each(|part| part.walk(visit));
+            }
         }
     }
 
@@ -283,6 +305,7 @@ impl Expr {
         match self {
             Expr::Const(_)
             | Expr::Column(_)
+            | Expr::Outer(_)
             | Expr::Param(_)
             | Expr::Aggregate(_)
             | Expr::Operand => {}
@@ -322,6 +345,9 @@ impl Expr {
                 needle.change(change);
                 list.iter_mut().for_each(|inner| inner.change(change));
             }
+            Expr::Subquery(query) => {
+                query.parts_mut().for_each(|part| part.change(change));
+            }
         }
     }
 
@@ -329,8 +355,15 @@ impl Expr {
     pub(crate) fn is_stable(&self) -> bool {
         let mut stable = true;
         self.walk(&mut |expr| {
-            stable &= !matches!(expr, Expr::Column(_) | Expr::Aggregate(_) | Expr::Sequence(..))
-                && !matches!(expr, Expr::Call(function, _) if function.volatile);
+            stable &= match expr {
+                Expr::Column(_) | Expr::Aggregate(_) | Expr::Sequence(..) => false,
+                Expr::Call(function, _) => !function.volatile,
+                Expr::Subquery(query) => match &query.body {
+                    Body::Bound(..) => false,
+                    Body::Planned { plan, binds } => plan.is_stable && binds.is_empty(),
+                },
+                _ => true,
+            };
         });
         stable
     }
@@ -346,6 +379,7 @@ impl Expr {
             (Expr::Const(a), Expr::Const(b)) => same_value(a, b),
             (Expr::Column(a), Expr::Column(b))
             | (Expr::Param(a), Expr::Param(b))
+            | (Expr::Outer(a), Expr::Outer(b))
             | (Expr::Aggregate(a), Expr::Aggregate(b)) => a == b,
             (Expr::Call(f, a), Expr::Call(g, b)) => std::ptr::eq(*f, *g) && lists(a, b),
             (Expr::Cast(a, to), Expr::Cast(b, other)) => to == other && a.same(b),

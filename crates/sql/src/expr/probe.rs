@@ -10,19 +10,6 @@ use rightlink::StreamStats;
 use rightlink_env::Clock;
 use rightlink_env::sync::{Arc, Mutex};
 
-/// A node of a query, from below. Queries inside of others have stages of their own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Stage {
-    Source,
-    Group,
-    Distinct,
-    Sort,
-    Unique,
-    Limit,
-    /// The statement that writes.
-    Write,
-}
-
 /// What a node did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
@@ -36,14 +23,29 @@ pub(crate) struct Figures {
     pub(crate) reads: Option<StreamStats>,
 }
 
+/// The number of the statement that writes, which is no node of a query.
+pub(crate) const WRITE: usize = usize::MAX;
+/// That of the scan of the rows that it changes.
+pub(crate) const TARGET: usize = usize::MAX - 1;
+
+impl Figures {
+    /// Adds what a scan did, which may run several times.
+    pub(crate) fn read(&mut self, stats: StreamStats, removed: u64) {
+        self.removed += removed;
+        self.reads = Some(match self.reads {
+            None => stats,
+            Some(known) => known.plus(&stats),
+        });
+    }
+}
+
 /// Where nodes note what they do.
 #[derive(Clone)]
 pub(crate) struct Probe(Arc<Mutex<State>>);
 
 struct State {
     clock: Clock,
-    depth: usize,
-    nodes: BTreeMap<(usize, Stage), Figures>,
+    nodes: BTreeMap<usize, Figures>,
 }
 
 impl std::fmt::Debug for Probe {
@@ -55,20 +57,7 @@ impl std::fmt::Debug for Probe {
 impl Probe {
     pub(crate) fn new() -> Probe {
         let (clock, nodes) = (Clock::system(), BTreeMap::new());
-        Probe(Arc::new(Mutex::new(State { clock, depth: 0, nodes })))
-    }
-
-    /// How deep inside of other queries the one is that is being opened.
-    pub(crate) fn depth(&self) -> usize {
-        self.0.lock().depth
-    }
-
-    /// Opens what is inside of the query that is being opened.
-    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.lock().depth += 1;
-        let done = work();
-        self.0.lock().depth -= 1;
-        done
+        Probe(Arc::new(Mutex::new(State { clock, nodes })))
     }
 
     /// Runs `work`, which is a step of a node, and says how long it took.
@@ -79,13 +68,13 @@ impl Probe {
         (done, clock.now().since(start))
     }
 
-    /// Changes the figures of a node.
-    pub(crate) fn note(&self, at: (usize, Stage), change: impl FnOnce(&mut Figures)) {
-        change(self.0.lock().nodes.entry(at).or_default());
+    /// Changes the figures of the node of this number.
+    pub(crate) fn note(&self, number: usize, change: impl FnOnce(&mut Figures)) {
+        change(self.0.lock().nodes.entry(number).or_default());
     }
 
     /// The figures of a node; `None` if it never ran.
-    pub(crate) fn figures(&self, at: (usize, Stage)) -> Option<Figures> {
-        self.0.lock().nodes.get(&at).cloned()
+    pub(crate) fn figures(&self, number: usize) -> Option<Figures> {
+        self.0.lock().nodes.get(&number).cloned()
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! | file | hides |
 //! |---|---|
+//! | `rel` | the algebra |
+//! | `rewrite` | the same relation in a form that is cheaper |
+//! | `order` | in which order relations are joined, and how |
+//! | `lower`, `node` | from the algebra to what runs |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
@@ -11,12 +15,17 @@
 //!
 //! Invariants: a plan that is kept holds no value of a parameter and no snapshot, so that it can be
 //! run again; it is good as long as the tables it names have the versions it was bound to.
-//! Does not do: joins; see [`SelectEngine`](crate::SelectEngine).
+//! Does not do: running it (`exec`).
 
+pub(crate) mod lower;
 mod model;
+pub(crate) mod node;
 pub(crate) mod notes;
+mod order;
 pub(crate) mod path;
 pub(crate) mod predicate;
+pub(crate) mod rel;
+pub(crate) mod rewrite;
 pub(crate) mod shape;
 pub(crate) mod views;
 
@@ -25,14 +34,16 @@ use std::sync::Arc;
 use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
 
 use crate::bind::collate::Rule;
+use crate::bind::select::Bound;
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
 use crate::schemas;
 use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
+use node::{Node, Op};
 use notes::{ColumnNotes, ForeignKey, TableNotes};
-use path::Path;
+use path::{Estimate, Path};
 
 /// A table as the binder found it.
 pub(crate) struct Table {
@@ -76,20 +87,6 @@ impl Column {
     }
 }
 
-/// Where rows come from.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    /// One row without columns.
-    Nothing,
-    Table(Box<TableScan>),
-    Values(Vec<Vec<Expr>>),
-    /// `generate_series`: bounds and step, and the type of the numbers.
-    Series(Vec<Expr>, SqlType),
-    /// What the store knows about itself, and arguments.
-    View(&'static views::View, Vec<Expr>),
-    Query(Box<Select>),
-}
-
 /// A scan of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableScan {
@@ -108,6 +105,8 @@ pub(crate) struct TableScan {
     pub(crate) asked: Option<Vec<Expr>>,
     /// Could values of parameters make another path better?
     pub(crate) by_values: bool,
+    /// May the rows come in any order?
+    pub(crate) any_order: bool,
 }
 
 impl TableScan {
@@ -123,7 +122,7 @@ impl TableScan {
 /// One key of a sort.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {
-    /// Place in the output row.
+    /// Place in the row; in the algebra the number of the column.
     pub(crate) at: usize,
     pub(crate) descending: bool,
     pub(crate) nulls_first: bool,
@@ -133,46 +132,66 @@ pub(crate) struct SortKey {
     pub(crate) collation: Option<Collation>,
 }
 
-/// Grouping.
+/// Groups of the rows of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Vec<Expr>,
     pub(crate) aggregates: Vec<Aggregate>,
-    /// Over keys and results of aggregates.
-    pub(crate) having: Option<Expr>,
 }
 
-/// Which duplicates go.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Distinct {
-    #[default]
-    None,
-    /// Of all visible columns.
-    All,
-    /// Of these output columns; the first row in order stays.
-    On(Vec<usize>),
-}
-
-/// A SELECT or VALUES.
+/// A query that can run.
 #[derive(Clone, Debug)]
-pub(crate) struct Select {
-    pub(crate) source: Source,
-    /// What a scan does not check itself.
-    pub(crate) filter: Option<Expr>,
-    pub(crate) group: Option<Group>,
-    /// Visible columns, then those that only the order needs.
-    pub(crate) output: Vec<Expr>,
+pub(crate) struct Query {
+    pub(crate) root: Arc<Node>,
     pub(crate) columns: Vec<Column>,
-    pub(crate) distinct: Distinct,
-    pub(crate) sort: Vec<SortKey>,
-    /// Does the source deliver the order?
-    pub(crate) ordered: bool,
-    pub(crate) limit: Option<Expr>,
-    pub(crate) offset: Option<Expr>,
     /// FOR UPDATE or FOR SHARE, and what is done about a row that somebody else has.
     pub(crate) locks: Option<(RowLock, Busy)>,
+    /// Tables that it reads.
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// What it reads of what the store knows about itself, by slots.
+    pub(crate) views: Vec<ViewUse>,
     /// Sequences that it names.
     pub(crate) sequences: Vec<String>,
+    /// What it was made of, if values of parameters could make another way better.
+    pub(crate) again: Option<Arc<Again>>,
+}
+
+impl Query {
+    /// These rows.
+    pub(crate) fn of_values(rows: Vec<Vec<Expr>>, columns: Vec<Column>) -> Query {
+        let estimate = Estimate { startup: 0.0, total: 0.01, rows: rows.len() as f64, width: 0 };
+        let (op, width) = (Op::Values(rows), columns.len());
+        Query {
+            root: Arc::new(Node { op, width, estimate, number: 0 }),
+            columns,
+            locks: None,
+            tables: Vec::new(),
+            views: Vec::new(),
+            sequences: Vec::new(),
+            again: None,
+        }
+    }
+}
+
+/// A relation that is made up from what the store knows, as a query reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewUse {
+    pub(crate) view: &'static views::View,
+    pub(crate) args: Vec<Expr>,
+}
+
+/// What queries in the expressions of a statement read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    pub(crate) tables: Vec<Arc<Table>>,
+    pub(crate) views: Vec<ViewUse>,
+}
+
+/// What a query is made of again for the values of one execution.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) bound: Bound,
+    pub(crate) known: lower::Known,
 }
 
 /// What is said about each row that was written.
@@ -189,11 +208,13 @@ pub(crate) struct Insert {
     pub(crate) table: Arc<Table>,
     /// Where the value of each column of the table comes from.
     pub(crate) given: Vec<Given>,
-    pub(crate) source: Arc<Select>,
+    pub(crate) source: Arc<Query>,
     pub(crate) conflict: Option<Conflict>,
     pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
     pub(crate) sequences: Vec<String>,
+    /// What queries in its expressions read.
+    pub(crate) reads: Reads,
 }
 
 /// Where a column of a new row takes its value from.
@@ -261,12 +282,14 @@ pub(crate) struct Change {
     pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
     pub(crate) sequences: Vec<String>,
+    /// What queries in its expressions read.
+    pub(crate) reads: Reads,
 }
 
 /// A statement with a plan.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
-    Select(Arc<Select>),
+    Query(Arc<Query>),
     Insert(Box<Insert>),
     Change(Box<Change>),
 }
@@ -275,7 +298,7 @@ impl Plan {
     /// Columns of the results; `None` if there are none.
     pub(crate) fn columns(&self) -> Option<&[Column]> {
         match self {
-            Plan::Select(select) => Some(&select.columns),
+            Plan::Query(query) => Some(&query.columns),
             Plan::Insert(insert) => insert.returning.as_ref().map(|r| r.columns.as_slice()),
             Plan::Change(change) => change.returning.as_ref().map(|r| r.columns.as_slice()),
         }
@@ -283,68 +306,42 @@ impl Plan {
 
     /// Are its rows made of constants, which depend on nothing?
     pub(crate) fn is_constant(&self) -> bool {
-        let Plan::Select(select) = self else { return false };
-        match &select.source {
-            Source::Nothing => select.output.iter().all(Expr::is_stable),
-            Source::Values(rows) => rows.iter().flatten().all(Expr::is_stable),
-            _ => false,
+        match self {
+            Plan::Query(query) => query.root.is_constant(),
+            Plan::Insert(_) | Plan::Change(_) => false,
         }
     }
 
     /// Does it write?
     pub(crate) fn writes(&self) -> bool {
         match self {
-            Plan::Select(select) => select.locks.is_some(),
+            Plan::Query(query) => query.locks.is_some(),
             Plan::Insert(_) | Plan::Change(_) => true,
         }
     }
 
     /// The tables that it names, the one whose rows it changes first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        let (changed, read, rules) = match self {
-            Plan::Select(select) => (None, select.table(), None),
-            Plan::Insert(it) => (Some(&it.table), it.source.table(), Some(&it.rules)),
-            Plan::Change(change) => (Some(&change.scan.table), None, Some(&change.rules)),
+        let (changed, read, own, rules) = match self {
+            Plan::Query(query) => (None, query.tables.as_slice(), [].as_slice(), None),
+            Plan::Insert(it) => {
+                let of_source = it.source.tables.as_slice();
+                (Some(&it.table), of_source, it.reads.tables.as_slice(), Some(&it.rules))
+            }
+            Plan::Change(it) => {
+                (Some(&it.scan.table), [].as_slice(), it.reads.tables.as_slice(), Some(&it.rules))
+            }
         };
         let keys = rules.into_iter().flat_map(|rules| &rules.keys);
-        changed.into_iter().chain(read).chain(keys.map(|key| &key.parent))
+        changed.into_iter().chain(read).chain(own).chain(keys.map(|key| &key.parent))
     }
 
     /// The sequences that it names.
     pub(crate) fn sequences(&self) -> &[String] {
         match self {
-            Plan::Select(select) => &select.sequences,
+            Plan::Query(query) => &query.sequences,
             Plan::Insert(insert) => &insert.sequences,
             Plan::Change(change) => &change.sequences,
-        }
-    }
-}
-
-impl Select {
-    /// All rows of a source, without columns yet.
-    pub(crate) fn over(source: Source) -> Select {
-        Select {
-            source,
-            filter: None,
-            group: None,
-            output: Vec::new(),
-            columns: Vec::new(),
-            distinct: Distinct::None,
-            sort: Vec::new(),
-            ordered: false,
-            limit: None,
-            offset: None,
-            locks: None,
-            sequences: Vec::new(),
-        }
-    }
-
-    /// The table that it reads, if it reads one.
-    fn table(&self) -> Option<&Arc<Table>> {
-        match &self.source {
-            Source::Table(scan) => Some(&scan.table),
-            Source::Query(query) => query.table(),
-            Source::Nothing | Source::Values(_) | Source::Series(..) | Source::View(..) => None,
         }
     }
 }

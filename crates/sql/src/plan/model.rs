@@ -32,6 +32,8 @@ pub(super) const OPERATOR: f64 = 0.0025;
 /// What is left of the cost of the heap's pages where rows come from the index alone: most pages
 /// are known to be visible to all.
 const COVERED: f64 = 0.1;
+/// What is left of the cost of pages that are read together.
+const TOGETHER: f64 = 0.3;
 /// Pages that a table has at least if it was not analyzed.
 const FEW_PAGES: f64 = 10.0;
 
@@ -104,6 +106,27 @@ impl<'m> Model<'m> {
     /// Rows of the range of an index, if there are statistics to tell.
     pub(super) fn expected(&self, path: &IndexPath) -> Option<u64> {
         self.known.map(|_| self.of_index(path, &[]).rows as u64)
+    }
+
+    /// Rows of the table.
+    pub(super) fn rows_of_table(&self) -> f64 {
+        self.rows
+    }
+
+    /// Lookups of so many keys, whose pages are read ahead and together.
+    pub(super) fn of_keys(&self, path: &IndexPath, keys: f64) -> Estimate {
+        let whole = path.index.unique && path.equal.len() == path.index.columns.len();
+        let all = self.rows.max(1.0);
+        let each = if whole { 1.0 } else { (all * self.share_of(path)).max(0.1) };
+        let rows = (each * keys).max(1.0);
+        let met = rows.min(all);
+        let index_pages = keys.min(f64::from(path.index.blocks).max(2.0));
+        let heap = self.heap_pages(path, met);
+        let heap = if path.covers { COVERED * heap } else { heap };
+        let startup = 0.15 + OPERATOR * all.log2();
+        let of_keys = keys * OPERATOR * all.log2().max(1.0);
+        let total = startup + (index_pages + heap) * TOGETHER + of_keys + rows * (ENTRY + ROW);
+        self.estimate((startup, total), rows)
     }
 
     fn estimate(&self, (startup, total): (f64, f64), rows: f64) -> Estimate {

@@ -16,7 +16,7 @@ use rightlink::{Collation, Direction, IndexInfo, IndexMethod, ScanOptions, Value
 use crate::error::Result;
 use crate::expr::{Context, Expr};
 use crate::plan::model::{Model, OPERATOR};
-use crate::plan::{Distinct, Plan, Select, Source, TableScan, predicate};
+use crate::plan::{TableScan, predicate};
 use crate::types::{Datum, SqlType};
 
 /// So much less than it costs does a path count that cannot be wrong: no statistics do better.
@@ -72,24 +72,27 @@ pub(super) enum Term {
     AnyOf(Vec<Expr>),
 }
 
-/// Chooses for a query; `params` are the values of its parameters, as far as they are known.
-pub(crate) fn choose_select(select: &mut Select, params: &[Datum]) {
-    let wanted = wanted_order(select);
-    let fraction = match (&select.limit, &select.group, &select.distinct) {
-        (Some(Expr::Const(Datum::Int8(n))), None, Distinct::None) => Some(*n as f64),
-        _ => None,
-    };
-    // Rows that are locked are judged again by what the path and the filter say.
-    let asks_all = select.locks.is_some();
-    let Source::Table(scan) = &mut select.source else { return };
+/// What is wanted of a scan.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Demand<'d> {
+    /// The order of its rows, as columns of the table.
+    pub(crate) order: &'d [Wanted],
+    /// How many rows, if that is known.
+    pub(crate) limit: Option<f64>,
+    /// Are rows judged again by what the path and the filter say, as those that are locked are?
+    pub(crate) asks_all: bool,
+    /// Values of parameters, as far as they are known.
+    pub(crate) params: &'d [Datum],
+}
+
+/// Chooses how a query scans a table; says whether the rows come in the wanted order.
+pub(crate) fn choose_scan(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
     begin(scan);
-    select.ordered = false;
     if let Some(place) = take_tid(scan) {
         scan.path = Path::Tid(place);
-        return;
+        return false;
     }
-    select.ordered = choose(scan, (&wanted, asks_all), (fraction, params));
-    select.ordered &= !select.sort.is_empty() && !wanted.is_empty();
+    choose(scan, demand) && !demand.order.is_empty()
 }
 
 /// Chooses for an UPDATE or DELETE.
@@ -101,7 +104,7 @@ pub(crate) fn choose_change(scan: &mut TableScan, params: &[Datum]) {
         scan.filter = None;
         return;
     }
-    choose(scan, (&[], false), (None, params));
+    choose(scan, &Demand { params, ..Demand::default() });
 }
 
 /// Puts all conditions into the filter, also of a scan whose path was chosen before.
@@ -117,47 +120,6 @@ fn begin(scan: &mut TableScan) {
         }
     }
     scan.path = Path::Sequential;
-}
-
-/// The plan for one execution with these values, if they may ask for another path than the one that
-/// is right on the whole.
-pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
-    if params.is_empty() {
-        return None;
-    }
-    match plan {
-        Plan::Select(select) => {
-            settled(select, params).map(|select| Plan::Select(Arc::new(select)))
-        }
-        Plan::Insert(insert) => settled(&insert.source, params).map(|source| {
-            let mut insert = insert.clone();
-            insert.source = Arc::new(source);
-            Plan::Insert(insert)
-        }),
-        Plan::Change(change) if change.scan.by_values => {
-            let mut change = change.clone();
-            choose_change(&mut change.scan, params);
-            Some(Plan::Change(change))
-        }
-        Plan::Change(_) => None,
-    }
-}
-
-fn settled(select: &Select, params: &[Datum]) -> Option<Select> {
-    match &select.source {
-        Source::Table(scan) if scan.by_values => {
-            let mut select = select.clone();
-            choose_select(&mut select, params);
-            Some(select)
-        }
-        Source::Query(query) => {
-            let query = settled(query, params)?;
-            let mut select = select.clone();
-            select.source = Source::Query(Box::new(query));
-            Some(select)
-        }
-        _ => None,
-    }
 }
 
 /// Takes a condition out of the filter that says where the row lies, and gives the place.
@@ -198,42 +160,18 @@ fn tid_of(scan: &TableScan, condition: &Expr) -> Option<Expr> {
 }
 
 /// A column of the table that the query wants rows in the order of.
-struct Wanted {
-    column: usize,
-    descending: bool,
-    nulls_first: bool,
-    collation: Option<Collation>,
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) column: usize,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+    pub(crate) collation: Option<Collation>,
 }
 
-/// The order that the query wants as columns of the table; nothing if an index cannot deliver it.
-fn wanted_order(select: &Select) -> Vec<Wanted> {
-    let Source::Table(scan) = &select.source else { return Vec::new() };
-    if select.group.is_some() || select.distinct != Distinct::None || select.locks.is_some() {
-        return Vec::new();
-    }
-    let plain = |expr: &Expr| match expr {
-        Expr::Pad(inner, _) => (**inner).clone(),
-        other => other.clone(),
-    };
-    let column = |key: &crate::plan::SortKey| match plain(&select.output[key.at]) {
-        Expr::Column(at) if at < scan.columns.len() => Some(Wanted {
-            column: scan.columns[at],
-            descending: key.descending,
-            nulls_first: key.nulls_first,
-            collation: key.collation.clone(),
-        }),
-        _ => None,
-    };
-    select.sort.iter().map(column).collect::<Option<Vec<_>>>().unwrap_or_default()
-}
-
-/// Chooses the cheapest path; says whether it delivers the wanted order. With `asks_all` no
-/// condition is left out that an index by its own terms makes true.
-fn choose(
-    scan: &mut TableScan,
-    (order, asks_all): (&[Wanted], bool),
-    (limit, params): (Option<f64>, &[Datum]),
-) -> bool {
+/// Chooses the cheapest path; says whether it delivers the wanted order. If all conditions are to
+/// be asked, none is left out that an index by its own terms makes true.
+fn choose(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
+    let Demand { order, limit, asks_all, params } = *demand;
     let conjuncts = match scan.filter.take() {
         None => Vec::new(),
         Some(Expr::And(list)) => flatten(list),
@@ -560,6 +498,26 @@ fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[Wanted]) -> bool {
     true
 }
 
+/// What it costs to look up so many keys of the first `parts` columns of an index.
+pub(super) fn of_keys(scan: &TableScan, index: &IndexInfo, parts: usize, keys: f64) -> Estimate {
+    let column_of = |name: &str| scan.table.info.columns.iter().position(|c| c.name == name);
+    let key = index.columns.iter().filter_map(|column| column_of(&column.name));
+    let path = IndexPath {
+        index: index.clone(),
+        // Any value: none is known.
+        equal: vec![Expr::Outer(0); parts],
+        low: None,
+        high: None,
+        any_of: None,
+        types: key.map(|at| scan.table.types[at]).collect(),
+        backward: false,
+        covers: false,
+        conditions: Vec::new(),
+        expected: None,
+    };
+    Model::new(scan, &[]).of_keys(&path, keys)
+}
+
 /// What the scan is thought to cost on the path it has.
 pub(crate) fn estimate(scan: &TableScan) -> Estimate {
     let quals: Vec<&Expr> = match &scan.filter {
@@ -578,7 +536,7 @@ pub(crate) fn estimate(scan: &TableScan) -> Estimate {
 // From expressions to the bounds of one execution.
 
 /// A value as its key column holds it.
-pub(super) enum Fit {
+pub(crate) enum Fit {
     Is(Value),
     /// Smaller than everything that the column can hold.
     Below,
@@ -587,7 +545,7 @@ pub(super) enum Fit {
     Null,
 }
 
-pub(super) fn fit(value: Datum, ty: SqlType) -> Fit {
+pub(crate) fn fit(value: Datum, ty: SqlType) -> Fit {
     if value.is_null() {
         return Fit::Null;
     }

@@ -4,24 +4,7 @@
 //! Does not do: choosing an index.
 
 use crate::expr::Expr;
-use crate::plan::{Select, Source, TableScan};
-
-/// Narrows the scan of a query, if it has one.
-pub(crate) fn narrow(select: &mut Select) {
-    let Source::Table(scan) = &mut select.source else { return };
-    let mut users: Vec<&mut Expr> = select.filter.iter_mut().collect();
-    match &mut select.group {
-        Some(group) => {
-            users.extend(group.keys.iter_mut());
-            for aggregate in &mut group.aggregates {
-                users.extend(aggregate.args.iter_mut());
-                users.extend(aggregate.filter.iter_mut());
-            }
-        }
-        None => users.extend(select.output.iter_mut()),
-    }
-    narrow_scan(scan, &mut users);
-}
+use crate::plan::TableScan;
 
 /// Keeps the columns that the scan's filter and `users` name, and renumbers them there.
 pub(crate) fn narrow_scan(scan: &mut TableScan, users: &mut [&mut Expr]) {

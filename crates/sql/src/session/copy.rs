@@ -16,13 +16,14 @@ use crate::copy::read::Reader;
 use crate::copy::write::Writer;
 use crate::error::{Result, SqlError, code};
 use crate::exec::Pace;
+use crate::exec::batch::ROWS;
 use crate::exec::references::{self, Pending};
 use crate::exec::rows::{self, Batch};
 use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
 use crate::parse::{Lines, Parsed};
-use crate::plan::{Given, Plan, Rules, Select, Source, Table};
+use crate::plan::{Given, Plan, Query, Rules, Table};
 use crate::types::{Row, SqlType};
 
 /// What a client must know before data flows.
@@ -218,11 +219,11 @@ impl Session {
             }
         };
         let planned = self.plan(&query, &[])?;
-        let Plan::Select(select) = &*planned.plan else {
+        let Plan::Query(query) = &*planned.plan else {
             return Err(SqlError::unsupported("COPY of a statement other than SELECT"));
         };
-        let columns = select.columns.clone();
-        check_quoted(&copy.options, select)?;
+        let columns = query.columns.clone();
+        check_quoted(&copy.options, query)?;
         let mut portal = self.open(Arc::clone(&planned.plan), Vec::new())?;
         sink.copy_out(CopyHeader { format: copy.options.format, columns: columns.len() })?;
         let writer = Writer::new(&copy.options, &columns);
@@ -236,7 +237,7 @@ impl Session {
             out.clear();
         }
         let mut count = 0u64;
-        while let Some(row) = portal.next()? {
+        while let Some(row) = portal.next(ROWS)? {
             writer.row(&row, &mut out);
             count += 1;
             sink.copy_data(&out)?;
@@ -262,15 +263,13 @@ fn once(columns: &[String]) -> Result<()> {
 }
 
 /// Fails if a column that is always to be quoted is not written.
-fn check_quoted(options: &CopyOptions, select: &Select) -> Result<()> {
+fn check_quoted(options: &CopyOptions, query: &Query) -> Result<()> {
     let quoted = options.force_quote.as_deref().unwrap_or_default();
     once(quoted)?;
-    let written = |name: &&String| select.columns.iter().any(|column| column.name == **name);
+    let written = |name: &&String| query.columns.iter().any(|column| column.name == **name);
     let Some(name) = quoted.iter().find(|name| !written(name)) else { return Ok(()) };
-    let of_table = match &select.source {
-        Source::Table(scan) => scan.table.info.columns.iter().any(|column| column.name == *name),
-        _ => false,
-    };
+    let has = |table: &Arc<Table>| table.info.columns.iter().any(|column| column.name == *name);
+    let of_table = query.tables.iter().any(has);
     Err(match of_table {
         true => {
             let message = format!("FORCE_QUOTE column \"{name}\" not referenced by COPY");

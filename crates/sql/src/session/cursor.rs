@@ -13,12 +13,14 @@ use rightlink::{Budget, RowId, RowLock};
 use super::prepared::Portal;
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
+use crate::exec::batch::ROWS;
 use crate::exec::kept::{Keeping, Kept};
 use crate::exec::memory::Memory;
-use crate::expr::{Context, Expr};
+use crate::expr::Context;
 use crate::parse::Parsed;
 use crate::parse::utility::{Direction, Kind};
-use crate::plan::{Change, Column, Distinct, Plan, Select, Source};
+use crate::plan::node::Op;
+use crate::plan::{Change, Column, Plan, Query};
 use crate::schemas::bare;
 use crate::types::{Datum, Row, SqlType};
 
@@ -94,7 +96,7 @@ impl Cursor {
                     self.at += 1;
                     return Ok(Some(row));
                 }
-                let row = portal.next()?;
+                let row = portal.next(1)?;
                 match (&row, read.as_mut()) {
                     (Some(row), Some(known)) => {
                         if !known.push(row)? {
@@ -161,7 +163,7 @@ impl Cursor {
             None => Some(self.end.map_or(self.at, |end| end.min(self.at))),
         };
         while self.end.is_none()
-            && let Some(row) = portal.next()?
+            && let Some(row) = portal.next(ROWS)?
         {
             keep(row)?;
         }
@@ -280,18 +282,18 @@ impl Session {
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
         }
         let planned = self.plan(&Arc::new(query.clone()), types)?;
-        let Plan::Select(select) = &*planned.plan else {
+        let Plan::Query(query) = &*planned.plan else {
             return Err(SqlError::syntax("a cursor is for a SELECT"));
         };
         if planned.params.len() != params.len() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
-        refuse_locks(select, kind)?;
-        let columns = select.columns.clone();
-        let has_way_back = runs_backward(select);
-        let (select, table) = with_places(select);
-        let locks = select.locks.is_some();
-        let portal = self.open(Arc::new(Plan::Select(select)), params)?;
+        refuse_locks(query, kind)?;
+        let columns = query.columns.clone();
+        let has_way_back = runs_backward(query);
+        let (query, table) = with_places(query);
+        let locks = query.locks.is_some();
+        let portal = self.open(Arc::new(Plan::Query(query)), params)?;
         let memory = Memory::new(self.db.budget());
         let most = match kind.scroll {
             Some(true) => Some(None),
@@ -410,8 +412,8 @@ impl Session {
 }
 
 /// Refuses a cursor whose rows are locked to be of a kind that only reads.
-fn refuse_locks(select: &Select, kind: Kind) -> Result<()> {
-    let Some((lock, _)) = select.locks else { return Ok(()) };
+fn refuse_locks(query: &Query, kind: Kind) -> Result<()> {
+    let Some((lock, _)) = query.locks else { return Ok(()) };
     let lock = match lock {
         RowLock::KeyShared => "FOR KEY SHARE",
         RowLock::Shared => "FOR SHARE",
@@ -434,29 +436,30 @@ fn refuse_locks(select: &Select, kind: Kind) -> Result<()> {
 }
 
 /// Does PostgreSQL let a cursor go back that does not say, because its query can be run backward?
-fn runs_backward(select: &Select) -> bool {
-    let plain = select.group.is_none() && select.distinct == Distinct::None;
-    plain && select.locks.is_none() && !matches!(select.source, Source::Nothing)
+fn runs_backward(query: &Query) -> bool {
+    let mut plain = query.locks.is_none();
+    query.root.visit(&mut |node| {
+        plain &= !matches!(
+            node.op,
+            Op::Aggregate { .. } | Op::Distinct { .. } | Op::DistinctOn { .. } | Op::Single
+        );
+    });
+    plain
 }
 
 /// The query with the place of its row behind the columns of each, and the number of the table, if
 /// every row is one of a table as a scan finds it.
-fn with_places(select: &Arc<Select>) -> (Arc<Select>, Option<u32>) {
-    let sorts = !select.sort.is_empty() && !select.ordered && select.locks.is_none();
-    if sorts || select.group.is_some() || select.distinct != Distinct::None {
-        return (Arc::clone(select), None);
-    }
-    let mut select = Select::clone(select);
-    let Source::Table(scan) = &mut select.source else { return (Arc::new(select), None) };
-    scan.with_tid = true;
-    let (table, place) = (scan.table.info.id, Expr::Column(scan.columns.len()));
-    let width = select.columns.len();
-    select.output.insert(width, place);
-    select.columns.push(Column::new("ctid", SqlType::Tid));
-    for key in select.sort.iter_mut().filter(|key| key.at >= width) {
-        key.at += 1;
-    }
-    (Arc::new(select), Some(table))
+fn with_places(query: &Arc<Query>) -> (Arc<Query>, Option<u32>) {
+    let placed = query.root.with_place(query.locks.is_some());
+    let (Some(root), Some(scan)) = (placed, query.root.scan()) else {
+        return (Arc::clone(query), None);
+    };
+    let table = scan.table.info.id;
+    let mut query = Query::clone(query);
+    query.columns.push(Column::new("ctid", SqlType::Tid));
+    // Planned anew it would have no places.
+    (query.root, query.again) = (root, None);
+    (Arc::new(query), Some(table))
 }
 
 fn no_cursor(name: &str) -> SqlError {

@@ -14,6 +14,7 @@ use super::{Session, Sink};
 use crate::bind::{Binder, ddl};
 use crate::error::{Result, SqlError, code};
 use crate::exec::Stream;
+use crate::exec::batch::ROWS;
 use crate::exec::tables::{Along, Tables};
 use crate::exec::write::Changed;
 use crate::expr::Context;
@@ -118,42 +119,39 @@ pub(super) fn bind(
     };
     // Before anything is read: what changes from here on makes the plan old.
     let edition = statistics::edition();
-    let mut refused = None;
-    if crate::catalog::reads_view(statement) {
+    let bind = |txn: &mut Transaction| -> Result<Option<Planned>> {
         let mut tables = Along(Tables(txn), path);
         let mut binder = Binder::new(&mut tables, &parsed.lines, types);
-        let bound = binder.plan(statement).and_then(|plan| Ok((plan, binder.parameter_types()?)));
-        match bound {
-            Ok((Some(plan), params)) => {
-                let (once, path) = (binder.once, Arc::clone(path));
-                return Ok(Planned { plan: Arc::new(plan), params, once, edition, path });
-            }
-            Ok((None, _)) => {}
+        let Some(plan) = binder.plan(statement)? else { return Ok(None) };
+        let (params, once) = (binder.parameter_types()?, binder.once);
+        Ok(Some(Planned { plan: Arc::new(plan), params, once, edition, path: Arc::clone(path) }))
+    };
+    let mut refused = None;
+    if crate::catalog::reads_view(statement) {
+        match bind(txn) {
+            Ok(Some(planned)) => return Ok(planned),
+            Ok(None) => {}
             Err(error) if error.ends_statement() => return Err(error),
             Err(error) => refused = Some(error),
         }
     }
-    // What cannot be bound may still be a query that is known as a whole.
+    // A query of catalogs may be one that is known as a whole.
     let answer = crate::catalog::answer(statement, txn, path);
     // A function that is not there may be one of PostgreSQL's.
     let refused =
         refused.filter(|error| error.sqlstate != code::UNDEFINED_FUNCTION || answer.is_ok());
-    match (answer, refused) {
+    let not_known = match (answer, refused) {
         (Ok(Some(plan)), _) => {
             let (path, params) = (Arc::clone(path), Vec::new());
             return Ok(Planned { plan: Arc::new(plan), params, once: true, edition, path });
         }
-        (_, Some(error)) | (Err(error), None) => return Err(error),
-        (Ok(None), None) => {}
-    }
-    let mut tables = Along(Tables(txn), path);
-    let mut binder = Binder::new(&mut tables, &parsed.lines, types);
-    match binder.plan(statement)? {
-        Some(plan) => {
-            let params = binder.parameter_types()?;
-            let (once, path) = (binder.once, Arc::clone(path));
-            Ok(Planned { plan: Arc::new(plan), params, once, edition, path })
-        }
+        (Err(error), _) if error.ends_statement() => return Err(error),
+        (_, Some(error)) => return Err(error),
+        (Err(error), None) => Some(error),
+        (Ok(None), None) => None,
+    };
+    match bind(txn).map_err(|error| not_known.unwrap_or(error))? {
+        Some(planned) => Ok(planned),
         None => {
             let text = statement.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
@@ -172,7 +170,7 @@ impl Planned {
             return Ok(false);
         }
         // The first table is locked as it will be when its rows are changed.
-        let mut writes = !matches!(&*self.plan, Plan::Select(_));
+        let mut writes = !matches!(&*self.plan, Plan::Query(_));
         for table in self.plan.tables() {
             let name = &table.info.name;
             let version = match std::mem::take(&mut writes) {
@@ -210,12 +208,13 @@ impl Portal {
         self.number
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Row>> {
+    /// The next row; no more than `most` will be wanted for now.
+    pub(super) fn next(&mut self, most: usize) -> Result<Option<Row>> {
         let State::Running { stream, context, count, .. } = &mut self.state else {
             return Ok(None);
         };
         context.check_interrupt()?;
-        let row = stream.next(context)?;
+        let row = stream.next(most, context)?;
         *count += u64::from(row.is_some());
         Ok(row)
     }
@@ -226,7 +225,7 @@ impl Portal {
         let count = done.as_ref().map_or(*count, |done| done.count);
         match &**plan {
             Plan::Insert(_) => counted("INSERT 0", count),
-            Plan::Select(_) => counted("SELECT", count),
+            Plan::Query(_) => counted("SELECT", count),
             other => counted(verb(other), count),
         }
     }
@@ -528,7 +527,8 @@ impl Session {
         }
         let mut sent = 0;
         while limit == 0 || sent < limit {
-            match portal.next()? {
+            let most = if limit == 0 { ROWS as u64 } else { limit - sent };
+            match portal.next(usize::try_from(most).unwrap_or(ROWS))? {
                 Some(row) => sink.row(row)?,
                 None => return Ok(Execution::Complete(portal.tag())),
             }

@@ -13,12 +13,13 @@ use super::prepared::{Planned, Portal};
 use super::{Session, Sink};
 use crate::bind::ddl;
 use crate::error::{Result, SqlError};
+use crate::exec::batch::ROWS;
 use crate::exec::{self, Stream};
 use crate::expr::held::Held;
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt};
-use crate::plan::{Column, Plan, path};
+use crate::plan::{Column, Plan, lower};
 use crate::schemas::{Resolver, said};
 use crate::types::{Datum, SqlType};
 
@@ -278,6 +279,7 @@ impl Session {
             pid: self.seat.pid(),
             work: Cell::new(0),
             held: Held::of(self.db.budget()),
+            reads: exec::Reads::default(),
         }
     }
 
@@ -292,7 +294,7 @@ impl Session {
         // What fails whatever the tables hold fails before a client hears of columns.
         let mut early = Vec::new();
         while plan.is_constant()
-            && let Some(row) = portal.next()?
+            && let Some(row) = portal.next(ROWS)?
         {
             early.push(row);
         }
@@ -300,7 +302,7 @@ impl Session {
             sink.columns(columns)?;
         }
         early.into_iter().try_for_each(|row| sink.row(row))?;
-        while let Some(row) = portal.next()? {
+        while let Some(row) = portal.next(ROWS)? {
             sink.row(row)?;
         }
         Ok(portal.tag().into_owned())
@@ -316,7 +318,7 @@ impl Session {
         if plan.sequences().iter().any(|name| !name.is_empty()) {
             self.check_writable("nextval() or setval()")?;
         }
-        let plan = match path::settle(&plan, &params) {
+        let plan = match lower::settle(&plan, &params) {
             Some(settled) => Arc::new(settled),
             None => plan,
         };
@@ -333,11 +335,11 @@ impl Session {
             context.sequences.open(plan.sequences(), txn)?;
         }
         let (stream, done): (Box<dyn Stream>, _) = match &*plan {
-            Plan::Select(select) if select.locks.is_some() => {
-                let rows = exec::write::select_locked(select, txn, &context, &budget)?;
+            Plan::Query(query) if query.locks.is_some() => {
+                let rows = exec::write::select_locked(query, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(rows)), None)
             }
-            Plan::Select(select) => (exec::query::open(select, txn, &context, &budget)?, None),
+            Plan::Query(query) => (exec::source::open_query(query, txn, &context)?, None),
             Plan::Insert(insert) => {
                 let mut done = exec::write::insert(insert, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
@@ -366,7 +368,7 @@ impl Session {
 /// What a plan is called in messages and tags.
 pub(super) fn verb(plan: &Plan) -> &'static str {
     match plan {
-        Plan::Select(select) => match select.locks {
+        Plan::Query(query) => match query.locks {
             None => "SELECT",
             Some((RowLock::Shared | RowLock::KeyShared, _)) => "SELECT FOR SHARE",
             Some(_) => "SELECT FOR UPDATE",

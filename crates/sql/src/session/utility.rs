@@ -12,10 +12,11 @@ use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
 use crate::bind::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
+use crate::exec::batch::ROWS;
 use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
-use crate::expr::probe::{Probe, Stage};
+use crate::expr::probe::{Probe, WRITE};
 use crate::parse::Lines;
 use crate::parse::utility::{Analyzed, ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
@@ -389,7 +390,7 @@ impl Session {
             let (done, spent) = probe.timed(|| self.run_quietly(&planned.plan));
             self.probe = None;
             let count = done?;
-            probe.note((0, Stage::Write), |figures| {
+            probe.note(WRITE, |figures| {
                 (figures.rows, figures.first, figures.total) = (count, spent, spent);
             });
             lines = super::explain::show(&planned.plan, options, Some(&probe));
@@ -410,7 +411,7 @@ impl Session {
     fn run_quietly(&mut self, plan: &Arc<crate::plan::Plan>) -> Result<u64> {
         let mut portal = self.open(Arc::clone(plan), Vec::new())?;
         let mut count = 0;
-        while portal.next()?.is_some() {
+        while portal.next(ROWS)?.is_some() {
             count += 1;
         }
         Ok(count)

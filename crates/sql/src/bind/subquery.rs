@@ -1,0 +1,168 @@
+//! Queries inside of expressions.
+//!
+//! Invariants: the sources of the query around it are looked up behind its own. Does not do:
+//! choosing whether it becomes a join (`plan::unnest`).
+
+use sqlparser::ast::{self, BinaryOperator, Query};
+
+use super::select::{Bound, Purpose, refuse_locks};
+use super::{Binder, Place};
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};
+use crate::types::SqlType;
+
+/// Where expressions stand that are kept with a definition, or evaluated without a plan.
+const KEPT: [&str; 6] = [
+    "transform expressions",
+    "DEFAULT expressions",
+    "check constraints",
+    "index predicates",
+    "index expressions",
+    "EXECUTE parameters",
+];
+
+impl Binder<'_> {
+    /// Binds a query of FROM, or a part of one: what is bound around it stays as it is.
+    pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self) -> Result<Bound>) -> Result<Bound> {
+        let (scope, aggregates) =
+            (std::mem::take(&mut self.scope), std::mem::take(&mut self.aggregates));
+        let place = std::mem::replace(&mut self.place, Place::None("here"));
+        let bound = work(self);
+        (self.scope, self.aggregates, self.place) = (scope, aggregates, place);
+        bound
+    }
+
+    /// Binds a query inside of an expression, which sees the sources around it.
+    fn nested(&mut self, query: &Query) -> Result<Bound> {
+        if let Place::None(place) = self.place
+            && KEPT.contains(&place)
+        {
+            let message = format!("cannot use subquery in {}", place.trim_end_matches('s'));
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.outer.push(std::mem::take(&mut self.scope));
+        let bound = self.apart(|binder| binder.query_for(query, Purpose::Inner));
+        self.scope = self.outer.pop().expect("it was put there");
+        let bound = bound?;
+        refuse_locks(&bound)?;
+        Ok(bound)
+    }
+
+    fn subquery(kind: SubqueryKind, bound: Bound) -> Expr {
+        // It gets its number when it is planned.
+        let number = usize::MAX;
+        let body = Body::Bound(Box::new(bound.rel), bound.output);
+        Expr::Subquery(Box::new(Subquery { kind, body, number }))
+    }
+
+    /// `(SELECT ..)` as a value.
+    pub(super) fn scalar_subquery(&mut self, query: &Query) -> Result<Typed> {
+        let bound = self.nested(query)?;
+        let columns = bound.scope_columns();
+        let [column] = columns.as_slice() else {
+            return Err(SqlError::syntax("subquery must return only one column"));
+        };
+        let value = column.value();
+        let expr = Self::subquery(SubqueryKind::Scalar, bound);
+        Ok(Typed { expr: super::padded(expr, value.modifier), ..value })
+    }
+
+    /// `EXISTS (SELECT ..)`
+    pub(super) fn exists(&mut self, query: &Query, negated: bool) -> Result<Typed> {
+        let bound = self.nested(query)?;
+        let exists = Self::subquery(SubqueryKind::Exists, bound);
+        let expr = if negated { Expr::Not(Box::new(exists)) } else { exists };
+        Ok(Typed::new(expr, SqlType::Bool))
+    }
+
+    /// `value [NOT] IN (SELECT ..)`, of rows of values too.
+    pub(super) fn in_subquery(
+        &mut self,
+        values: Vec<Typed>,
+        query: &Query,
+        negated: bool,
+    ) -> Result<Typed> {
+        let found = self.compared("=", values, query, false)?;
+        let expr = if negated { Expr::Not(Box::new(found)) } else { found };
+        Ok(Typed::new(expr, SqlType::Bool))
+    }
+
+    /// `value op ANY (SELECT ..)` or ALL.
+    pub(super) fn quantified(
+        &mut self,
+        values: Vec<Typed>,
+        op: &BinaryOperator,
+        query: &Query,
+        all: bool,
+    ) -> Result<Typed> {
+        let name = match op {
+            BinaryOperator::PGCustomBinaryOperator(path) => {
+                path.last().cloned().unwrap_or_default()
+            }
+            other => other.to_string(),
+        };
+        let expr = self.compared(&name, values, query, all)?;
+        Ok(Typed::new(expr, SqlType::Bool))
+    }
+
+    fn compared(&mut self, op: &str, values: Vec<Typed>, query: &Query, all: bool) -> Result<Expr> {
+        let bound = self.nested(query)?;
+        let columns = bound.scope_columns();
+        if columns.len() != values.len() {
+            let message = match columns.len() > values.len() {
+                true => "subquery has too many columns",
+                false => "subquery has too few columns",
+            };
+            return Err(SqlError::syntax(message));
+        }
+        if values.len() > 1 && !matches!(op, "=" | "<>" | "!=") {
+            return Err(SqlError::unsupported("an order of rows of values"));
+        }
+        let first = self.new_columns(values.len());
+        let (mut needles, mut tests) = (Vec::new(), Vec::new());
+        for ((at, value), column) in values.into_iter().enumerate().zip(&columns) {
+            let id = first + at;
+            // The comparison decides what the value is cast to, and does so for each row.
+            let stand_in = Typed { expr: Expr::Column(id), ..value.clone() };
+            let (needle, stand_in) = match (value.ty, &value.expr) {
+                // A literal takes its type from the column, once.
+                (SqlType::Unknown, _) => {
+                    let expr = self.coerce(value, column.ty)?;
+                    (expr, Typed::new(Expr::Column(id), column.ty))
+                }
+                (_, Expr::Pad(inner, length)) => {
+                    let expr = Expr::Pad(Box::new(Expr::Column(id)), *length);
+                    ((**inner).clone(), Typed { expr, ..stand_in })
+                }
+                _ => (value.expr, stand_in),
+            };
+            tests.push(self.equal_by(op, stand_in, column.value())?);
+            needles.push((id, needle));
+        }
+        let test = match tests.len() {
+            1 => tests.remove(0),
+            _ if op == "=" => Expr::And(tests),
+            _ => Expr::Or(tests),
+        };
+        let kind = SubqueryKind::Compare { needles, test, all };
+        Ok(Self::subquery(kind, bound))
+    }
+
+    fn equal_by(&mut self, op: &str, a: Typed, b: Typed) -> Result<Expr> {
+        let value = self.operator(op, vec![a, b])?;
+        if value.ty != SqlType::Bool {
+            let message = "op ANY/ALL (array) requires operator to yield boolean";
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        Ok(value.expr)
+    }
+
+    /// The values of `(a, b)`, or the one value of anything else.
+    pub(super) fn row_values(&mut self, node: &ast::Expr) -> Result<Vec<Typed>> {
+        match node {
+            ast::Expr::Tuple(parts) => parts.iter().map(|part| self.expr(part)).collect(),
+            ast::Expr::Nested(inner) => self.row_values(inner),
+            other => Ok(vec![self.expr(other)?]),
+        }
+    }
+}

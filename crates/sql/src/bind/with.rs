@@ -1,0 +1,206 @@
+//! WITH: common table expressions and where names mean them.
+//!
+//! Invariants: a name means the innermost expression of that name; one that is not RECURSIVE does
+//! not see itself. Does not do: statements that write inside of WITH.
+
+use sqlparser::ast::{self, SetExpr, SetOperator, SetQuantifier};
+
+use super::scope::{Relation, ScopeColumn};
+use super::select::{self, Purpose};
+use super::{Binder, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::Expr;
+use crate::plan::rel::{ColumnId, Cte, CteBody, Rel};
+use crate::types::cast::{self, CastContext};
+
+/// A common table expression that names can mean.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    name: String,
+    number: usize,
+    /// What its columns are called, and their types.
+    columns: Vec<ScopeColumn>,
+    /// Is it the one that is being bound, which its second part reads?
+    is_recursive: bool,
+}
+
+/// A common table expression as a source.
+pub(super) struct CommonSource {
+    pub(super) rel: Rel,
+    pub(super) relation: Relation,
+}
+
+impl Binder<'_> {
+    /// Binds the expressions of WITH, which names mean from then on.
+    pub(super) fn definitions(&mut self, with: Option<&ast::With>) -> Result<Vec<Cte>> {
+        let Some(with) = with else { return Ok(Vec::new()) };
+        let mut definitions: Vec<Cte> = Vec::new();
+        for cte in &with.cte_tables {
+            let name = names::ident(&cte.alias.name);
+            if definitions.iter().any(|known| known.name == name) {
+                let message = format!("WITH query name \"{name}\" specified more than once");
+                let position = self.lines.position(cte.alias.name.span);
+                return Err(SqlError::new(code::DUPLICATE_ALIAS, message).at(position));
+            }
+            let definition = match (&*cte.query.body, with.recursive) {
+                (
+                    SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right },
+                    true,
+                ) if names_table(right, &name) => {
+                    let all = *set_quantifier == SetQuantifier::All;
+                    self.recursive(cte, left, right, all)?
+                }
+                _ => self.common_query(cte)?,
+            };
+            definitions.push(definition);
+        }
+        Ok(definitions)
+    }
+
+    fn common_query(&mut self, cte: &ast::Cte) -> Result<Cte> {
+        let bound = self.apart(|binder| binder.query_for(&cte.query, Purpose::Inner))?;
+        select::refuse_locks(&bound)?;
+        let name = names::ident(&cte.alias.name);
+        let columns = named(bound.scope_columns(), &cte.alias)?;
+        let number = self.new_common(&name, columns, false);
+        let materialized = match cte.materialized {
+            Some(ast::CteAsMaterialized::Materialized) => Some(true),
+            Some(ast::CteAsMaterialized::NotMaterialized) => Some(false),
+            None => None,
+        };
+        let body = CteBody::Query { rel: bound.rel, materialized };
+        Ok(Cte { number, name, body, columns: bound.output })
+    }
+
+    fn recursive(
+        &mut self,
+        cte: &ast::Cte,
+        first: &SetExpr,
+        step: &SetExpr,
+        all: bool,
+    ) -> Result<Cte> {
+        let query = &cte.query;
+        if query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
+            return Err(SqlError::unsupported("ORDER BY or LIMIT in a recursive query"));
+        }
+        let known = self.commons.len();
+        let inner = self.definitions(query.with.as_ref())?;
+        if !inner.is_empty() {
+            return Err(SqlError::unsupported("WITH inside of a recursive query"));
+        }
+        let name = names::ident(&cte.alias.name);
+        let start = self.apart(|binder| binder.plain_body(first))?;
+        let columns = named(start.scope_columns(), &cte.alias)?;
+        let number = self.new_common(&name, columns.clone(), true);
+        let next = self.apart(|binder| binder.plain_body(step));
+        self.commons.truncate(known);
+        let mut next = next?;
+        if next.columns.len() != start.columns.len() {
+            return Err(SqlError::syntax("each UNION query must have the same number of columns"));
+        }
+        let mut output: Vec<Expr> = Vec::with_capacity(columns.len());
+        for (at, (first, next)) in start.columns.iter().zip(next.scope_columns()).enumerate() {
+            let value = next.value();
+            if cast::context(value.ty, first.ty).is_none_or(|needed| needed > CastContext::Implicit)
+            {
+                let message = format!(
+                    "recursive query \"{name}\" column {} has type {} in non-recursive term but \
+                     type {} overall",
+                    at + 1,
+                    first.ty.name(),
+                    value.ty.name()
+                );
+                return Err(SqlError::new(code::DATATYPE_MISMATCH, message)
+                    .hint("Cast the output of the non-recursive term to the correct type."));
+            }
+            output.push(self.coerce(value, first.ty)?);
+        }
+        let step_columns = self.project(&mut next.rel, output);
+        let first_columns = start.output;
+        // From here on the name means all of its rows.
+        self.commons.push(Common { name: name.clone(), number, columns, is_recursive: false });
+        let ids: Vec<ColumnId> = first_columns.clone();
+        let body = CteBody::Recursive {
+            first: start.rel,
+            first_columns,
+            step: next.rel,
+            step_columns,
+            all,
+        };
+        Ok(Cte { number, name, body, columns: ids })
+    }
+
+    fn new_common(&mut self, name: &str, columns: Vec<ScopeColumn>, is_recursive: bool) -> usize {
+        let number = self.next_common;
+        self.next_common += 1;
+        self.commons.push(Common { name: name.to_owned(), number, columns, is_recursive });
+        number
+    }
+
+    /// The common table expression of this name.
+    pub(super) fn common(&mut self, name: &str) -> Result<Option<CommonSource>> {
+        let Some(found) = self.commons.iter().rev().find(|common| common.name == name).cloned()
+        else {
+            return Ok(None);
+        };
+        let first = self.new_columns(found.columns.len());
+        let ids: Vec<ColumnId> = (first..first + found.columns.len()).collect();
+        let columns = found.columns.into_iter().zip(&ids);
+        let columns = columns.map(|(column, id)| ScopeColumn { id: *id, ..column }).collect();
+        let relation = Relation { columns, ..Relation::default() };
+        let (cte, name) = (found.number, found.name);
+        let rel = Rel::CteScan { cte, columns: ids, name, is_step: found.is_recursive };
+        Ok(Some(CommonSource { rel, relation }))
+    }
+}
+
+/// The columns under the names that are given behind the expression's.
+fn named(mut columns: Vec<ScopeColumn>, alias: &ast::TableAlias) -> Result<Vec<ScopeColumn>> {
+    if alias.columns.len() > columns.len() {
+        let message = format!(
+            "WITH query \"{}\" has {} columns available but {} columns specified",
+            names::ident(&alias.name),
+            columns.len(),
+            alias.columns.len()
+        );
+        return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+    }
+    for (column, new) in columns.iter_mut().zip(&alias.columns) {
+        column.name = names::ident(&new.name);
+    }
+    Ok(columns)
+}
+
+/// Does a part of a query read a table of this name?
+fn names_table(body: &SetExpr, name: &str) -> bool {
+    let is_it = |factor: &ast::TableFactor| match factor {
+        ast::TableFactor::Table { name: of, .. } => {
+            names::parts(of).is_ok_and(|parts| matches!(parts.as_slice(), [one] if one == name))
+        }
+        ast::TableFactor::Derived { subquery, .. } => names_table(&subquery.body, name),
+        ast::TableFactor::NestedJoin { table_with_joins, .. } => reads(table_with_joins, name),
+        _ => false,
+    };
+    match body {
+        SetExpr::Select(select) => select.from.iter().any(|item| {
+            is_it(&item.relation) || item.joins.iter().any(|join| is_it(&join.relation))
+        }),
+        SetExpr::Query(query) => names_table(&query.body, name),
+        SetExpr::SetOperation { left, right, .. } => {
+            names_table(left, name) || names_table(right, name)
+        }
+        _ => false,
+    }
+}
+
+fn reads(item: &ast::TableWithJoins, name: &str) -> bool {
+    let select = |factor: &ast::TableFactor| match factor {
+        ast::TableFactor::Table { name: of, .. } => {
+            names::parts(of).is_ok_and(|parts| matches!(parts.as_slice(), [one] if one == name))
+        }
+        ast::TableFactor::Derived { subquery, .. } => names_table(&subquery.body, name),
+        ast::TableFactor::NestedJoin { table_with_joins, .. } => reads(table_with_joins, name),
+        _ => false,
+    };
+    select(&item.relation) || item.joins.iter().any(|join| select(&join.relation))
+}

@@ -1,0 +1,373 @@
+//! Evaluating expressions over the rows of a batch, column by column.
+//!
+//! Comparisons and arithmetic of integers and floats, AND, OR, NOT and IS NULL go through a whole
+//! column at a time. Functions of other types are called for each row with values from columns.
+//! What evaluates its parts only for some rows, as CASE does, is evaluated row by row.
+//!
+//! Invariants: a part is evaluated for the rows for which row by row it would be: the right side of
+//! AND only where the left one does not decide, and conditions only where those in front are true.
+//! Does not do: volatile functions, whose calls have an order; whoever has such goes row by row
+//! ([`is_steady`]).
+
+use std::borrow::Cow;
+
+use crate::error::Result;
+use crate::exec::batch::{Batch, Numbers, Vector};
+use crate::expr::registry::Function;
+use crate::expr::{Context, Expr};
+use crate::types::cast::cast;
+use crate::types::{Datum, Row, SqlType};
+
+/// Which rows of a batch an expression is evaluated for.
+#[derive(Clone, Copy)]
+enum Rows<'r> {
+    All(usize),
+    These(&'r [u32]),
+}
+
+impl Rows<'_> {
+    fn len(self) -> usize {
+        match self {
+            Rows::All(len) => len,
+            Rows::These(rows) => rows.len(),
+        }
+    }
+
+    /// The row of the batch that is number `at` of these.
+    fn row(self, at: usize) -> usize {
+        match self {
+            Rows::All(_) => at,
+            Rows::These(rows) => rows[at] as usize,
+        }
+    }
+}
+
+/// The values of an expression over all rows of a batch.
+pub(crate) fn evaluate<'b>(
+    expr: &Expr,
+    batch: &'b Batch,
+    context: &Context,
+) -> Result<Cow<'b, Vector>> {
+    over(expr, batch, Rows::All(batch.len), context)
+}
+
+/// The rows of a batch for which a condition is true.
+pub(crate) fn passing(condition: &Expr, batch: &Batch, context: &Context) -> Result<Vec<u32>> {
+    let mut rows: Vec<u32> = (0..batch.len as u32).collect();
+    narrow(condition, batch, &mut rows, context)?;
+    Ok(rows)
+}
+
+/// Leaves the rows for which a condition is true.
+fn narrow(condition: &Expr, batch: &Batch, rows: &mut Vec<u32>, context: &Context) -> Result<()> {
+    if let Expr::And(list) = condition {
+        for one in list {
+            if rows.is_empty() {
+                break;
+            }
+            narrow(one, batch, rows, context)?;
+        }
+        return Ok(());
+    }
+    let selected = match rows.len() == batch.len {
+        true => Rows::All(batch.len),
+        false => Rows::These(rows),
+    };
+    let values = over(condition, batch, selected, context)?;
+    let mut at = 0;
+    rows.retain(|_| {
+        at += 1;
+        values.is_true(at - 1)
+    });
+    Ok(())
+}
+
+/// Can an expression be evaluated column by column: does it call nothing volatile, run no query,
+/// and make no values that are long?
+pub(crate) fn is_steady(expr: &Expr) -> bool {
+    let mut steady = true;
+    expr.walk(&mut |inner| {
+        steady &= match inner {
+            Expr::Sequence(..) | Expr::Subquery(_) | Expr::Weights(..) => false,
+            Expr::Call(function, _) => {
+                let short = match function.result {
+                    SqlType::Text | SqlType::Bpchar | SqlType::Bytea => false,
+                    SqlType::Numeric => matches!(function.name, "+" | "-" | "*" | "/" | "%"),
+                    _ => true,
+                };
+                short && !function.volatile
+            }
+            Expr::Cast(_, to) => !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Bytea),
+            Expr::Pad(..) | Expr::Fit(..) => false,
+            _ => true,
+        };
+    });
+    steady
+}
+
+fn over<'b>(
+    expr: &Expr,
+    batch: &'b Batch,
+    rows: Rows<'_>,
+    context: &Context,
+) -> Result<Cow<'b, Vector>> {
+    let len = rows.len();
+    let same = |value: Datum| Ok(Cow::Owned(Vector::Same(value, len)));
+    match expr {
+        Expr::Column(at) => Ok(match rows {
+            Rows::All(_) => Cow::Borrowed(&batch.columns[*at]),
+            Rows::These(rows) => Cow::Owned(batch.columns[*at].pick(rows)),
+        }),
+        Expr::Const(value) => same(value.clone()),
+        Expr::Param(at) => same(context.params[*at].clone()),
+        Expr::Outer(slot) => same(context.reads.outer(*slot)),
+        Expr::Call(function, args) => call(function, args, batch, rows, context),
+        Expr::And(list) => junction(list, false, batch, rows, context),
+        Expr::Or(list) => junction(list, true, batch, rows, context),
+        Expr::Not(inner) => {
+            let inner = over(inner, batch, rows, context)?;
+            let value = |at| truth(&inner, at).map(|value| !value);
+            Ok(Cow::Owned(bools(len, value)))
+        }
+        Expr::IsNull(inner, negated) => {
+            let inner = over(inner, batch, rows, context)?;
+            Ok(Cow::Owned(bools(len, |at| Some(inner.is_null(at) != *negated))))
+        }
+        Expr::Is(inner, wanted, negated) => {
+            let inner = over(inner, batch, rows, context)?;
+            Ok(Cow::Owned(bools(len, |at| Some((truth(&inner, at) == *wanted) != *negated))))
+        }
+        Expr::Cast(inner, to) => {
+            let inner = over(inner, batch, rows, context)?;
+            let mut out = Vector::of(*to, len);
+            for at in 0..len {
+                out.push(cast(inner.get(at), *to)?);
+            }
+            Ok(Cow::Owned(out))
+        }
+        _ => row_by_row(expr, batch, rows, context).map(Cow::Owned),
+    }
+}
+
+/// Values of an expression of which no column is made at once.
+fn row_by_row(expr: &Expr, batch: &Batch, rows: Rows<'_>, context: &Context) -> Result<Vector> {
+    let mut named = vec![false; batch.columns.len()];
+    expr.walk(&mut |inner| {
+        if let Expr::Column(at) = inner {
+            named[*at] = true;
+        }
+    });
+    let mut row: Row = vec![Datum::Null; batch.columns.len()];
+    let mut out = Vec::with_capacity(rows.len());
+    for at in 0..rows.len() {
+        let place = rows.row(at);
+        for (column, value) in row.iter_mut().enumerate().filter(|(column, _)| named[*column]) {
+            *value = batch.columns[column].get(place);
+        }
+        out.push(expr.eval(&row, context)?);
+    }
+    Ok(Vector::Any(out))
+}
+
+fn truth(values: &Vector, at: usize) -> Option<bool> {
+    match values {
+        Vector::Bool(numbers) => numbers.get(at),
+        other => match other.get(at) {
+            Datum::Bool(value) => Some(value),
+            _ => None,
+        },
+    }
+}
+
+fn bools(len: usize, value: impl Fn(usize) -> Option<bool>) -> Vector {
+    let mut out = Numbers::with_capacity(len);
+    (0..len).for_each(|at| out.push(value(at)));
+    Vector::Bool(out)
+}
+
+/// AND (decided by false) or OR (decided by true): what stands behind is evaluated where nothing in
+/// front decides.
+fn junction<'b>(
+    list: &[Expr],
+    decides: bool,
+    batch: &'b Batch,
+    rows: Rows<'_>,
+    context: &Context,
+) -> Result<Cow<'b, Vector>> {
+    let len = rows.len();
+    let mut result: Vec<Option<bool>> = vec![Some(!decides); len];
+    let mut open: Vec<u32> = (0..len as u32).collect();
+    for one in list {
+        if open.is_empty() {
+            break;
+        }
+        let places: Vec<u32> = open.iter().map(|at| rows.row(*at as usize) as u32).collect();
+        let values = over(one, batch, Rows::These(&places), context)?;
+        let mut next = Vec::with_capacity(open.len());
+        for (number, at) in open.iter().enumerate() {
+            match truth(&values, number) {
+                Some(value) if value == decides => result[*at as usize] = Some(decides),
+                Some(_) => next.push(*at),
+                None => {
+                    result[*at as usize] = None;
+                    next.push(*at);
+                }
+            }
+        }
+        open = next;
+    }
+    Ok(Cow::Owned(bools(len, |at| result[at])))
+}
+
+/// A function of values from columns.
+fn call<'b>(
+    function: &'static Function,
+    args: &[Expr],
+    batch: &'b Batch,
+    rows: Rows<'_>,
+    context: &Context,
+) -> Result<Cow<'b, Vector>> {
+    let values = args.iter().map(|arg| over(arg, batch, rows, context));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    let len = rows.len();
+    if let [a, b] = values.as_slice()
+        && let Some(made) = binary(function, a, b, len)
+    {
+        return Ok(Cow::Owned(made));
+    }
+    let mut out = Vector::of(function.result, len);
+    let mut row: Row = Vec::with_capacity(values.len());
+    for at in 0..len {
+        row.clear();
+        row.extend(values.iter().map(|column| column.get(at)));
+        out.push(crate::expr::eval::apply(function, &row, context)?);
+    }
+    Ok(Cow::Owned(out))
+}
+
+/// A number of a column as this type, or the one number that all rows have.
+enum Side<'v, T> {
+    Column(&'v Numbers<T>),
+    Same(Option<T>),
+}
+
+impl<T: Copy + Default> Side<'_, T> {
+    #[inline]
+    fn get(&self, at: usize) -> Option<T> {
+        match self {
+            Side::Column(numbers) => numbers.get(at),
+            Side::Same(value) => *value,
+        }
+    }
+}
+
+/// Comparisons and sums of numbers; `None` for anything else, and where a sum overflows, which the
+/// slow way tells.
+fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vector> {
+    fn int4(values: &Vector) -> Option<Side<'_, i32>> {
+        match values {
+            Vector::Int4(numbers) => Some(Side::Column(numbers)),
+            Vector::Same(Datum::Int4(value), _) => Some(Side::Same(Some(*value))),
+            _ => None,
+        }
+    }
+    fn int8(values: &Vector) -> Option<Side<'_, i64>> {
+        match values {
+            Vector::Int8(numbers) => Some(Side::Column(numbers)),
+            Vector::Same(Datum::Int8(value), _) => Some(Side::Same(Some(*value))),
+            _ => None,
+        }
+    }
+    fn float8(values: &Vector) -> Option<Side<'_, f64>> {
+        match values {
+            Vector::Float8(numbers) => Some(Side::Column(numbers)),
+            Vector::Same(Datum::Float8(value), _) => Some(Side::Same(Some(*value))),
+            _ => None,
+        }
+    }
+    match function.args.as_slice() {
+        [SqlType::Int4, SqlType::Int4] => {
+            let (a, b) = (int4(a)?, int4(b)?);
+            match compared(function.name, &a, &b, len, Ord::cmp) {
+                Some(made) => Some(made),
+                None => {
+                    let made = match function.name {
+                        "+" => checked(&a, &b, len, i32::checked_add),
+                        "-" => checked(&a, &b, len, i32::checked_sub),
+                        "*" => checked(&a, &b, len, i32::checked_mul),
+                        _ => None,
+                    };
+                    made.map(Vector::Int4)
+                }
+            }
+        }
+        [SqlType::Int8, SqlType::Int8] => {
+            let (a, b) = (int8(a)?, int8(b)?);
+            match compared(function.name, &a, &b, len, Ord::cmp) {
+                Some(made) => Some(made),
+                None => {
+                    let made = match function.name {
+                        "+" => checked(&a, &b, len, i64::checked_add),
+                        "-" => checked(&a, &b, len, i64::checked_sub),
+                        "*" => checked(&a, &b, len, i64::checked_mul),
+                        _ => None,
+                    };
+                    made.map(Vector::Int8)
+                }
+            }
+        }
+        [SqlType::Float8, SqlType::Float8] => {
+            let (a, b) = (float8(a)?, float8(b)?);
+            let order = |a: &f64, b: &f64| rightlink::internal::datum::compare_floats(*a, *b);
+            compared(function.name, &a, &b, len, order)
+        }
+        _ => None,
+    }
+}
+
+fn compared<T: Copy + Default>(
+    name: &str,
+    a: &Side<'_, T>,
+    b: &Side<'_, T>,
+    len: usize,
+    order: impl Fn(&T, &T) -> std::cmp::Ordering,
+) -> Option<Vector> {
+    let holds: fn(std::cmp::Ordering) -> bool = match name {
+        "=" => std::cmp::Ordering::is_eq,
+        "<>" => std::cmp::Ordering::is_ne,
+        "<" => std::cmp::Ordering::is_lt,
+        "<=" => std::cmp::Ordering::is_le,
+        ">" => std::cmp::Ordering::is_gt,
+        ">=" => std::cmp::Ordering::is_ge,
+        _ => return None,
+    };
+    let plain = |side: &Side<'_, T>| match side {
+        Side::Column(numbers) => numbers.nulls.is_empty(),
+        Side::Same(value) => value.is_some(),
+    };
+    if plain(a) && plain(b) {
+        let value = |side: &Side<'_, T>, at: usize| match side {
+            Side::Column(numbers) => numbers.values[at],
+            Side::Same(value) => value.unwrap_or_default(),
+        };
+        let values = (0..len).map(|at| holds(order(&value(a, at), &value(b, at)))).collect();
+        return Some(Vector::Bool(Numbers::all(values)));
+    }
+    Some(bools(len, |at| Some(holds(order(&a.get(at)?, &b.get(at)?)))))
+}
+
+fn checked<T: Copy + Default>(
+    a: &Side<'_, T>,
+    b: &Side<'_, T>,
+    len: usize,
+    sum: impl Fn(T, T) -> Option<T>,
+) -> Option<Numbers<T>> {
+    let mut out = Numbers::with_capacity(len);
+    for at in 0..len {
+        match (a.get(at), b.get(at)) {
+            (Some(a), Some(b)) => out.push(Some(sum(a, b)?)),
+            _ => out.push(None),
+        }
+    }
+    Some(out)
+}

@@ -1,0 +1,93 @@
+//! From nodes to operators.
+//!
+//! Invariants: an operator that runs notes what it does under the number of its node, if anything
+//! asks. Does not do: anything else; each operator has its own file.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::exec::group::Grouped;
+use crate::exec::query::{Cut, Filter, Limits, Project, WithTies};
+use crate::exec::sort::Sort;
+use crate::exec::unique::{Unique, UniqueOn};
+use crate::exec::{Batched, Operator, RowsOf, Watched, join, setop, source, with};
+use crate::expr::Context;
+use crate::plan::node::{Node, Op};
+
+impl Node {
+    /// Opens it. No more than `most` rows will be asked of it, if that is known.
+    pub(crate) fn open(
+        self: &Arc<Node>,
+        most: Option<u64>,
+        context: &Context,
+    ) -> Result<Box<dyn Operator>> {
+        let operator = match &self.op {
+            // These do nothing that is a node of its own to a client.
+            Op::With { definitions, input } => {
+                with::define(definitions, context);
+                return input.open(most, context);
+            }
+            Op::LockRows { input } => return input.open(most, context),
+            Op::Project { input, output } => {
+                let input = input.open(most, context)?;
+                return Ok(Box::new(Project::new(self, output, input)));
+            }
+            _ => operator(self, most, context)?,
+        };
+        Ok(match &context.probe {
+            Some(probe) => {
+                Box::new(Watched { probe: probe.clone(), number: self.number, inner: operator })
+            }
+            None => operator,
+        })
+    }
+}
+
+/// The operator of a node.
+fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Box<dyn Operator>> {
+    let budget = context.budget();
+    let operator: Box<dyn Operator> = match &node.op {
+        Op::Single | Op::Scan(_) | Op::Values(_) | Op::Function { .. } | Op::View { .. } => {
+            source::open(node, most, context)?
+        }
+        Op::CteScan { .. } => with::scan(node, context)?,
+        Op::Filter { input, .. } => Box::new(Filter::new(node, input.open(None, context)?)),
+        Op::Aggregate { input, .. } => {
+            let input = input.open(None, context)?;
+            let stream = Grouped::new(node, input, &budget);
+            Box::new(Batched { stream, width: node.width })
+        }
+        Op::Distinct { input } => {
+            let input = Box::new(RowsOf::new(input.open(None, context)?));
+            Box::new(Batched { stream: Unique::new(input, &budget), width: node.width })
+        }
+        Op::DistinctOn { input, keys } => {
+            let input = Box::new(RowsOf::new(input.open(None, context)?));
+            let stream = UniqueOn::new(input, keys);
+            Box::new(Batched { stream, width: node.width })
+        }
+        Op::Sort { input, keys, .. } => {
+            let input = Box::new(RowsOf::new(input.open(None, context)?));
+            let stream = Sort::new(keys, input, &budget, most);
+            Box::new(Batched { stream, width: node.width })
+        }
+        Op::Limit { input, limit, offset, ties } => {
+            let limits = Limits::of(limit, offset, context)?;
+            let of_input = limits.most().filter(|_| ties.is_none());
+            let input = input.open(of_input, context)?;
+            match ties {
+                None => Box::new(Cut::new(input, limits)),
+                Some(keys) => {
+                    let stream = WithTies::new(input, keys, limits);
+                    Box::new(Batched { stream, width: node.width })
+                }
+            }
+        }
+        Op::Join(_) => join::open(node, context)?,
+        Op::SetOperation { .. } => setop::open(node, context, &budget)?,
+        Op::With { .. } | Op::LockRows { .. } | Op::Project { .. } => {
+            unreachable!("opened by its node")
+        }
+    };
+    Ok(operator)
+}

@@ -1,0 +1,155 @@
+//! Queries inside of expressions.
+//!
+//! Invariants: before it is planned its columns are numbers of the algebra; afterwards what it
+//! needs of rows around it is bound to slots of the context.
+//! Does not do: running them (`exec::subquery`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::expr::Expr;
+use crate::plan::node::Node;
+use crate::plan::rel::{ColumnId, Rel, columns_of};
+
+/// A query inside of an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Subquery {
+    pub(crate) kind: SubqueryKind,
+    pub(crate) body: Body,
+    /// Its number in the statement, under which results are remembered.
+    pub(crate) number: usize,
+}
+
+/// What the expression is of the query's rows.
+#[derive(Clone, Debug)]
+pub(crate) enum SubqueryKind {
+    /// The one value of its one row, or null.
+    Scalar,
+    Exists,
+    /// Is the test true of any of its rows, or of all? The test names the needles and the query's
+    /// columns.
+    Compare {
+        needles: Vec<(ColumnId, Expr)>,
+        test: Expr,
+        all: bool,
+    },
+}
+
+/// The query.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// As it is bound, with the columns of its rows.
+    Bound(Box<Rel>, Vec<ColumnId>),
+    Planned {
+        plan: Arc<PlannedSubquery>,
+        /// Slots of the context, and what they get from the row around the query.
+        binds: Vec<(usize, Expr)>,
+    },
+}
+
+/// A query that can run.
+#[derive(Debug)]
+pub(crate) struct PlannedSubquery {
+    pub(crate) node: Arc<Node>,
+    /// All slots that it reads, those of rows further out included.
+    pub(crate) slots: Vec<usize>,
+    /// Does it give the same for the same slots?
+    pub(crate) is_stable: bool,
+}
+
+impl SubqueryKind {
+    /// Is it EXISTS?
+    pub(crate) fn is_exists(&self) -> bool {
+        matches!(self, SubqueryKind::Exists)
+    }
+}
+
+impl Subquery {
+    /// Expressions over the row around the query: what its rows are compared with, and what slots
+    /// get.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Expr> {
+        let needles: &[(ColumnId, Expr)] = match &self.kind {
+            SubqueryKind::Compare { needles, .. } => needles,
+            SubqueryKind::Scalar | SubqueryKind::Exists => &[],
+        };
+        let binds: &[(usize, Expr)] = match &self.body {
+            Body::Planned { binds, .. } => binds,
+            Body::Bound(..) => &[],
+        };
+        needles.iter().chain(binds).map(|(_, expr)| expr)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let needles: &mut [(ColumnId, Expr)] = match &mut self.kind {
+            SubqueryKind::Compare { needles, .. } => needles,
+            SubqueryKind::Scalar | SubqueryKind::Exists => &mut [],
+        };
+        let binds: &mut [(usize, Expr)] = match &mut self.body {
+            Body::Planned { binds, .. } => binds,
+            Body::Bound(..) => &mut [],
+        };
+        needles.iter_mut().chain(binds).map(|(_, expr)| expr)
+    }
+
+    /// Columns of queries around it that it names, if it is not planned.
+    pub(crate) fn free(&self) -> BTreeSet<ColumnId> {
+        let Body::Bound(rel, output) = &self.body else { return BTreeSet::new() };
+        let mut free = rel.free();
+        if let SubqueryKind::Compare { needles, test, .. } = &self.kind {
+            let mut named = BTreeSet::new();
+            columns_of(test, &mut named);
+            let own = |id: &ColumnId| {
+                output.contains(id) || needles.iter().any(|(needle, _)| needle == id)
+            };
+            free.extend(named.into_iter().filter(|id| !own(id)));
+        }
+        free
+    }
+
+    /// Changes the expressions of the query that is not planned, those of queries in it too.
+    pub(crate) fn substitute(&mut self, change: &mut dyn FnMut(&mut Expr)) {
+        if let Body::Bound(rel, _) = &mut self.body {
+            substitute_in(rel, change);
+        }
+        if let SubqueryKind::Compare { test, .. } = &mut self.kind {
+            change(test);
+        }
+    }
+
+    /// Gives columns of the query that is not planned other numbers, those of queries in it too.
+    pub(crate) fn rename(&mut self, name: &mut dyn FnMut(ColumnId) -> ColumnId) {
+        if let Body::Bound(rel, _) = &mut self.body {
+            rename_in(rel, name);
+        }
+        if let SubqueryKind::Compare { test, .. } = &mut self.kind {
+            rename_expr(test, name, true);
+        }
+    }
+}
+
+fn substitute_in(rel: &mut Rel, change: &mut dyn FnMut(&mut Expr)) {
+    rel.exprs_mut().into_iter().for_each(&mut *change);
+    rel.inputs_mut().into_iter().for_each(|input| substitute_in(input, change));
+}
+
+fn rename_in(rel: &mut Rel, name: &mut dyn FnMut(ColumnId) -> ColumnId) {
+    rel.exprs_mut().into_iter().for_each(|expr| rename_expr(expr, name, true));
+    rel.inputs_mut().into_iter().for_each(|input| rename_in(input, name));
+}
+
+/// Gives columns other numbers; inside of queries too if so.
+pub(crate) fn rename_expr(
+    expr: &mut Expr,
+    name: &mut dyn FnMut(ColumnId) -> ColumnId,
+    inside: bool,
+) {
+    expr.change(&mut |inner| {
+        match inner {
+            Expr::Column(id) => *id = name(*id),
+            Expr::Subquery(query) if inside => query.rename(name),
+            _ => {}
+        }
+        true
+    });
+}

@@ -1,0 +1,685 @@
+//! From the algebra to what runs: places for columns, paths for scans, operators for relations.
+//!
+//! Each relation is lowered for what is wanted of it: which columns, in which order, how many rows.
+//! What a node gives is told by its layout, the numbers of the columns of its rows.
+//!
+//! Invariants: a column that no input has is one of a query around, and becomes a slot of the
+//! context that the query around fills. Does not do: the order of joins (`order`), rewriting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::bind::select::Bound;
+use crate::error::{Result, SqlError};
+use crate::expr::aggregate::Aggregate;
+use crate::expr::{Body, Expr, PlannedSubquery, Subquery, SubqueryKind};
+use crate::plan::node::{CteNode, CteSteps, Node, Op};
+use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
+use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
+use crate::plan::rewrite::{is_stable, rewrite};
+use crate::plan::{Again, Group, Plan, Query, Reads, SortKey, Table, TableScan, ViewUse};
+use crate::statistics::Statistics;
+use crate::types::Datum;
+
+/// What is known about the tables of a statement.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    tables: Vec<(Arc<Table>, Option<Arc<Statistics>>)>,
+}
+
+impl Known {
+    /// Is the table known?
+    pub(crate) fn has(&self, table: &Arc<Table>) -> bool {
+        self.tables.iter().any(|(known, _)| known.info.id == table.info.id)
+    }
+
+    pub(crate) fn add(&mut self, table: &Arc<Table>, statistics: Option<Arc<Statistics>>) {
+        self.tables.push((Arc::clone(table), statistics));
+    }
+
+    fn statistics(&self, table: &Table) -> Option<Arc<Statistics>> {
+        let found = self.tables.iter().find(|(known, _)| known.info.id == table.info.id);
+        found.and_then(|(_, statistics)| statistics.clone())
+    }
+
+    fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.iter().map(|(table, _)| Arc::clone(table)).collect()
+    }
+}
+
+/// Plans a query; `params` are values of its parameters, as far as they are known.
+pub(crate) fn query(bound: Bound, known: &Known, params: &[Datum]) -> Result<Query> {
+    let mut lowerer = Lowerer::new(known, params);
+    let locks = bound.locks.as_ref().map(|locks| (locks.lock, locks.busy));
+    let again = bound.clone();
+    let rel = rewrite(bound.rel);
+    let needed = bound.output.iter().copied().collect();
+    let want = Want { asks_all: locks.is_some(), ..Want::of(&needed) };
+    let lowered = lowerer.lower(rel, &want)?;
+    let mut lowered = lowerer.exact(lowered, &bound.output);
+    if locks.is_some() {
+        let node = lowered.node;
+        lowered.node =
+            lowerer.node(Op::LockRows { input: Arc::clone(&node) }, node.width, node.estimate);
+    }
+    let again = lowerer.by_values.then(|| Arc::new(Again { bound: again, known: known.clone() }));
+    Ok(Query {
+        root: lowered.node,
+        columns: bound.columns,
+        locks,
+        tables: known.tables(),
+        views: lowerer.views,
+        sequences: Vec::new(),
+        again,
+    })
+}
+
+/// The plan for one execution with these values, if they may ask for another path than the one that
+/// is right on the whole.
+pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
+    if params.is_empty() {
+        return None;
+    }
+    match plan {
+        Plan::Query(query) => settled(query, params).map(|query| Plan::Query(Arc::new(query))),
+        Plan::Insert(insert) => settled(&insert.source, params).map(|source| {
+            let mut insert = insert.clone();
+            insert.source = Arc::new(source);
+            Plan::Insert(insert)
+        }),
+        Plan::Change(change) if change.scan.by_values => {
+            let mut change = change.clone();
+            path::choose_change(&mut change.scan, params);
+            Some(Plan::Change(change))
+        }
+        Plan::Change(_) => None,
+    }
+}
+
+fn settled(made: &Query, params: &[Datum]) -> Option<Query> {
+    let again = made.again.as_ref()?;
+    // What could be planned once can be planned again.
+    let planned = query(again.bound.clone(), &again.known, params).ok()?;
+    Some(Query { sequences: made.sequences.clone(), again: None, ..planned })
+}
+
+/// Plans the queries inside of expressions over a row whose columns have their places for numbers:
+/// what they read.
+pub(crate) fn over_row(exprs: Vec<&mut Expr>, width: usize, known: &Known) -> Result<Reads> {
+    let mut lowerer = Lowerer::new(known, &[]);
+    let layout: Vec<ColumnId> = (0..width).collect();
+    exprs.into_iter().try_for_each(|expr| lowerer.place(expr, &layout))?;
+    Ok(Reads { tables: known.tables(), views: lowerer.views })
+}
+
+/// What is wanted of a relation.
+pub(super) struct Want<'w> {
+    pub(super) needed: &'w BTreeSet<ColumnId>,
+    /// The order that the rows had best have.
+    pub(super) order: &'w [SortKey],
+    /// Does nothing depend on their order?
+    pub(super) any_order: bool,
+    /// How many rows, if that is known.
+    pub(super) limit: Option<f64>,
+    /// May it be that not all rows are taken?
+    pub(super) is_cut: bool,
+    /// Are rows judged again by what path and filter say?
+    pub(super) asks_all: bool,
+}
+
+impl<'w> Want<'w> {
+    /// These columns, all rows, as they come.
+    pub(super) fn of(needed: &'w BTreeSet<ColumnId>) -> Want<'w> {
+        Want { needed, order: &[], any_order: false, limit: None, is_cut: false, asks_all: false }
+    }
+}
+
+/// A relation that is lowered.
+pub(super) struct Lowered {
+    pub(super) node: Arc<Node>,
+    /// Columns of its rows.
+    pub(super) layout: Vec<ColumnId>,
+    /// Do the rows have the order that was wanted?
+    pub(super) ordered: bool,
+}
+
+/// Lowers the relations of one statement.
+pub(super) struct Lowerer<'k> {
+    pub(super) known: &'k Known,
+    pub(super) params: &'k [Datum],
+    /// Numbers of nodes, views and slots that are given.
+    nodes: usize,
+    views: Vec<ViewUse>,
+    slots: BTreeMap<ColumnId, usize>,
+    subqueries: usize,
+    /// Could values of parameters make another way better?
+    by_values: bool,
+    /// Which column of which table a number is, of tables that are scanned.
+    pub(super) origins: BTreeMap<ColumnId, Origin>,
+    /// What is thought of common table expressions.
+    commons: BTreeMap<usize, Estimate>,
+}
+
+/// A column of a table.
+#[derive(Clone)]
+pub(super) struct Origin {
+    pub(super) table: Arc<Table>,
+    pub(super) at: usize,
+}
+
+impl<'k> Lowerer<'k> {
+    fn new(known: &'k Known, params: &'k [Datum]) -> Lowerer<'k> {
+        Lowerer {
+            known,
+            params,
+            nodes: 0,
+            views: Vec::new(),
+            slots: BTreeMap::new(),
+            subqueries: 0,
+            by_values: false,
+            origins: BTreeMap::new(),
+            commons: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn node(&mut self, op: Op, width: usize, estimate: Estimate) -> Arc<Node> {
+        let number = self.nodes;
+        self.nodes += 1;
+        Arc::new(Node { op, width, estimate, number })
+    }
+
+    /// The slot that a column of a query around has in the context.
+    pub(super) fn slot(&mut self, id: ColumnId) -> usize {
+        let next = self.slots.len();
+        *self.slots.entry(id).or_insert(next)
+    }
+
+    /// The slot of a column that some query inside reads.
+    pub(super) fn known_slot(&self, id: ColumnId) -> Option<usize> {
+        self.slots.get(&id).copied()
+    }
+
+    pub(super) fn known_statistics(&self, table: &Table) -> Option<Arc<Statistics>> {
+        self.known.statistics(table)
+    }
+
+    /// Lowers a relation.
+    pub(super) fn lower(&mut self, rel: Rel, want: &Want<'_>) -> Result<Lowered> {
+        match rel {
+            Rel::Single => {
+                let estimate = Estimate { startup: 0.0, total: 0.01, rows: 1.0, width: 0 };
+                Ok(plain(self.node(Op::Single, 0, estimate), Vec::new()))
+            }
+            Rel::Scan(scan) => self.scan(*scan, Vec::new(), want),
+            Rel::Filter { input, conditions } => self.filter(*input, conditions, want),
+            Rel::Project { input, output } => self.project(*input, output, want),
+            Rel::Join(join) => self.join(*join, want),
+            Rel::Aggregate(group) => self.aggregate(*group, want),
+            Rel::Distinct { input, columns } => {
+                let needed = columns.iter().copied().collect();
+                let want = Want { any_order: true, ..Want::of(&needed) };
+                let input = self.lower(*input, &want)?;
+                let input = self.exact(input, &columns);
+                let (width, estimate) = (columns.len(), input.node.estimate);
+                let node = self.node(Op::Distinct { input: input.node }, width, estimate);
+                Ok(plain(node, columns))
+            }
+            Rel::DistinctOn { input, columns, sort } => {
+                let mut needed = want.needed.clone();
+                needed.extend(&columns);
+                let input = self.lower(*input, &Want::of(&needed))?;
+                let keys = sort.into_iter().filter(|key| columns.contains(&key.at));
+                // Bytes decide what is equal, whatever decides the order.
+                let keys = keys.map(|key| SortKey { collation: None, ..key });
+                let keys = placed_keys(keys.collect(), &input.layout)?;
+                let (width, estimate) = (input.node.width, input.node.estimate);
+                let op = Op::DistinctOn { input: input.node, keys };
+                Ok(plain(self.node(op, width, estimate), input.layout))
+            }
+            Rel::Sort { input, keys } => self.sort(*input, keys, want),
+            Rel::Limit(limit) => self.limit(*limit, want),
+            Rel::SetOp(set) => self.set_operation(*set),
+            Rel::Values { columns, mut rows } => {
+                rows.iter_mut().flatten().try_for_each(|expr| self.place(expr, &[]))?;
+                let estimate = fixed(rows.len() as f64, columns.len() * 8);
+                let estimate = match rows.len() {
+                    1 => Estimate { total: 0.01, ..estimate },
+                    _ => estimate,
+                };
+                Ok(plain(self.node(Op::Values(rows), columns.len(), estimate), columns))
+            }
+            Rel::Function(function) => {
+                let rel::Function { call, mut args, columns, ordinality, alias } = *function;
+                args.iter_mut().try_for_each(|arg| self.place(arg, &[]))?;
+                let layout: Vec<ColumnId> = columns.into_iter().chain(ordinality).collect();
+                let estimate = match call {
+                    rel::SetFunction::Series(_) => fixed(1_000.0, 8),
+                    rel::SetFunction::Value => Estimate { total: 0.01, ..fixed(1.0, 8) },
+                };
+                let op = Op::Function { call, args, ordinality: ordinality.is_some(), alias };
+                Ok(plain(self.node(op, layout.len(), estimate), layout))
+            }
+            Rel::View { view, mut args, columns } => {
+                if args.iter().any(rel::names_columns) {
+                    let message = format!("{} of columns of another source", view.name);
+                    return Err(SqlError::unsupported(message));
+                }
+                args.iter_mut().try_for_each(|arg| self.place(arg, &[]))?;
+                let slot = self.views.len();
+                self.views.push(ViewUse { view, args });
+                let kept = kept_places(&columns, want.needed);
+                let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
+                let width = columns.len() * 16;
+                let op = Op::View { view, columns: kept, slot };
+                Ok(plain(self.node(op, layout.len(), fixed(100.0, width)), layout))
+            }
+            Rel::CteScan { cte, columns, name, is_step } => {
+                let estimate = self.commons.get(&cte).copied().unwrap_or(fixed(100.0, 8));
+                let total = estimate.rows * 0.02;
+                let estimate = Estimate { startup: 0.0, total, ..estimate };
+                let kept = kept_places(&columns, want.needed);
+                let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
+                let op = Op::CteScan { cte, name, is_step, columns: kept };
+                Ok(plain(self.node(op, layout.len(), estimate), layout))
+            }
+            Rel::With { definitions, input } => self.with(definitions, *input, want),
+        }
+    }
+
+    /// Puts places for the numbers of columns, and plans queries inside.
+    pub(super) fn place(&mut self, expr: &mut Expr, layout: &[ColumnId]) -> Result<()> {
+        let mut failed = None;
+        expr.change(&mut |inner| {
+            match inner {
+                Expr::Column(id) => {
+                    *inner = match layout.iter().position(|known| known == id) {
+                        Some(at) => Expr::Column(at),
+                        None => Expr::Outer(self.slot(*id)),
+                    };
+                }
+                Expr::Subquery(query) => {
+                    if let Err(error) = self.subquery(query, layout) {
+                        failed.get_or_insert(error);
+                    }
+                    return false;
+                }
+                _ => return true,
+            }
+            false
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Plans a query inside of an expression over rows of this layout.
+    fn subquery(&mut self, query: &mut Subquery, layout: &[ColumnId]) -> Result<()> {
+        // A condition that went to several places has a query in each.
+        query.number = self.subqueries;
+        self.subqueries += 1;
+        let free = query.free();
+        let placeholder = Body::Bound(Box::new(Rel::Single), Vec::new());
+        let Body::Bound(rel, output) = std::mem::replace(&mut query.body, placeholder) else {
+            unreachable!("a query is planned once")
+        };
+        let is_stable = is_stable(&rel);
+        let needed = output.iter().copied().collect();
+        // One row says whether there are any.
+        let is_cut = query.kind.is_exists();
+        let limit = is_cut.then_some(1.0);
+        let lowered = self.lower(rewrite(*rel), &Want { limit, is_cut, ..Want::of(&needed) })?;
+        let lowered = self.exact(lowered, &output);
+        if let SubqueryKind::Compare { needles, test, .. } = &mut query.kind {
+            needles.iter_mut().try_for_each(|(_, needle)| self.place(needle, layout))?;
+            let ids = needles.iter().map(|(id, _)| *id);
+            let inner: Vec<ColumnId> = ids.chain(output.iter().copied()).collect();
+            self.place(test, &inner)?;
+        }
+        let mut binds = Vec::new();
+        let mut slots = Vec::with_capacity(free.len());
+        for id in free {
+            let slot = self.slot(id);
+            slots.push(slot);
+            if let Some(at) = layout.iter().position(|known| *known == id) {
+                binds.push((slot, Expr::Column(at)));
+            }
+        }
+        let plan = Arc::new(PlannedSubquery { node: lowered.node, slots, is_stable });
+        query.body = Body::Planned { plan, binds };
+        Ok(())
+    }
+
+    /// Rows of exactly these columns.
+    pub(super) fn exact(&mut self, lowered: Lowered, columns: &[ColumnId]) -> Lowered {
+        if lowered.layout == columns {
+            return lowered;
+        }
+        let place = |id: &ColumnId| {
+            let at = lowered.layout.iter().position(|known| known == id);
+            Expr::Column(at.expect("what is needed comes through"))
+        };
+        let output = columns.iter().map(place).collect();
+        let estimate = lowered.node.estimate;
+        let op = Op::Project { input: lowered.node, output };
+        let node = self.node(op, columns.len(), estimate);
+        Lowered { node, layout: columns.to_vec(), ordered: lowered.ordered }
+    }
+
+    /// A table scan that asks these conditions, with no path chosen yet, and its layout.
+    pub(super) fn table_scan(
+        &mut self,
+        scan: rel::Scan,
+        mut conditions: Vec<Expr>,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<(TableScan, Vec<ColumnId>)> {
+        let mut wanted = needed.clone();
+        conditions.iter().for_each(|one| rel::columns_of(one, &mut wanted));
+        let columns = kept_places(&scan.columns, &wanted);
+        let with_tid = wanted.contains(&scan.tid);
+        let layout = columns.iter().map(|at| scan.columns[*at]);
+        let layout: Vec<ColumnId> = layout.chain(with_tid.then_some(scan.tid)).collect();
+        for (at, id) in scan.columns.iter().enumerate() {
+            self.origins.insert(*id, Origin { table: Arc::clone(&scan.table), at });
+        }
+        conditions.iter_mut().try_for_each(|one| self.place(one, &layout))?;
+        let filter = match conditions.len() {
+            0 | 1 => conditions.pop(),
+            _ => Some(Expr::And(conditions)),
+        };
+        let statistics = self.known.statistics(&scan.table);
+        let scan = TableScan {
+            table: scan.table,
+            alias: scan.alias,
+            columns,
+            with_tid,
+            path: Path::Sequential,
+            filter,
+            statistics,
+            asked: None,
+            by_values: false,
+            any_order: false,
+        };
+        Ok((scan, layout))
+    }
+
+    fn scan(&mut self, scan: rel::Scan, conditions: Vec<Expr>, want: &Want<'_>) -> Result<Lowered> {
+        let ids = scan.columns.clone();
+        let column = |key: &SortKey| {
+            let column = ids.iter().position(|id| *id == key.at)?;
+            let (descending, nulls_first) = (key.descending, key.nulls_first);
+            Some(Wanted { column, descending, nulls_first, collation: key.collation.clone() })
+        };
+        let order: Option<Vec<Wanted>> = want.order.iter().map(column).collect();
+        let order = order.unwrap_or_default();
+        let (mut scan, layout) = self.table_scan(scan, conditions, want.needed)?;
+        let demand = Demand {
+            order: if want.asks_all { &[] } else { &order },
+            limit: want.limit,
+            asks_all: want.asks_all,
+            params: self.params,
+        };
+        let ordered = path::choose_scan(&mut scan, &demand);
+        scan.any_order = want.any_order || (!want.order.is_empty() && !ordered);
+        let is_sorted = !want.order.is_empty() && !ordered;
+        if want.is_cut
+            && !is_sorted
+            && let Path::Index(path) = &mut scan.path
+        {
+            // A scan that is told how many rows to expect reads ahead for all of them.
+            path.expected = None;
+        }
+        self.by_values |= scan.by_values;
+        let (width, estimate) = (layout.len(), path::estimate(&scan));
+        let node = self.node(Op::Scan(Box::new(scan)), width, estimate);
+        Ok(Lowered { node, layout, ordered })
+    }
+
+    fn filter(&mut self, input: Rel, conditions: Vec<Expr>, want: &Want<'_>) -> Result<Lowered> {
+        if let Rel::Scan(scan) = input {
+            return self.scan(*scan, conditions, want);
+        }
+        let mut needed = want.needed.clone();
+        conditions.iter().for_each(|one| rel::columns_of(one, &mut needed));
+        let mut input = self.lower(input, &Want { needed: &needed, ..*want })?;
+        input.node = self.filtered(input.node, conditions, &input.layout)?;
+        Ok(input)
+    }
+
+    /// A node whose rows meet these conditions.
+    pub(super) fn filtered(
+        &mut self,
+        input: Arc<Node>,
+        mut conditions: Vec<Expr>,
+        layout: &[ColumnId],
+    ) -> Result<Arc<Node>> {
+        conditions.iter_mut().try_for_each(|one| self.place(one, layout))?;
+        let share = (1.0f64 / 3.0).powi(i32::try_from(conditions.len()).unwrap_or(10).min(10));
+        let condition = match conditions.len() {
+            0 => return Ok(input),
+            1 => conditions.remove(0),
+            _ => Expr::And(conditions),
+        };
+        let (width, below) = (input.width, input.estimate);
+        let rows = (below.rows * share).max(1.0);
+        Ok(self.node(Op::Filter { input, condition }, width, Estimate { rows, ..below }))
+    }
+
+    fn project(
+        &mut self,
+        input: Rel,
+        output: Vec<(ColumnId, Expr)>,
+        want: &Want<'_>,
+    ) -> Result<Lowered> {
+        let kept = |id: &ColumnId, expr: &Expr| want.needed.contains(id) || is_volatile(expr);
+        let output: Vec<(ColumnId, Expr)> =
+            output.into_iter().filter(|(id, expr)| kept(id, expr)).collect();
+        let order = order_below(want.order, &output);
+        let mut needed = BTreeSet::new();
+        output.iter().for_each(|(_, expr)| rel::columns_of(expr, &mut needed));
+        let below = Want {
+            needed: &needed,
+            order: order.as_deref().unwrap_or(&[]),
+            any_order: want.any_order || (order.is_none() && !want.order.is_empty()),
+            ..*want
+        };
+        let input = self.lower(input, &below)?;
+        let ordered = input.ordered && order.is_some();
+        if output.iter().all(|(id, expr)| matches!(expr, Expr::Column(of) if of == id)) {
+            return Ok(Lowered { ordered, ..input });
+        }
+        let mut exprs = Vec::with_capacity(output.len());
+        let mut layout = Vec::with_capacity(output.len());
+        for (id, mut expr) in output {
+            self.place(&mut expr, &input.layout)?;
+            exprs.push(expr);
+            layout.push(id);
+        }
+        let estimate = input.node.estimate;
+        let op = Op::Project { input: input.node, output: exprs };
+        Ok(Lowered { node: self.node(op, layout.len(), estimate), layout, ordered })
+    }
+
+    fn aggregate(&mut self, group: Grouping, want: &Want<'_>) -> Result<Lowered> {
+        let Grouping { input, keys, aggregates } = group;
+        let aggregates: Vec<(ColumnId, Aggregate)> =
+            aggregates.into_iter().filter(|(id, _)| want.needed.contains(id)).collect();
+        let mut needed = BTreeSet::new();
+        keys.iter().for_each(|(_, key)| rel::columns_of(key, &mut needed));
+        let exprs = aggregates.iter().flat_map(|(_, one)| one.exprs());
+        exprs.for_each(|expr| rel::columns_of(expr, &mut needed));
+        let input = self.lower(input, &Want { any_order: true, ..Want::of(&needed) })?;
+        let (mut group_keys, mut made, mut layout) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, mut key) in keys {
+            self.place(&mut key, &input.layout)?;
+            group_keys.push(key);
+            layout.push(id);
+        }
+        for (id, mut one) in aggregates {
+            one.exprs_mut().try_for_each(|expr| self.place(expr, &input.layout))?;
+            made.push(one);
+            layout.push(id);
+        }
+        let below = input.node.estimate;
+        let rows = if group_keys.is_empty() { 1.0 } else { (below.rows / 5.0).clamp(1.0, 200.0) };
+        let total = below.total + below.rows * 0.0025 * made.len().max(1) as f64;
+        let estimate =
+            Estimate { startup: total, total: total + rows * 0.01, rows, width: below.width };
+        let group = Group { keys: group_keys, aggregates: made };
+        let op = Op::Aggregate { input: input.node, group };
+        Ok(plain(self.node(op, layout.len(), estimate), layout))
+    }
+
+    fn sort(&mut self, input: Rel, keys: Vec<SortKey>, want: &Want<'_>) -> Result<Lowered> {
+        let mut needed = want.needed.clone();
+        needed.extend(keys.iter().map(|key| key.at));
+        let below = Want { needed: &needed, order: &keys, ..*want };
+        let input = self.lower(input, &below)?;
+        if input.ordered {
+            return Ok(input);
+        }
+        let keys = placed_keys(keys, &input.layout)?;
+        let (width, of_input) = (input.node.width, input.node.estimate);
+        let rows = of_input.rows.max(1.0);
+        let total = of_input.total + rows * rows.log2().max(1.0) * 0.005;
+        let estimate = Estimate { startup: total, total, ..of_input };
+        let op = Op::Sort { input: input.node, keys };
+        Ok(Lowered { node: self.node(op, width, estimate), layout: input.layout, ordered: true })
+    }
+
+    fn limit(&mut self, limit: Limit, want: &Want<'_>) -> Result<Lowered> {
+        let Limit { input, mut limit, mut offset, ties } = limit;
+        let known = match &limit {
+            Some(Expr::Const(Datum::Int8(n))) => Some(*n as f64),
+            _ => None,
+        };
+        let mut needed = want.needed.clone();
+        needed.extend(ties.iter().flatten().map(|key| key.at));
+        let below =
+            Want { limit: known, is_cut: true, asks_all: want.asks_all, ..Want::of(&needed) };
+        let input = self.lower(input, &below)?;
+        limit.iter_mut().chain(&mut offset).try_for_each(|expr| self.place(expr, &[]))?;
+        let ties = ties.map(|keys| placed_keys(keys, &input.layout)).transpose()?;
+        let all = input.node.estimate;
+        let rows = known.map_or(all.rows, |known| known.max(0.0)).min(all.rows);
+        let share = if all.rows > 0.0 { rows / all.rows } else { 1.0 };
+        let total = all.startup + (all.total - all.startup) * share;
+        let width = input.node.width;
+        let op = Op::Limit { input: input.node, limit, offset, ties };
+        let node = self.node(op, width, Estimate { total, rows, ..all });
+        Ok(Lowered { node, ..input })
+    }
+
+    fn set_operation(&mut self, set: SetOp) -> Result<Lowered> {
+        let mut side = |rel: Rel, columns: &[ColumnId]| {
+            let needed = columns.iter().copied().collect();
+            let any_order = !(set.all && set.kind == SetKind::Union);
+            let lowered = self.lower(rel, &Want { any_order, ..Want::of(&needed) })?;
+            Ok::<_, SqlError>(self.exact(lowered, columns).node)
+        };
+        let left = side(set.left, &set.left_columns)?;
+        let right = side(set.right, &set.right_columns)?;
+        let (a, b) = (left.estimate, right.estimate);
+        let rows = match set.kind {
+            SetKind::Union => a.rows + b.rows,
+            SetKind::Intersect => a.rows.min(b.rows),
+            SetKind::Except => a.rows,
+        };
+        let total = a.total + b.total + (a.rows + b.rows) * if set.all { 0.01 } else { 0.02 };
+        let estimate = Estimate { startup: 0.0, total, rows, width: a.width.max(b.width) };
+        let op = Op::SetOperation { kind: set.kind, all: set.all, left, right };
+        Ok(plain(self.node(op, set.columns.len(), estimate), set.columns))
+    }
+
+    fn with(&mut self, definitions: Vec<Cte>, input: Rel, want: &Want<'_>) -> Result<Lowered> {
+        let mut nodes = Vec::with_capacity(definitions.len());
+        for Cte { number, name, body, columns } in definitions {
+            let exact = |lowerer: &mut Self, rel: Rel, columns: &[ColumnId]| {
+                let needed = columns.iter().copied().collect();
+                let lowered = lowerer.lower(rel, &Want::of(&needed))?;
+                Ok::<_, SqlError>(lowerer.exact(lowered, columns).node)
+            };
+            let body = match body {
+                CteBody::Query { rel, .. } => {
+                    let node = exact(self, rel, &columns)?;
+                    self.commons.insert(number, node.estimate);
+                    CteSteps::Query(node)
+                }
+                CteBody::Recursive { first, first_columns, step, step_columns, all } => {
+                    let first = exact(self, first, &first_columns)?;
+                    let estimate = first.estimate;
+                    let rows = estimate.rows * 10.0;
+                    self.commons.insert(number, Estimate { rows, ..estimate });
+                    let step = exact(self, step, &step_columns)?;
+                    CteSteps::Recursive { first, step, all }
+                }
+            };
+            nodes.push(CteNode { number, name, body });
+        }
+        let input = self.lower(input, want)?;
+        let mut estimate = input.node.estimate;
+        for node in &nodes {
+            if let CteSteps::Query(body) = &node.body {
+                estimate.startup += body.estimate.total;
+                estimate.total += body.estimate.total;
+            }
+        }
+        let width = input.node.width;
+        let op = Op::With { definitions: nodes, input: input.node };
+        Ok(Lowered { node: self.node(op, width, estimate), ..input })
+    }
+}
+
+/// A node whose rows have no order that was wanted.
+pub(super) fn plain(node: Arc<Node>, layout: Vec<ColumnId>) -> Lowered {
+    Lowered { node, layout, ordered: false }
+}
+
+/// An estimate of so many rows that are made.
+fn fixed(rows: f64, width: usize) -> Estimate {
+    Estimate { startup: 0.0, total: rows * 0.0125, rows, width }
+}
+
+/// Places of the columns that are needed.
+fn kept_places(columns: &[ColumnId], needed: &BTreeSet<ColumnId>) -> Vec<usize> {
+    (0..columns.len()).filter(|at| needed.contains(&columns[*at])).collect()
+}
+
+/// Keys by their places in rows of a layout.
+fn placed_keys(keys: Vec<SortKey>, layout: &[ColumnId]) -> Result<Vec<SortKey>> {
+    let place = |mut key: SortKey| {
+        let at = layout.iter().position(|id| *id == key.at);
+        key.at = at.expect("the columns of keys are needed");
+        key
+    };
+    Ok(keys.into_iter().map(place).collect())
+}
+
+/// Does an expression have to be evaluated whether or not its value is needed?
+fn is_volatile(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |inner| {
+        found |= matches!(inner, Expr::Sequence(..))
+            || matches!(inner, Expr::Call(function, _) if function.volatile);
+    });
+    found
+}
+
+/// An order of a projection as one of its input; `None` if the input has no such columns.
+fn order_below(order: &[SortKey], output: &[(ColumnId, Expr)]) -> Option<Vec<SortKey>> {
+    let key = |key: &SortKey| {
+        let (_, expr) = output.iter().find(|(id, _)| *id == key.at)?;
+        let expr = match expr {
+            Expr::Pad(inner, _) => inner,
+            other => other,
+        };
+        let Expr::Column(id) = expr else { return None };
+        Some(SortKey { at: *id, ..key.clone() })
+    };
+    order.iter().map(key).collect()
+}
+
+/// Names of the columns of a scan's rows.
+pub(crate) fn scan_names(scan: &TableScan) -> Vec<String> {
+    let columns = &scan.table.info.columns;
+    let mut names: Vec<String> = scan.columns.iter().map(|at| columns[*at].name.clone()).collect();
+    names.push("ctid".to_owned());
+    names
+}

@@ -1,0 +1,278 @@
+//! What runs: operators, whose expressions name places in the rows of their inputs.
+//!
+//! Invariants: a node holds no value of a parameter and no snapshot, so that it can run any number
+//! of times; the rows of a node have `width` values.
+//! Does not do: running (`exec`); choosing (`lower`).
+
+use std::sync::Arc;
+
+use rightlink::IndexInfo;
+
+use crate::expr::Expr;
+use crate::plan::path::Estimate;
+use crate::plan::rel::{JoinKind, SetFunction, SetKind};
+use crate::plan::{Group, SortKey, TableScan, views};
+use crate::types::SqlType;
+
+/// An operator and what is thought of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    /// Values of a row.
+    pub(crate) width: usize,
+    pub(crate) estimate: Estimate,
+    /// Its number in the statement, under which it notes what it does.
+    pub(crate) number: usize,
+}
+
+/// What an operator does.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// One row without columns.
+    Single,
+    Scan(Box<TableScan>),
+    Values(Vec<Vec<Expr>>),
+    Function {
+        call: SetFunction,
+        args: Vec<Expr>,
+        ordinality: bool,
+        alias: String,
+    },
+    View {
+        view: &'static views::View,
+        /// Places of the columns that are wanted.
+        columns: Vec<usize>,
+        /// Where the context has its rows.
+        slot: usize,
+    },
+    Filter {
+        input: Arc<Node>,
+        condition: Expr,
+    },
+    Project {
+        input: Arc<Node>,
+        output: Vec<Expr>,
+    },
+    Aggregate {
+        input: Arc<Node>,
+        group: Group,
+    },
+    /// Without duplicates.
+    Distinct {
+        input: Arc<Node>,
+    },
+    /// The first of neighbours that agree in these keys.
+    DistinctOn {
+        input: Arc<Node>,
+        keys: Vec<SortKey>,
+    },
+    Sort {
+        input: Arc<Node>,
+        keys: Vec<SortKey>,
+    },
+    Limit {
+        input: Arc<Node>,
+        limit: Option<Expr>,
+        offset: Option<Expr>,
+        ties: Option<Vec<SortKey>>,
+    },
+    Join(Box<JoinNode>),
+    SetOperation {
+        kind: SetKind,
+        all: bool,
+        left: Arc<Node>,
+        right: Arc<Node>,
+    },
+    /// Rows of a common table expression that the context keeps.
+    CteScan {
+        cte: usize,
+        name: String,
+        is_step: bool,
+        /// Places of the columns that are wanted.
+        columns: Vec<usize>,
+    },
+    With {
+        definitions: Vec<CteNode>,
+        input: Arc<Node>,
+    },
+    /// Marks that rows are locked, for EXPLAIN.
+    LockRows {
+        input: Arc<Node>,
+    },
+}
+
+/// A join.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinNode {
+    pub(crate) kind: JoinKind,
+    pub(crate) left: Arc<Node>,
+    pub(crate) how: How,
+    /// What is asked of a pair of rows, beyond the keys: over the left row and the right one behind
+    /// it.
+    pub(crate) condition: Option<Expr>,
+    /// Values of a row of the right side.
+    pub(crate) right_width: usize,
+}
+
+/// How a row of the left side finds its partners.
+#[derive(Clone, Debug)]
+pub(crate) enum How {
+    /// Every row of the right side is looked at.
+    Loop { right: Arc<Node> },
+    /// The right side runs again for each row of the left, whose values these slots get.
+    Apply { right: Arc<Node>, binds: Vec<(usize, Expr)> },
+    /// By a hash table of the right side, under the values of these expressions.
+    Hash { right: Arc<Node>, keys: Vec<HashKey> },
+    /// By an index of a table, for the keys of many rows of the left side at once.
+    Keyed { scan: Box<TableScan>, index: Box<IndexInfo>, keys: Vec<KeyPart> },
+}
+
+/// A key of a hash join: equal values of both sides have equal bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct HashKey {
+    pub(crate) left: Expr,
+    pub(crate) right: Expr,
+}
+
+/// A key column of an index, and where its value comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPart {
+    /// Over the left row.
+    pub(crate) value: Expr,
+    /// Type of the column.
+    pub(crate) ty: SqlType,
+    /// Place of the column in the scan's rows.
+    pub(crate) at: usize,
+}
+
+/// A common table expression.
+#[derive(Clone, Debug)]
+pub(crate) struct CteNode {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) body: CteSteps,
+}
+
+/// Where the rows of a common table expression come from.
+#[derive(Clone, Debug)]
+pub(crate) enum CteSteps {
+    Query(Arc<Node>),
+    Recursive { first: Arc<Node>, step: Arc<Node>, all: bool },
+}
+
+impl Node {
+    /// The nodes that it gets rows from.
+    pub(crate) fn inputs(&self) -> Vec<&Arc<Node>> {
+        match &self.op {
+            Op::Single
+            | Op::Scan(_)
+            | Op::Values(_)
+            | Op::Function { .. }
+            | Op::View { .. }
+            | Op::CteScan { .. } => Vec::new(),
+            Op::Filter { input, .. }
+            | Op::Project { input, .. }
+            | Op::Aggregate { input, .. }
+            | Op::Distinct { input }
+            | Op::DistinctOn { input, .. }
+            | Op::Sort { input, .. }
+            | Op::Limit { input, .. }
+            | Op::LockRows { input } => vec![input],
+            Op::Join(join) => match &join.how {
+                How::Loop { right } | How::Apply { right, .. } | How::Hash { right, .. } => {
+                    vec![&join.left, right]
+                }
+                How::Keyed { .. } => vec![&join.left],
+            },
+            Op::SetOperation { left, right, .. } => vec![left, right],
+            Op::With { definitions, input } => {
+                let mut inputs = Vec::new();
+                for definition in definitions {
+                    match &definition.body {
+                        CteSteps::Query(node) => inputs.push(node),
+                        CteSteps::Recursive { first, step, .. } => inputs.extend([first, step]),
+                    }
+                }
+                inputs.push(input);
+                inputs
+            }
+        }
+    }
+
+    /// Are its rows made of constants, which depend on nothing?
+    pub(crate) fn is_constant(&self) -> bool {
+        match &self.op {
+            Op::Single => true,
+            Op::Values(rows) => rows.iter().flatten().all(is_constant),
+            Op::Project { input, output } => input.is_constant() && output.iter().all(is_constant),
+            _ => false,
+        }
+    }
+
+    /// The scan whose rows are its rows, if it does no more than leave some out, order them or make
+    /// values of them.
+    pub(crate) fn scan(&self) -> Option<&TableScan> {
+        match &self.op {
+            Op::Scan(scan) => Some(scan),
+            Op::Filter { input, .. }
+            | Op::Project { input, .. }
+            | Op::Sort { input, .. }
+            | Op::Limit { input, .. }
+            | Op::LockRows { input } => input.scan(),
+            _ => None,
+        }
+    }
+
+    /// The same with the place of each row behind its values, if each row is one of a table as a
+    /// scan finds it; rows that are locked keep it through a sort.
+    pub(crate) fn with_place(self: &Arc<Node>, sorts: bool) -> Option<Arc<Node>> {
+        let wrap = |op: Op| Some(Arc::new(Node { op, width: self.width + 1, ..Node::clone(self) }));
+        match &self.op {
+            Op::Scan(scan) => {
+                let mut scan = scan.clone();
+                if scan.with_tid {
+                    let tid = Expr::Column(scan.columns.len());
+                    let output = (0..scan.columns.len()).map(Expr::Column);
+                    let output = output.chain([tid.clone(), tid]).collect();
+                    return wrap(Op::Project { input: Arc::clone(self), output });
+                }
+                scan.with_tid = true;
+                wrap(Op::Scan(scan))
+            }
+            Op::Project { input, output } => {
+                let input = input.with_place(sorts)?;
+                let place = Expr::Column(input.width - 1);
+                let output = output.iter().cloned().chain([place]).collect();
+                wrap(Op::Project { input, output })
+            }
+            Op::Filter { input, condition } => {
+                let (input, condition) = (input.with_place(sorts)?, condition.clone());
+                wrap(Op::Filter { input, condition })
+            }
+            Op::Limit { input, limit, offset, ties } => wrap(Op::Limit {
+                input: input.with_place(sorts)?,
+                limit: limit.clone(),
+                offset: offset.clone(),
+                ties: ties.clone(),
+            }),
+            Op::Sort { input, keys } if sorts => {
+                wrap(Op::Sort { input: input.with_place(sorts)?, keys: keys.clone() })
+            }
+            Op::LockRows { input } => wrap(Op::LockRows { input: input.with_place(sorts)? }),
+            _ => None,
+        }
+    }
+
+    /// Calls `look` for it and all below, queries inside of expressions left out.
+    pub(crate) fn visit<'n>(&'n self, look: &mut dyn FnMut(&'n Node)) {
+        look(self);
+        self.inputs().into_iter().for_each(|input| input.visit(look));
+    }
+}
+
+/// Does it read neither rows nor tables, and give the same each time?
+fn is_constant(expr: &Expr) -> bool {
+    let mut reads = false;
+    expr.walk(&mut |inner| reads |= matches!(inner, Expr::Subquery(_)));
+    !reads && expr.is_stable()
+}

@@ -1,0 +1,543 @@
+//! The same relation in a form that is cheaper: conditions where the rows are, subqueries as joins.
+//!
+//! - A condition moves down to the relation whose columns it names, through projections, joins,
+//!   groups and unions, as far as that changes no row.
+//! - An outer join whose missing rows a condition above leaves out becomes an inner one.
+//! - `EXISTS` and `IN` among the conditions of a query become semi joins, `NOT EXISTS` an anti
+//!   join, if what ties them to the query around are conditions that can be asked of pairs of rows.
+//! - A common table expression that is read once becomes a part of what reads it.
+//!
+//! Invariants: every row comes out as often as before; a condition that calls a volatile function
+//! stays where it is written. Does not do: the order of joins (`order`); scalar subqueries, which
+//! run for each row and remember what they gave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::expr::{Body, Expr, Subquery, SubqueryKind};
+use crate::plan::path::flatten;
+use crate::plan::rel::{ColumnId, CteBody, Join, JoinKind, Rel, columns_of};
+use crate::types::Datum;
+
+/// Rewrites a relation.
+pub(crate) fn rewrite(rel: Rel) -> Rel {
+    push(inlined(rel), Vec::new())
+}
+
+/// The conditions that all of these must meet, each by itself.
+fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
+    flatten(conditions)
+}
+
+/// May an expression be asked elsewhere, more or less often?
+fn may_move(expr: &Expr) -> bool {
+    let mut moves = true;
+    expr.walk(&mut |inner| {
+        moves &= match inner {
+            Expr::Sequence(..) => false,
+            Expr::Call(function, _) => !function.volatile,
+            Expr::Subquery(query) => match &query.body {
+                Body::Bound(rel, _) => is_stable(rel),
+                Body::Planned { .. } => false,
+            },
+            _ => true,
+        };
+    });
+    moves
+}
+
+/// Does a relation give the same rows each time?
+pub(crate) fn is_stable(rel: &Rel) -> bool {
+    let mut stable = true;
+    rel.visit(&mut |one| stable &= one.exprs().into_iter().all(may_move));
+    stable
+}
+
+/// Columns of its own level that an expression names.
+fn named(expr: &Expr) -> BTreeSet<ColumnId> {
+    let mut out = BTreeSet::new();
+    columns_of(expr, &mut out);
+    out
+}
+
+/// The columns of a relation as a set.
+fn columns(rel: &Rel) -> BTreeSet<ColumnId> {
+    rel.columns().into_iter().collect()
+}
+
+/// A relation whose rows meet `conditions`, which are asked as far down as they can be.
+fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
+    match rel {
+        Rel::Filter { input, conditions: own } => {
+            let mut all = conjuncts(own);
+            all.extend(conditions);
+            let (input, all) = unnest(*input, all);
+            push(input, all)
+        }
+        Rel::Join(join) => push_into_join(*join, conditions),
+        Rel::Project { input, output } => {
+            let plain: BTreeMap<ColumnId, Expr> = output
+                .iter()
+                .filter(|(_, expr)| is_cheap(expr))
+                .map(|(id, expr)| (*id, expr.clone()))
+                .collect();
+            let own: BTreeSet<ColumnId> = output.iter().map(|(id, _)| *id).collect();
+            let goes = |one: &Expr| {
+                may_move(one)
+                    && named(one).iter().all(|id| !own.contains(id) || plain.contains_key(id))
+            };
+            let (down, stay) = split(conditions, goes);
+            let down = down.into_iter().map(|one| substituted(one, &plain)).collect();
+            Rel::Project { input: Box::new(push(*input, down)), output }.filtered(stay)
+        }
+        Rel::Aggregate(mut group) => {
+            let keys: BTreeMap<ColumnId, Expr> = group.keys.iter().cloned().collect();
+            let own: BTreeSet<ColumnId> = group.aggregates.iter().map(|(id, _)| *id).collect();
+            let goes = |one: &Expr| {
+                let named = named(one);
+                may_move(one)
+                    && !keys.is_empty()
+                    && named.is_disjoint(&own)
+                    && named.iter().all(|id| keys.get(id).is_none_or(is_cheap))
+            };
+            let (down, stay) = split(conditions, goes);
+            let down = down.into_iter().map(|one| substituted(one, &keys)).collect();
+            let input = std::mem::replace(&mut group.input, Rel::Single);
+            group.input = push(input, down);
+            Rel::Aggregate(group).filtered(stay)
+        }
+        Rel::Distinct { input, columns } => {
+            let (down, stay) = split(conditions, may_move);
+            Rel::Distinct { input: Box::new(push(*input, down)), columns }.filtered(stay)
+        }
+        Rel::Sort { input, keys } => {
+            let (down, stay) = split(conditions, may_move);
+            Rel::Sort { input: Box::new(push(*input, down)), keys }.filtered(stay)
+        }
+        Rel::DistinctOn { input, columns, sort } => {
+            let input = Box::new(push(*input, Vec::new()));
+            Rel::DistinctOn { input, columns, sort }.filtered(conditions)
+        }
+        Rel::Limit(mut limit) => {
+            let input = std::mem::replace(&mut limit.input, Rel::Single);
+            limit.input = push(input, Vec::new());
+            Rel::Limit(limit).filtered(conditions)
+        }
+        Rel::SetOp(mut set) => {
+            let (down, stay) = split(conditions, may_move);
+            let side = |ids: &[ColumnId]| {
+                let pairs = set.columns.iter().copied().zip(ids.iter().map(|id| Expr::Column(*id)));
+                let names: BTreeMap<ColumnId, Expr> = pairs.collect();
+                down.iter().map(|one| substituted(one.clone(), &names)).collect::<Vec<Expr>>()
+            };
+            let (of_left, of_right) = (side(&set.left_columns), side(&set.right_columns));
+            set.left = push(std::mem::replace(&mut set.left, Rel::Single), of_left);
+            set.right = push(std::mem::replace(&mut set.right, Rel::Single), of_right);
+            Rel::SetOp(set).filtered(stay)
+        }
+        Rel::With { mut definitions, input } => {
+            for definition in &mut definitions {
+                match &mut definition.body {
+                    CteBody::Query { rel, .. } => {
+                        *rel = push(std::mem::replace(rel, Rel::Single), Vec::new());
+                    }
+                    CteBody::Recursive { first, step, .. } => {
+                        *first = push(std::mem::replace(first, Rel::Single), Vec::new());
+                        *step = push(std::mem::replace(step, Rel::Single), Vec::new());
+                    }
+                }
+            }
+            Rel::With { definitions, input: Box::new(push(*input, conditions)) }
+        }
+        leaf @ (Rel::Single
+        | Rel::Scan(_)
+        | Rel::Values { .. }
+        | Rel::Function(_)
+        | Rel::View { .. }
+        | Rel::CteScan { .. }) => leaf.filtered(conditions),
+    }
+}
+
+fn split(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, Vec<Expr>) {
+    conditions.into_iter().partition(|one| goes(one))
+}
+
+/// Does it cost next to nothing to have it twice?
+fn is_cheap(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) | Expr::Const(_) | Expr::Param(_) => true,
+        Expr::Cast(inner, _) | Expr::Pad(inner, _) | Expr::Fit(inner, ..) => is_cheap(inner),
+        _ => false,
+    }
+}
+
+/// An expression with others in the place of columns, those of queries in it too.
+fn substituted(mut expr: Expr, names: &BTreeMap<ColumnId, Expr>) -> Expr {
+    expr.change(&mut |inner| match inner {
+        Expr::Column(id) => {
+            if let Some(other) = names.get(id) {
+                *inner = other.clone();
+            }
+            false
+        }
+        Expr::Subquery(query) => {
+            query.substitute(&mut |expr| {
+                *expr = substituted(std::mem::replace(expr, Expr::null()), names)
+            });
+            true
+        }
+        _ => true,
+    });
+    expr
+}
+
+/// A join whose rows meet `conditions`.
+fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
+    let Join { mut kind, mut left, mut right, on } = join;
+    let mut on = conjuncts(on);
+    if kind == JoinKind::Right {
+        // Columns have numbers, so the sides may change places.
+        (kind, left, right) = (JoinKind::Left, right, left);
+    }
+    let (of_left, of_right) = (columns(&left), columns(&right));
+    let rejects = |side: &BTreeSet<ColumnId>| {
+        conditions.iter().any(|one| may_move(one) && is_untrue_of_nulls(one, side))
+    };
+    kind = match kind {
+        JoinKind::Left if rejects(&of_right) => JoinKind::Inner,
+        JoinKind::Full => match (rejects(&of_left), rejects(&of_right)) {
+            (true, true) => JoinKind::Inner,
+            // Rows that only the right side has are left out.
+            (true, false) => JoinKind::Left,
+            (false, true) => {
+                (left, right) = (right, left);
+                JoinKind::Left
+            }
+            (false, false) => JoinKind::Full,
+        },
+        other => other,
+    };
+    let (of_left, of_right) = (columns(&left), columns(&right));
+    let only =
+        |one: &Expr, other: &BTreeSet<ColumnId>| may_move(one) && named(one).is_disjoint(other);
+    // A side that depends on the other one cannot take conditions away from it.
+    let (mut to_left, mut to_right, mut stay) = (Vec::new(), Vec::new(), Vec::new());
+    match kind {
+        JoinKind::Inner => {
+            let all = std::mem::take(&mut on).into_iter().chain(conditions);
+            for one in all {
+                match (only(&one, &of_right), only(&one, &of_left)) {
+                    (true, _) => to_left.push(one),
+                    (_, true) => to_right.push(one),
+                    _ if may_move(&one) => on.push(one),
+                    _ => stay.push(one),
+                }
+            }
+        }
+        JoinKind::Left => {
+            for one in conditions {
+                match only(&one, &of_right) {
+                    true => to_left.push(one),
+                    false => stay.push(one),
+                }
+            }
+            let (down, kept) = split(on, |one| only(one, &of_left));
+            (to_right, on) = (down, kept);
+        }
+        JoinKind::Semi | JoinKind::Anti => {
+            for one in conditions {
+                match may_move(&one) {
+                    true => to_left.push(one),
+                    false => stay.push(one),
+                }
+            }
+            let (down, kept) = split(on, |one| only(one, &of_left));
+            (to_right, on) = (down, kept);
+        }
+        JoinKind::Full | JoinKind::Right => stay = conditions,
+    }
+    let (left, right) = (push(left, to_left), push(right, to_right));
+    Rel::Join(Box::new(Join { kind, left, right, on })).filtered(stay)
+}
+
+/// Is a condition not true where all of these columns are null?
+fn is_untrue_of_nulls(condition: &Expr, side: &BTreeSet<ColumnId>) -> bool {
+    match condition {
+        Expr::And(list) => list.iter().any(|one| is_untrue_of_nulls(one, side)),
+        Expr::Or(list) => !list.is_empty() && list.iter().all(|one| is_untrue_of_nulls(one, side)),
+        Expr::IsNull(inner, true) => is_null_of_nulls(inner, side),
+        Expr::Is(inner, Some(_), false) => is_null_of_nulls(inner, side),
+        Expr::In(needle, _, _) => is_null_of_nulls(needle, side),
+        Expr::Not(inner) => is_null_of_nulls(inner, side),
+        other => is_null_of_nulls(other, side),
+    }
+}
+
+/// Is a value null where all of these columns are?
+fn is_null_of_nulls(expr: &Expr, side: &BTreeSet<ColumnId>) -> bool {
+    match expr {
+        Expr::Column(id) => side.contains(id),
+        Expr::Const(Datum::Null) => true,
+        Expr::Call(function, args) => {
+            function.strict && args.iter().any(|arg| is_null_of_nulls(arg, side))
+        }
+        Expr::Cast(inner, _)
+        | Expr::Pad(inner, _)
+        | Expr::Fit(inner, ..)
+        | Expr::Weights(inner, _) => is_null_of_nulls(inner, side),
+        _ => false,
+    }
+}
+
+/// Makes joins of queries among the conditions: the input with them, and the other conditions.
+fn unnest(mut input: Rel, conditions: Vec<Expr>) -> (Rel, Vec<Expr>) {
+    let mut rest = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        let (query, negated) = match condition {
+            Expr::Subquery(query) => (query, false),
+            Expr::Not(inner) => match *inner {
+                Expr::Subquery(query) if query.kind.is_exists() => (query, true),
+                other => {
+                    rest.push(Expr::Not(Box::new(other)));
+                    continue;
+                }
+            },
+            other => {
+                rest.push(other);
+                continue;
+            }
+        };
+        match joined(input, query, negated) {
+            Ok(join) => input = join,
+            Err((kept, query)) => {
+                input = kept;
+                let condition = Expr::Subquery(query);
+                rest.push(if negated { Expr::Not(Box::new(condition)) } else { condition });
+            }
+        }
+    }
+    (input, rest)
+}
+
+/// What could not be made a join.
+type Kept = (Rel, Box<Subquery>);
+
+/// The semi or anti join that a query among the conditions of `input` is.
+fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Kept> {
+    let Body::Bound(rel, _) = &query.body else { return Err((input, query)) };
+    let compares = match &query.kind {
+        SubqueryKind::Exists => false,
+        SubqueryKind::Compare { all: false, needles, .. } => {
+            let moves = needles.iter().all(|(_, needle)| may_move(needle));
+            if !moves {
+                return Err((input, query));
+            }
+            true
+        }
+        SubqueryKind::Compare { .. } | SubqueryKind::Scalar => return Err((input, query)),
+    };
+    let around = columns(&input);
+    if !is_stable(rel) || (!compares && rel.free().is_disjoint(&around)) {
+        // One that names nothing around it runs once anyway.
+        return Err((input, query));
+    }
+    let whole = (**rel).clone();
+    let core = if compares { whole } else { exists_core(whole) };
+    let Some((right, mut on)) = decorrelated(core, &around) else { return Err((input, query)) };
+    if let SubqueryKind::Compare { needles, test, .. } = &mut query.kind {
+        let names: BTreeMap<ColumnId, Expr> = std::mem::take(needles).into_iter().collect();
+        let test = std::mem::replace(test, Expr::null());
+        on.extend(conjuncts(vec![substituted(test, &names)]));
+    }
+    let kind = if negated { JoinKind::Anti } else { JoinKind::Semi };
+    Ok(Rel::Join(Box::new(Join { kind, left: input, right, on })))
+}
+
+/// What EXISTS asks about: order, values and duplicates do not matter.
+fn exists_core(rel: Rel) -> Rel {
+    match rel {
+        Rel::Project { input, output } if output.iter().all(|(_, expr)| may_move(expr)) => {
+            exists_core(*input)
+        }
+        Rel::Sort { input, .. } | Rel::Distinct { input, .. } | Rel::DistinctOn { input, .. } => {
+            exists_core(*input)
+        }
+        Rel::Limit(limit) => match (&limit.limit, &limit.offset) {
+            (None | Some(Expr::Const(Datum::Int8(1..))), None) => exists_core(limit.input),
+            _ => Rel::Limit(limit),
+        },
+        other => other,
+    }
+}
+
+/// A relation without columns of `around`, and the conditions that named them; `None` if other
+/// parts of it name such.
+fn decorrelated(rel: Rel, around: &BTreeSet<ColumnId>) -> Option<(Rel, Vec<Expr>)> {
+    if rel.free().is_disjoint(around) {
+        return Some((rel, Vec::new()));
+    }
+    match rel {
+        Rel::Filter { input, conditions } => {
+            let (ties, own): (Vec<Expr>, Vec<Expr>) =
+                conjuncts(conditions).into_iter().partition(|one| !named(one).is_disjoint(around));
+            // A query in such a condition would have to run for each pair of rows.
+            let plain = |one: &Expr| {
+                let mut plain = true;
+                one.walk(&mut |inner| plain &= !matches!(inner, Expr::Subquery(_)));
+                plain
+            };
+            if !ties.iter().all(plain) {
+                return None;
+            }
+            let (input, mut on) = decorrelated(*input, around)?;
+            on.extend(ties);
+            Some((input.filtered(own), on))
+        }
+        Rel::Project { input, output } => {
+            if output.iter().any(|(_, expr)| !named(expr).is_disjoint(around)) {
+                return None;
+            }
+            let (input, on) = decorrelated(*input, around)?;
+            // What the conditions name has to come through.
+            let mut output = output;
+            let there: BTreeSet<ColumnId> = output.iter().map(|(id, _)| *id).collect();
+            let made = columns(&input);
+            for id in on.iter().flat_map(named) {
+                if made.contains(&id) && !there.contains(&id) {
+                    output.push((id, Expr::Column(id)));
+                }
+            }
+            Some((Rel::Project { input: Box::new(input), output }, on))
+        }
+        Rel::Join(join) if join.kind == JoinKind::Inner => {
+            let Join { left, right, on, kind } = *join;
+            let dependent = !right.free().is_disjoint(&columns(&left));
+            if dependent {
+                return None;
+            }
+            let (ties, own): (Vec<Expr>, Vec<Expr>) =
+                conjuncts(on).into_iter().partition(|one| !named(one).is_disjoint(around));
+            let (left, mut all) = decorrelated(left, around)?;
+            let (right, more) = decorrelated(right, around)?;
+            all.extend(more);
+            all.extend(ties);
+            Some((Rel::Join(Box::new(Join { kind, left, right, on: own })), all))
+        }
+        _ => None,
+    }
+}
+
+/// The relation with common table expressions in their place that are read once, and without those
+/// that nothing reads.
+fn inlined(mut rel: Rel) -> Rel {
+    for input in rel.inputs_mut() {
+        *input = inlined(std::mem::replace(input, Rel::Single));
+    }
+    rel.exprs_mut().into_iter().for_each(|expr| {
+        expr.change(&mut |inner| {
+            if let Expr::Subquery(query) = inner
+                && let Body::Bound(rel, _) = &mut query.body
+            {
+                **rel = inlined(std::mem::replace(&mut **rel, Rel::Single));
+            }
+            true
+        });
+    });
+    let Rel::With { definitions, mut input } = rel else { return rel };
+    let mut kept = Vec::with_capacity(definitions.len());
+    let mut rest = definitions;
+    while let Some(definition) = rest.pop() {
+        let number = definition.number;
+        let later = |kept: &[crate::plan::rel::Cte], input: &Rel| {
+            let of_kept: usize = kept.iter().map(|one| reads_in_cte(one, number)).sum();
+            of_kept + reads(input, number)
+        };
+        let times = later(&kept, &input);
+        match definition.body {
+            CteBody::Query { rel, materialized }
+                if materialized == Some(false)
+                    || (materialized.is_none() && times == 1)
+                    || times == 0 =>
+            {
+                if !is_stable(&rel) && times != 0 {
+                    let body = CteBody::Query { rel, materialized };
+                    kept.push(crate::plan::rel::Cte { body, ..definition });
+                    continue;
+                }
+                if times > 1 {
+                    // Each copy would need numbers of its own.
+                    let body = CteBody::Query { rel, materialized };
+                    kept.push(crate::plan::rel::Cte { body, ..definition });
+                    continue;
+                }
+                let mut whole = Some((rel, definition.columns));
+                replace_scan(&mut input, number, &mut whole);
+                for one in &mut kept {
+                    match &mut one.body {
+                        CteBody::Query { rel, .. } => replace_scan(rel, number, &mut whole),
+                        CteBody::Recursive { first, step, .. } => {
+                            replace_scan(first, number, &mut whole);
+                            replace_scan(step, number, &mut whole);
+                        }
+                    }
+                }
+            }
+            body => kept.push(crate::plan::rel::Cte { body, ..definition }),
+        }
+    }
+    kept.reverse();
+    match kept.is_empty() {
+        true => *input,
+        false => Rel::With { definitions: kept, input },
+    }
+}
+
+/// How often a relation reads a common table expression, in subqueries too. Within the second part
+/// of a recursive one it counts as often.
+fn reads(rel: &Rel, number: usize) -> usize {
+    let mut count = 0;
+    rel.visit(&mut |one| {
+        if let Rel::CteScan { cte, .. } = one {
+            count += usize::from(*cte == number);
+        }
+        for expr in one.exprs() {
+            expr.walk(&mut |inner| {
+                if let Expr::Subquery(query) = inner
+                    && let Body::Bound(rel, _) = &query.body
+                {
+                    // It may run many times.
+                    count += 2 * reads(rel, number);
+                }
+            });
+        }
+        if let Rel::With { definitions, .. } = one {
+            for definition in definitions {
+                if let CteBody::Recursive { step, .. } = &definition.body {
+                    count += reads(step, number);
+                }
+            }
+        }
+    });
+    count
+}
+
+fn reads_in_cte(cte: &crate::plan::rel::Cte, number: usize) -> usize {
+    match &cte.body {
+        CteBody::Query { rel, .. } => reads(rel, number),
+        CteBody::Recursive { first, step, .. } => reads(first, number) + 2 * reads(step, number),
+    }
+}
+
+/// Puts `whole` in the place of the scan of a common table expression.
+fn replace_scan(rel: &mut Rel, number: usize, whole: &mut Option<(Rel, Vec<ColumnId>)>) {
+    if let Rel::CteScan { cte, columns, .. } = rel
+        && *cte == number
+    {
+        let Some((body, ids)) = whole.take() else { return };
+        let output = columns.iter().copied().zip(ids.into_iter().map(Expr::Column)).collect();
+        *rel = Rel::Project { input: Box::new(body), output };
+        return;
+    }
+    for input in rel.inputs_mut() {
+        replace_scan(input, number, whole);
+    }
+}
