@@ -128,7 +128,8 @@ fn wanted(cell: &Cell, args: &Args) -> Result<bool, Failure> {
     let (level, shape): (String, String) = (cell.get("level")?, cell.get("shape")?);
     let optimisation: String = cell.get("optimisation")?;
     let optimisation = optimisation.as_str();
-    if level == "table" && cell.get("writer")? {
+    // A lookup of duplicates reads all rows of a key, and what the writer adds would be among them.
+    if (level == "table" || shape == "duplicates") && cell.get("writer")? {
         return Ok(false);
     }
     if args.size == Size::All || named("optimisation") {
