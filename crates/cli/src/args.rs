@@ -426,8 +426,8 @@ pub(crate) struct GetArgs {
 /// Arguments of `sql`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Statements are PostgreSQL's, over one table each. Without -c and -f statements are read from
-standard input; \\? shows the commands of the shell.
+Statements are PostgreSQL's. Without -c and -f they are read from standard input; \\? shows the
+commands of the shell.
 
 Examples:
   rightlink sql new.db --create -c \"create table t (id bigint primary key, name text)\"
