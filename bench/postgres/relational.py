@@ -9,12 +9,12 @@ answer, rows and error codes, must be equal.
 
 Queries join up to four sources (tables, derived tables, lists, series, common table expressions) by
 inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have subqueries in all
-places, correlated ones too, groups, set operations, WITH and WITH RECURSIVE, DISTINCT, order and
-limits. Rows are compared as bags, or in their order where that is total. Statements that write read
-other tables in subqueries. Statements that we refuse with 0A000 are counted and left out. Equal seeds
-give equal statements; ours is verified at the end.
+places, correlated ones too, groups, window functions, set operations, WITH and WITH RECURSIVE,
+DISTINCT, order and limits. Rows are compared as bags, or in their order where that is total.
+Statements that write read other tables in subqueries. Statements that we refuse with 0A000 are
+counted and left out. Equal seeds give equal statements; ours is verified at the end.
 
-Does not do: window functions, arrays, MERGE; transactions of several sessions.
+Does not do: arrays, MERGE; transactions of several sessions.
 """
 
 import argparse
@@ -201,6 +201,40 @@ class Maker:
                          f"{value} {op} all (select {item} from {text}{where})",
                          f"({value}, {value}) {negated}in (select {item}, {item} from {text}{where})"])
 
+    def windowed(self, scope, outer):
+        """A window function whose value does not depend on the order of equal rows."""
+        value = self.number(scope, outer, 1)
+        partition = ""
+        if self.chance(60):
+            key = self.column(scope, self.one(["int", "text"])) or self.number(scope, outer, 0)
+            partition = f"partition by {key} "
+        way = self.one(["", " desc", " nulls first", " desc nulls last"])
+        # By all columns: rows that are equal in all of them may change places.
+        total = ", ".join(f"{source.alias}.{name}{way}"
+                          for source in scope for name in source.columns)
+        by = self.column(scope, "int")
+        bounds = ["unbounded preceding", "2 preceding", "1 preceding", "current row", "1 following",
+                  "3 following", "unbounded following"]
+        first, last = sorted(self.random.sample(range(len(bounds)), 2))
+        frame = f"between {bounds[first]} and {bounds[last]}"
+        aggregate = self.one(["count(*)", f"count({value})", f"sum({value})", f"min({value})",
+                              f"max({value})", f"sum({value}) filter (where {value} > 1)"])
+        call = self.one(["row_number()", f"lag({value})", f"lead({value}, 2, 7)",
+                         f"first_value({value})", f"last_value({value})", f"nth_value({value}, 2)",
+                         "ntile(4)", aggregate, aggregate])
+        kind = self.random.randrange(4)
+        if kind == 0 and by:
+            call = self.one(["rank()", "dense_rank()", "percent_rank() * 1000",
+                             "cume_dist() * 1000", aggregate])
+            call, _, scale = call.partition(" * ")
+            over = f"({partition}order by {by}{way})"
+            return f"{call} over {over}" + (f" * {scale}" if scale else "")
+        if kind == 1 and by:
+            units = self.one(["range", "groups"])
+            return f"{aggregate} over ({partition}order by {by}{way} {units} {frame})"
+        rows = f" rows {frame}" if self.chance(70) else ""
+        return f"{call} over ({partition}order by {total}{rows})"
+
     # Queries.
 
     def select(self, depth, outer, plain=False):
@@ -217,6 +251,9 @@ class Maker:
             if self.chance(25) and self.column(scope, "text"):
                 items.append(f"{self.column(scope, 'text')} as {name}")
                 columns[name] = "text"
+            elif self.chance(15):
+                items.append(f"({self.windowed(scope, outer)})::bigint as {name}")
+                columns[name] = "bigint"
             else:
                 items.append(f"{self.number(scope, outer, 1)}::bigint as {name}")
                 columns[name] = "bigint"

@@ -24,9 +24,13 @@ pub(crate) mod code {
     pub(crate) const ZONE_OVERFLOW: &str = "22009";
     pub(crate) const SUBSTRING: &str = "22011";
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
+    pub(crate) const INVALID_FRAME_SIZE: &str = "22013";
+    pub(crate) const INVALID_NTILE: &str = "22014";
     pub(crate) const INTERVAL_OVERFLOW: &str = "22015";
+    pub(crate) const INVALID_NTH_VALUE: &str = "22016";
     pub(crate) const INVALID_LOGARITHM: &str = "2201E";
     pub(crate) const INVALID_POWER: &str = "2201F";
+    pub(crate) const NULL_NOT_ALLOWED: &str = "22004";
     pub(crate) const INVALID_ROW_COUNT: &str = "2201W";
     pub(crate) const INVALID_OFFSET: &str = "2201X";
     pub(crate) const INVALID_ESCAPE_SEQUENCE: &str = "22025";
@@ -74,6 +78,7 @@ pub(crate) mod code {
     pub(crate) const DUPLICATE_CURSOR: &str = "42P03";
     pub(crate) const DUPLICATE_STATEMENT: &str = "42P05";
     pub(crate) const DUPLICATE_TABLE: &str = "42P07";
+    pub(crate) const WINDOWING_ERROR: &str = "42P20";
     pub(crate) const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub(crate) const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub(crate) const INVALID_TABLE_DEFINITION: &str = "42P16";

@@ -58,7 +58,7 @@
 //!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
-//! Does not do: window functions, arrays, users, deferred constraints.
+//! Does not do: arrays, views, users, deferred constraints.
 
 mod activity;
 mod bind;

@@ -1,6 +1,6 @@
 //! Calls of functions and aggregates, with the spellings that SQL has for some of them.
 //!
-//! Does not do: window functions, ordered-set aggregates.
+//! Does not do: window functions (`window`), ordered-set aggregates.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use sqlparser::ast::{
 
 use super::collate::Collated;
 use super::expr::varchar_of;
+use super::window::is_window_function;
 use super::{Binder, Place, names, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
@@ -120,14 +121,18 @@ impl Binder<'_> {
 
     fn function(&mut self, call: &ast::Function) -> Result<Typed> {
         let name = names::function(&call.name)?;
-        let plain = call.over.is_none()
-            && call.null_treatment.is_none()
+        let plain = call.null_treatment.is_none()
             && call.within_group.is_empty()
             && matches!(call.parameters, FunctionArguments::None);
         if !plain {
-            let what =
-                if call.over.is_some() { "a window function" } else { "such a function call" };
-            return Err(SqlError::unsupported(what));
+            return Err(SqlError::unsupported("such a function call"));
+        }
+        if let Some(over) = &call.over {
+            return self.window_call(&name, call, over);
+        }
+        if is_window_function(&name) {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
         if aggregate::exists(&name) {
             return self.aggregate(&name, call);
@@ -172,7 +177,7 @@ impl Binder<'_> {
         self.special(&name, args)
     }
 
-    fn arguments(&mut self, args: &[FunctionArg]) -> Result<Vec<Typed>> {
+    pub(super) fn arguments(&mut self, args: &[FunctionArg]) -> Result<Vec<Typed>> {
         let mut bound = Vec::with_capacity(args.len());
         for arg in args {
             match arg {
@@ -293,7 +298,7 @@ impl Binder<'_> {
 
     fn aggregate(&mut self, name: &str, call: &ast::Function) -> Result<Typed> {
         match self.place {
-            Place::Aggregates => {}
+            Place::Aggregates | Place::Windows | Place::InsideWindow => {}
             Place::InsideAggregate => {
                 let message = "aggregate function calls cannot be nested";
                 return Err(SqlError::new(code::GROUPING_ERROR, message));
@@ -303,6 +308,27 @@ impl Binder<'_> {
                 return Err(SqlError::new(code::GROUPING_ERROR, message));
             }
         }
+        let (aggregate, mut collated) = self.bound_aggregate(name, call, Place::InsideAggregate)?;
+        self.refuse_outer(&aggregate)?;
+        let result = aggregate.result;
+        if !matches!(result, SqlType::Text | SqlType::Bpchar) {
+            collated = Collated::Default;
+        }
+        let known = self.aggregates.iter().position(|other| same(other, &aggregate));
+        let at = known.unwrap_or_else(|| {
+            self.aggregates.push(aggregate);
+            self.aggregates.len() - 1
+        });
+        Ok(Typed { collated, ..Typed::new(Expr::Aggregate(at), result) })
+    }
+
+    /// An aggregate, whose arguments stand at `place`, and how its texts compare.
+    pub(super) fn bound_aggregate(
+        &mut self,
+        name: &str,
+        call: &ast::Function,
+        place: Place,
+    ) -> Result<(Aggregate, Collated)> {
         let FunctionArguments::List(list) = &call.args else {
             return Err(SqlError::unsupported("such a call of an aggregate"));
         };
@@ -313,7 +339,7 @@ impl Binder<'_> {
         let star =
             matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
         let filter = match &call.filter {
-            Some(filter) => Some(self.at_place(Place::InsideAggregate, |binder| {
+            Some(filter) => Some(self.at_place(place, |binder| {
                 let filter = binder.expr(filter)?;
                 binder.condition(filter, "FILTER")
             })?),
@@ -332,22 +358,11 @@ impl Binder<'_> {
                 collation: None,
             }
         } else {
-            let args =
-                self.at_place(Place::InsideAggregate, |binder| binder.arguments(&list.args))?;
+            let args = self.at_place(place, |binder| binder.arguments(&list.args))?;
             collated = Collated::of_all(&args)?;
             self.typed_aggregate(name, args, (distinct, filter))?
         };
-        self.refuse_outer(&aggregate)?;
-        let result = aggregate.result;
-        if !matches!(result, SqlType::Text | SqlType::Bpchar) {
-            collated = Collated::Default;
-        }
-        let known = self.aggregates.iter().position(|other| same(other, &aggregate));
-        let at = known.unwrap_or_else(|| {
-            self.aggregates.push(aggregate);
-            self.aggregates.len() - 1
-        });
-        Ok(Typed { collated, ..Typed::new(Expr::Aggregate(at), result) })
+        Ok((aggregate, collated))
     }
 
     /// An aggregate of columns of a query around this one is that query's, which is not built.
@@ -406,7 +421,7 @@ fn of_array(text: &str) -> String {
     }
 }
 
-fn same(a: &Aggregate, b: &Aggregate) -> bool {
+pub(super) fn same(a: &Aggregate, b: &Aggregate) -> bool {
     let Aggregate { kind, args, input, result, distinct, filter, collation } = a;
     let same_args = || {
         args.len() == b.args.len() && args.iter().zip(&b.args).all(|(own, other)| own.same(other))

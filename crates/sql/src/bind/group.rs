@@ -37,6 +37,10 @@ impl Binder<'_> {
                 let message = "aggregate functions are not allowed in GROUP BY";
                 return Err(SqlError::new(code::GROUPING_ERROR, message).at(key.position));
             }
+            if self.windows.is_in(&key.expr) {
+                let message = "window functions are not allowed in GROUP BY";
+                return Err(SqlError::new(code::WINDOWING_ERROR, message).at(key.position));
+            }
             let key = self.settle(key)?;
             key.collated.refuse_unequal("GROUP BY")?;
             refuse_blanks(&key, "GROUP BY")?;

@@ -8,6 +8,7 @@
 //! | `collate` | how texts compare |
 //! | `select`, `target`, `group` | queries: their clauses and lists |
 //! | `from`, `join`, `with` | their sources |
+//! | `window` | window functions and their windows |
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
 //! | `scope` | what names of columns mean |
 //! | `write` | INSERT, UPDATE, DELETE |
@@ -33,6 +34,7 @@ pub(crate) mod select;
 mod setop;
 mod subquery;
 pub(crate) mod target;
+mod window;
 mod with;
 pub(crate) mod write;
 
@@ -119,8 +121,12 @@ pub(crate) struct Slot {
 /// May aggregates stand here, and if not, what is it called?
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
+    /// Window functions, too.
+    Windows,
     Aggregates,
     InsideAggregate,
+    /// Aggregates may stand here, but no window functions.
+    InsideWindow,
     None(&'static str),
 }
 
@@ -143,6 +149,7 @@ pub(crate) struct Binder<'a> {
     /// How deep inside of set operations it is.
     set_depth: usize,
     pub(crate) aggregates: Vec<Aggregate>,
+    windows: window::Windows,
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
@@ -170,6 +177,7 @@ impl<'a> Binder<'a> {
             next_common: 0,
             set_depth: 0,
             aggregates: Vec::new(),
+            windows: window::Windows::default(),
             place: Place::None("here"),
             sequences: Vec::new(),
             mentions: Vec::new(),

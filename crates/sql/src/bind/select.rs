@@ -3,7 +3,7 @@
 //! Invariants: every clause that syntax can express and this does not bind is refused. Duplicates,
 //! groups, order and limits are of the values that a query gives, not of what they become in the
 //! columns that they are stored into.
-//! Does not do: set operations (`setop`), common table expressions (`with`), windows.
+//! Does not do: set operations (`setop`), common table expressions (`with`), windows (`window`).
 
 use std::collections::BTreeSet;
 
@@ -16,6 +16,7 @@ use sqlparser::ast::{
 use super::collate::Collated;
 use super::scope::{Scope, ScopeColumn};
 use super::target::{Target, check_width};
+use super::window::Windows;
 use super::{Binder, Place, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
@@ -123,6 +124,7 @@ impl Binder<'_> {
 
     fn query_of(&mut self, query: &Query, purpose: Purpose<'_>) -> Result<Bound> {
         self.aggregates = Vec::new();
+        self.windows = Windows::default();
         let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
             None => &[],
             Some(OrderByKind::Expressions(list)) => list,
@@ -183,6 +185,7 @@ impl Binder<'_> {
     /// A query without clauses behind its body, as a part of another one.
     pub(super) fn plain_body(&mut self, body: &SetExpr) -> Result<Bound> {
         self.aggregates = Vec::new();
+        self.windows = Windows::default();
         match body {
             SetExpr::Select(select) => self.select(select, &[], (Purpose::Inner, None)),
             SetExpr::Values(values) => self.values(values, &[], None),
@@ -327,6 +330,10 @@ impl Binder<'_> {
                 Some((other, _)) => (other.max(lock), Busy::Fail),
             });
             let of = clause.of.iter().flat_map(|of| &of.0).nth(usize::from(of_key));
+            if has_windows(&bound.rel) {
+                let message = format!("{name} is not allowed with window functions");
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
             if gathers_rows(&bound.rel) {
                 let message =
                     format!("{name} is not allowed with GROUP BY, DISTINCT or aggregate functions");
@@ -404,8 +411,9 @@ impl Binder<'_> {
             let condition = self.condition(value, "WHERE")?;
             rel = rel.filtered(vec![condition]);
         }
+        self.named_windows(&select.named_window)?;
         let mut list =
-            self.at_place(Place::Aggregates, |binder| binder.targets(&select.projection))?;
+            self.at_place(Place::Windows, |binder| binder.targets(&select.projection))?;
         let untyped = list.iter().map(|target| target.value.ty == SqlType::Unknown).collect();
         for (at, target) in list.iter_mut().enumerate() {
             let value = std::mem::replace(&mut target.value, super::from::null());
@@ -518,15 +526,18 @@ impl Binder<'_> {
             }
         }
         let aggregates = std::mem::take(&mut self.aggregates);
+        let mut windows = std::mem::take(&mut self.windows);
         if clauses.keys.is_some() || clauses.having.is_some() || !aggregates.is_empty() {
             let mut having = clauses.having;
             let keys = clauses.keys.unwrap_or_default().into_iter().map(|key| key.expr).collect();
             let first = self.new_columns(aggregates.len());
             let aggregates = (first..).zip(aggregates).collect();
             let mut group = Grouping { input: rel, keys: Vec::new(), aggregates };
-            self.regroup(&mut group, keys, output.iter_mut().chain(having.as_mut()).collect())?;
+            let clauses = output.iter_mut().chain(having.as_mut()).chain(windows.exprs_mut());
+            self.regroup(&mut group, keys, clauses.collect())?;
             rel = Rel::Aggregate(Box::new(group)).filtered(having.into_iter().collect());
         }
+        rel = self.windowed(rel, windows);
         if let Purpose::Inner = purpose {
             for (output, column) in output.iter_mut().zip(&columns) {
                 if let Some(Modifier::Char(_)) = column.modifier {
@@ -618,7 +629,7 @@ impl Binder<'_> {
                 return Ok((at, target.value.ty, target.value.collated.clone()));
             }
         }
-        let value = self.at_place(Place::Aggregates, |binder| binder.expr(node))?;
+        let value = self.at_place(Place::Windows, |binder| binder.expr(node))?;
         let value = self.settle(value)?;
         if let Some(at) = output.iter().position(|known| known.same(&value.expr)) {
             return Ok((at, value.ty, value.collated));
@@ -636,6 +647,19 @@ fn gathers_rows(rel: &Rel) -> bool {
         Rel::Filter { input, .. } | Rel::Project { input, .. } | Rel::Sort { input, .. } => {
             gathers_rows(input)
         }
+        _ => false,
+    }
+}
+
+/// Does it call window functions itself?
+fn has_windows(rel: &Rel) -> bool {
+    match rel {
+        Rel::Window { .. } => true,
+        Rel::Filter { input, .. }
+        | Rel::Project { input, .. }
+        | Rel::Sort { input, .. }
+        | Rel::Distinct { input, .. }
+        | Rel::DistinctOn { input, .. } => has_windows(input),
         _ => false,
     }
 }
@@ -716,8 +740,13 @@ fn sort_key(
     (at, ty): (usize, SqlType),
     (descending, nulls_first): (bool, bool),
 ) -> SortKey {
-    let padded = matches!(output[at], Expr::Pad(..)) || ty == SqlType::Bpchar;
-    SortKey { at, descending, nulls_first, padded, collation: None }
+    SortKey { at, descending, nulls_first, ..sort_key_of(&output[at], ty) }
+}
+
+/// A key, ascending, of a value whose place is still to be said.
+pub(super) fn sort_key_of(value: &Expr, ty: SqlType) -> SortKey {
+    let padded = matches!(value, Expr::Pad(..)) || ty == SqlType::Bpchar;
+    SortKey { at: 0, descending: false, nulls_first: false, padded, collation: None }
 }
 
 /// The rows that agree in the places `on` must be neighbours: no other key may stand before all of
@@ -770,7 +799,6 @@ fn refuse_select(select: &ast::Select) -> Result<()> {
         (!select.cluster_by.is_empty(), "CLUSTER BY"),
         (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
         (!select.sort_by.is_empty(), "SORT BY"),
-        (!select.named_window.is_empty(), "a window"),
         (select.qualify.is_some(), "QUALIFY"),
         (select.value_table_mode.is_some(), "AS STRUCT or VALUE"),
     ])

@@ -26,9 +26,11 @@ impl Binder<'_> {
     pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self) -> Result<Bound>) -> Result<Bound> {
         let (scope, aggregates) =
             (std::mem::take(&mut self.scope), std::mem::take(&mut self.aggregates));
+        let windows = std::mem::take(&mut self.windows);
         let place = std::mem::replace(&mut self.place, Place::None("here"));
         let bound = work(self);
         (self.scope, self.aggregates, self.place) = (scope, aggregates, place);
+        self.windows = windows;
         bound
     }
 

@@ -8,6 +8,7 @@
 //! | `source` | rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `unique`, `sort` | groups, duplicates, order, in memory or by way of files |
+//! | `window` | window functions |
 //! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `kept` | rows that are kept longer than a statement |
@@ -44,6 +45,7 @@ pub(crate) mod subquery;
 pub(crate) mod tables;
 mod unique;
 mod upsert;
+mod window;
 mod with;
 pub(crate) mod write;
 

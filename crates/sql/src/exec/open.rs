@@ -10,6 +10,7 @@ use crate::exec::group::Grouped;
 use crate::exec::query::{Cut, Filter, Limits, Project, WithTies};
 use crate::exec::sort::Sort;
 use crate::exec::unique::{Unique, UniqueOn};
+use crate::exec::window::Windowed;
 use crate::exec::{Batched, Operator, RowsOf, Watched, join, setop, source, with};
 use crate::expr::Context;
 use crate::plan::node::{Node, Op};
@@ -56,6 +57,10 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
             let input = input.open(None, context)?;
             let stream = Grouped::new(node, input, &budget);
             Box::new(Batched { stream, width: node.width })
+        }
+        Op::Window { input, .. } => {
+            let input = RowsOf::new(input.open(None, context)?);
+            Box::new(Batched { stream: Windowed::new(node, input, &budget), width: node.width })
         }
         Op::Distinct { input } => {
             let input = Box::new(RowsOf::new(input.open(None, context)?));

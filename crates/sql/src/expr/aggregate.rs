@@ -242,6 +242,25 @@ impl Aggregate {
         Ok(grown)
     }
 
+    /// Can a value that was taken in leave again?
+    pub(crate) fn can_give_back(&self) -> bool {
+        let exact = matches!(self.input, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
+        match self.kind {
+            Kind::CountAll | Kind::Count => true,
+            Kind::Sum | Kind::Average => exact,
+            _ => false,
+        }
+    }
+
+    /// Takes a value out that was taken in.
+    pub(crate) fn give_back(&self, state: &mut State, [value, _]: &Input) {
+        assert!(self.can_give_back(), "only what is exact can be taken back");
+        state.count -= 1;
+        if let (Kind::Sum | Kind::Average, Some(whole)) = (self.kind, value.as_int()) {
+            state.whole -= i128::from(whole);
+        }
+    }
+
     fn fold(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
         match self.kind {
             Kind::CountAll | Kind::Count => {}

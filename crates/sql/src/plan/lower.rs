@@ -17,6 +17,7 @@ use crate::plan::node::{CteNode, CteSteps, Node, Op};
 use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
+use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Group, Plan, Query, Reads, SortKey, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
 use crate::types::Datum;
@@ -215,6 +216,7 @@ impl<'k> Lowerer<'k> {
             Rel::Project { input, output } => self.project(*input, output, want),
             Rel::Join(join) => self.join(*join, want),
             Rel::Aggregate(group) => self.aggregate(*group, want),
+            Rel::Window { input, window } => self.window(*input, *window, want),
             Rel::Distinct { input, columns } => {
                 let needed = columns.iter().copied().collect();
                 let want = Want { any_order: true, ..Want::of(&needed) };
@@ -525,6 +527,44 @@ impl<'k> Lowerer<'k> {
         let group = Group { keys: group_keys, aggregates: made };
         let op = Op::Aggregate { input: input.node, group };
         Ok(plain(self.node(op, layout.len(), estimate), layout))
+    }
+
+    fn window(
+        &mut self,
+        input: Rel,
+        window: Window<(ColumnId, WindowCall)>,
+        want: &Want<'_>,
+    ) -> Result<Lowered> {
+        let Window { partition, order, calls } = window;
+        let calls = calls.into_iter().filter(|(id, _)| want.needed.contains(id));
+        let calls: Vec<(ColumnId, WindowCall)> = calls.collect();
+        let keys: Vec<SortKey> = partition.iter().chain(&order).cloned().collect();
+        let mut needed = want.needed.clone();
+        needed.extend(keys.iter().map(|key| key.at));
+        let exprs = calls.iter().flat_map(|(_, call)| call.exprs());
+        exprs.for_each(|expr| rel::columns_of(expr, &mut needed));
+        let input = self.lower(input, &Want::of(&needed))?;
+        let (partition, order) =
+            (placed_keys(partition, &input.layout)?, placed_keys(order, &input.layout)?);
+        let mut layout = input.layout;
+        let mut made = Vec::with_capacity(calls.len());
+        for (id, mut call) in calls {
+            let width = layout.len() - made.len();
+            for expr in call.exprs_mut() {
+                self.place(expr, &layout[..width])?;
+            }
+            made.push(call);
+            layout.push(id);
+        }
+        let below = input.node.estimate;
+        let total = below.total + below.rows * 0.01 * made.len().max(1) as f64;
+        let op = Op::Window {
+            input: input.node,
+            window: Box::new(Window { partition, order, calls: made }),
+        };
+        let node = self.node(op, layout.len(), Estimate { total, ..below });
+        let ordered = !want.order.is_empty() && keys.starts_with(want.order);
+        Ok(Lowered { node, layout, ordered })
     }
 
     fn sort(&mut self, input: Rel, keys: Vec<SortKey>, want: &Want<'_>) -> Result<Lowered> {

@@ -10,6 +10,7 @@
 //! | `model` | what a path is thought to cost |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
 //! | `notes` | what SQL keeps with definitions |
+//! | `window` | window functions |
 //! | `views` | relations that are made up from what the store knows |
 //! | `shape` | rows narrowed to the columns that are used |
 //!
@@ -28,6 +29,7 @@ pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
 pub(crate) mod views;
+pub(crate) mod window;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use rightlink::IndexInfo;
 use crate::expr::Expr;
 use crate::plan::path::Estimate;
 use crate::plan::rel::{JoinKind, SetFunction, SetKind};
+use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Group, SortKey, TableScan, views};
 use crate::types::SqlType;
 
@@ -56,6 +57,11 @@ pub(crate) enum Op {
     Aggregate {
         input: Arc<Node>,
         group: Group,
+    },
+    /// The rows with what window functions give behind them.
+    Window {
+        input: Arc<Node>,
+        window: Box<Window<WindowCall>>,
     },
     /// Without duplicates.
     Distinct {
@@ -173,6 +179,7 @@ impl Node {
             Op::Filter { input, .. }
             | Op::Project { input, .. }
             | Op::Aggregate { input, .. }
+            | Op::Window { input, .. }
             | Op::Distinct { input }
             | Op::DistinctOn { input, .. }
             | Op::Sort { input, .. }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
+use crate::plan::window::{Window, WindowCall};
 use crate::plan::{SortKey, Table, views};
 use crate::types::SqlType;
 
@@ -47,6 +48,11 @@ pub(crate) enum Rel {
         output: Vec<(ColumnId, Expr)>,
     },
     Aggregate(Box<Grouping>),
+    /// The rows with what window functions give behind them.
+    Window {
+        input: Box<Rel>,
+        window: Box<Window<(ColumnId, WindowCall)>>,
+    },
     /// Without duplicates of these columns, which are all there are.
     Distinct {
         input: Box<Rel>,
@@ -237,6 +243,11 @@ impl Rel {
                 let aggregates = group.aggregates.iter().map(|(id, _)| *id);
                 keys.chain(aggregates).collect()
             }
+            Rel::Window { input, window } => {
+                let mut columns = input.columns();
+                columns.extend(window.calls.iter().map(|(id, _)| *id));
+                columns
+            }
             Rel::Limit(limit) => limit.input.columns(),
             Rel::SetOp(set) => set.columns.clone(),
         }
@@ -256,7 +267,8 @@ impl Rel {
             | Rel::Project { input, .. }
             | Rel::Distinct { input, .. }
             | Rel::DistinctOn { input, .. }
-            | Rel::Sort { input, .. } => vec![input],
+            | Rel::Sort { input, .. }
+            | Rel::Window { input, .. } => vec![input],
             Rel::Aggregate(group) => vec![&group.input],
             Rel::Limit(limit) => vec![&limit.input],
             Rel::SetOp(set) => vec![&set.left, &set.right],
@@ -291,7 +303,8 @@ impl Rel {
             | Rel::Project { input, .. }
             | Rel::Distinct { input, .. }
             | Rel::DistinctOn { input, .. }
-            | Rel::Sort { input, .. } => vec![input],
+            | Rel::Sort { input, .. }
+            | Rel::Window { input, .. } => vec![input],
             Rel::Aggregate(group) => vec![&mut group.input],
             Rel::Limit(limit) => vec![&mut limit.input],
             Rel::SetOp(set) => {
@@ -334,6 +347,9 @@ impl Rel {
                 group.aggregates.iter().for_each(|(_, one)| exprs.extend(one.exprs()));
                 exprs
             }
+            Rel::Window { window, .. } => {
+                window.calls.iter().flat_map(|(_, call)| call.exprs()).collect()
+            }
             Rel::Limit(limit) => limit.limit.iter().chain(&limit.offset).collect(),
         }
     }
@@ -360,6 +376,9 @@ impl Rel {
                 let mut exprs: Vec<&mut Expr> = keys.iter_mut().map(|(_, expr)| expr).collect();
                 aggregates.iter_mut().for_each(|(_, one)| exprs.extend(one.exprs_mut()));
                 exprs
+            }
+            Rel::Window { window, .. } => {
+                window.calls.iter_mut().flat_map(|(_, call)| call.exprs_mut()).collect()
             }
             Rel::Limit(limit) => {
                 let Limit { limit, offset, .. } = &mut **limit;

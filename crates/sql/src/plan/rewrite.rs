@@ -113,6 +113,16 @@ fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
             let (down, stay) = split(conditions, may_move);
             Rel::Sort { input: Box::new(push(*input, down)), keys }.filtered(stay)
         }
+        Rel::Window { input, window } => {
+            // Only what says the same of all rows of a partition leaves the others as they are.
+            let keys: BTreeSet<ColumnId> = window.partition.iter().map(|key| key.at).collect();
+            let goes = |one: &Expr| {
+                let named = named(one);
+                may_move(one) && !named.is_empty() && named.is_subset(&keys)
+            };
+            let (down, stay) = split(conditions, goes);
+            Rel::Window { input: Box::new(push(*input, down)), window }.filtered(stay)
+        }
         Rel::DistinctOn { input, columns, sort } => {
             let input = Box::new(push(*input, Vec::new()));
             Rel::DistinctOn { input, columns, sort }.filtered(conditions)

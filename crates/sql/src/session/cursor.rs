@@ -441,7 +441,11 @@ fn runs_backward(query: &Query) -> bool {
     query.root.visit(&mut |node| {
         plain &= !matches!(
             node.op,
-            Op::Aggregate { .. } | Op::Distinct { .. } | Op::DistinctOn { .. } | Op::Single
+            Op::Aggregate { .. }
+                | Op::Window { .. }
+                | Op::Distinct { .. }
+                | Op::DistinctOn { .. }
+                | Op::Single
         );
     });
     plain

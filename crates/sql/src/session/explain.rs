@@ -222,6 +222,7 @@ impl Shower {
                 }
                 over.over(self.line(input))
             }
+            Op::Window { input, .. } => line("WindowAgg".to_owned()).over(self.line(input)),
             Op::Distinct { input } => line("HashAggregate".to_owned()).over(self.line(input)),
             Op::DistinctOn { input, .. } => line("Unique".to_owned()).over(self.line(input)),
             Op::Sort { input, keys } => {
@@ -389,6 +390,14 @@ impl Shower {
                 let keys = group.keys.iter().map(|key| deparse::show(key, &names));
                 let aggregates = group.aggregates.iter().map(|one| one.shown(&names));
                 keys.chain(aggregates).collect()
+            }
+            Op::Window { input, window } => {
+                let mut names = self.names(input);
+                let calls: Vec<String> =
+                    window.calls.iter().map(|call| call.shown(&names)).collect();
+                names.truncate(input.width);
+                names.extend(calls);
+                names
             }
             Op::Join(join) => {
                 let mut names = self.names(&join.left);

@@ -265,6 +265,12 @@ fn what_goes_through_long_values_ends_in_time() {
             .to_owned(),
         "select length(lpad('a', 16000000, 'bc')) from generate_series(1, 1000)".to_owned(),
         "select g, repeat('a', 10000000) from generate_series(1, 255) g".to_owned(),
+        "select max(g) over (order by g rows between 50000 preceding and current row), \
+         min(g) over (order by g rows between current row and 50000 following) \
+         from generate_series(1, 100000) g"
+            .to_owned(),
+        "select string_agg('abcdefgh', ',') over (order by g) from generate_series(1, 100000) g"
+            .to_owned(),
         format!("{many} g in ({})", long_list.join(", ")),
         format!("{many} {}", vec!["g < 0"; 3_000].join(" or ")),
         format!("{many} g = greatest({})", vec!["g - 1"; 3_000].join(", ")),

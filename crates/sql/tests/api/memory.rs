@@ -46,6 +46,10 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
             many(10)
         ),
         format!("insert into t values (3, 'y') returning {}", many(20)),
+        // A partition of a window, and what is computed over it.
+        "select count(*) over (), g, g + 1, g + 2 from generate_series(1, 300000) as g".to_owned(),
+        "select string_agg('abcdefgh', ',') over (order by g) from generate_series(1, 100000) g"
+            .to_owned(),
         // One value.
         format!("select repeat('x', {})", 63 << 20),
         format!("select length(lpad('x', {}))", 15 << 20),
@@ -65,6 +69,8 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
         format!("select length({long}), length({long}), length({long}), length({long})"),
         format!("select sum(length({long})) from generate_series(1, 20)"),
         format!("select length({long} || g) from generate_series(1, 20) as g order by 1"),
+        "select max(n) from (select row_number() over () as n from generate_series(1, 300000)) s"
+            .to_owned(),
         format!("select {long} from generate_series(1, 5) where length({long}) > 3 limit 1"),
     ] {
         assert_eq!(code(session.execute(&statement)), "00000", "{}", &statement[..60]);
