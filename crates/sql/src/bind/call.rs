@@ -314,7 +314,7 @@ impl Binder<'_> {
         if !matches!(result, SqlType::Text | SqlType::Bpchar) {
             collated = Collated::Default;
         }
-        let known = self.aggregates.iter().position(|other| same(other, &aggregate));
+        let known = self.aggregates.iter().position(|other| other.same(&aggregate));
         let at = known.unwrap_or_else(|| {
             self.aggregates.push(aggregate);
             self.aggregates.len() - 1
@@ -419,22 +419,6 @@ fn of_array(text: &str) -> String {
         true => text.to_owned(),
         false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
     }
-}
-
-pub(super) fn same(a: &Aggregate, b: &Aggregate) -> bool {
-    let Aggregate { kind, args, input, result, distinct, filter, collation } = a;
-    let same_args = || {
-        args.len() == b.args.len() && args.iter().zip(&b.args).all(|(own, other)| own.same(other))
-    };
-    let same_filter = || match (filter, &b.filter) {
-        (None, None) => true,
-        (Some(own), Some(other)) => own.same(other),
-        _ => false,
-    };
-    (*kind, *input, *result, *distinct) == (b.kind, b.input, b.result, b.distinct)
-        && *collation == b.collation
-        && same_args()
-        && same_filter()
 }
 
 fn literal(text: &str) -> Typed {

@@ -16,7 +16,6 @@ use sqlparser::ast::{
 use super::collate::Collated;
 use super::scope::{Scope, ScopeColumn};
 use super::target::{Target, check_width};
-use super::window::Windows;
 use super::{Binder, Place, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
@@ -124,7 +123,7 @@ impl Binder<'_> {
 
     fn query_of(&mut self, query: &Query, purpose: Purpose<'_>) -> Result<Bound> {
         self.aggregates = Vec::new();
-        self.windows = Windows::default();
+        self.windows = Default::default();
         let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
             None => &[],
             Some(OrderByKind::Expressions(list)) => list,
@@ -185,7 +184,7 @@ impl Binder<'_> {
     /// A query without clauses behind its body, as a part of another one.
     pub(super) fn plain_body(&mut self, body: &SetExpr) -> Result<Bound> {
         self.aggregates = Vec::new();
-        self.windows = Windows::default();
+        self.windows = Default::default();
         match body {
             SetExpr::Select(select) => self.select(select, &[], (Purpose::Inner, None)),
             SetExpr::Values(values) => self.values(values, &[], None),

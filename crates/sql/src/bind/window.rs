@@ -68,6 +68,14 @@ struct Call {
     result: SqlType,
 }
 
+/// A window function over arguments of its types.
+struct Typing {
+    function: WindowFunction,
+    args: Vec<Expr>,
+    /// What its value is like.
+    like: Typed,
+}
+
 impl Spec {
     fn same(&self, other: &Spec) -> bool {
         let item = |(a, b): (&OrderItem, &OrderItem)| {
@@ -228,7 +236,8 @@ impl Binder<'_> {
             Units::Range if is_far(start) || is_far(end) => {
                 let [item] = order else {
                     return fails(
-                        "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+                        "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY \
+                         column",
                     );
                 };
                 Some(self.distance(item)?)
@@ -364,9 +373,10 @@ impl Binder<'_> {
                 FunctionArguments::None => Vec::new(),
                 _ => return Err(SqlError::unsupported("such a call of a window function")),
             };
-            let (function, args, result) = self.typed_window_function(name, args)?;
-            shown = Some(result.clone());
-            (function, args, result.ty)
+            let Typing { function, args, like } = self.typed_window_function(name, args)?;
+            let ty = like.ty;
+            shown = Some(like);
+            (function, args, ty)
         };
         let frame = frame.unwrap_or_else(Frame::usual);
         let id = self.called(spec, WindowCall { function, args, frame }, result);
@@ -382,9 +392,7 @@ impl Binder<'_> {
         let same = |known: &&Call| {
             let (own, others) = (known.call.exprs(), call.exprs());
             let functions = match (&known.call.function, &call.function) {
-                (WindowFunction::Aggregate(a), WindowFunction::Aggregate(b)) => {
-                    super::call::same(a, b)
-                }
+                (WindowFunction::Aggregate(a), WindowFunction::Aggregate(b)) => a.same(b),
                 (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
             };
             known.spec == spec
@@ -413,12 +421,8 @@ impl Binder<'_> {
         Ok(aggregate)
     }
 
-    /// The function, its arguments, and what its value is like.
-    fn typed_window_function(
-        &mut self,
-        name: &str,
-        args: Vec<Typed>,
-    ) -> Result<(WindowFunction, Vec<Expr>, Typed)> {
+    /// The function that a name means over arguments of these types.
+    fn typed_window_function(&mut self, name: &str, args: Vec<Typed>) -> Result<Typing> {
         use WindowFunction as W;
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
         let is_count = |at: usize| {
@@ -436,14 +440,15 @@ impl Binder<'_> {
             _ => None,
         };
         if let Some((function, like)) = counted {
-            return Ok((function, Vec::new(), like));
+            return Ok(Typing { function, args: Vec::new(), like });
         }
         let mut args = args.into_iter();
         let function = match (name, types.len()) {
             ("ntile", 1) if is_count(0) => {
                 let count = args.next().expect("there is one");
                 let count = self.coerce(count, SqlType::Int4)?;
-                return Ok((W::Ntile, vec![count], Typed::new(Expr::null(), SqlType::Int4)));
+                let like = Typed::new(Expr::null(), SqlType::Int4);
+                return Ok(Typing { function: W::Ntile, args: vec![count], like });
             }
             ("lag", 1..=3) if is_count(1) => W::Lag,
             ("lead", 1..=3) if is_count(1) => W::Lead,
@@ -482,7 +487,7 @@ impl Binder<'_> {
         if !is_char {
             value.modifier = None;
         }
-        Ok((function, bound, Typed { position: None, ..value }))
+        Ok(Typing { function, args: bound, like: Typed { position: None, ..value } })
     }
 
     /// The rows of `rel` with what the windows give behind.

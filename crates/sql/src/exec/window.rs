@@ -381,7 +381,7 @@ impl<'f> Frames<'f> {
                 Bound::Unbounded => Edge::Unbounded,
                 Bound::CurrentRow => Edge::CurrentRow,
                 Bound::Preceding(offset) | Bound::Following(offset) => {
-                    let count = size(offset, (frame.units, name), partition)?;
+                    let count = size(offset, frame.units, name, partition)?;
                     match (bound, &offset.edge) {
                         (_, Some(edge)) => Edge::At(edge),
                         (Bound::Preceding(_), None) => Edge::Before(count),
@@ -466,7 +466,7 @@ impl<'f> Frames<'f> {
 }
 
 /// How far a bound is: so many rows or groups; 0 for a distance, which is only checked.
-fn size(offset: &Offset, (units, name): (Units, &str), partition: &Partition<'_>) -> Result<usize> {
+fn size(offset: &Offset, units: Units, name: &str, partition: &Partition<'_>) -> Result<usize> {
     let value = offset.count.eval(&[], partition.context)?;
     if value.is_null() {
         let message = format!("frame {name} offset must not be null");

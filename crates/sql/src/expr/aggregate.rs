@@ -163,6 +163,24 @@ impl State {
 }
 
 impl Aggregate {
+    /// Are the two written the same way?
+    pub(crate) fn same(&self, other: &Aggregate) -> bool {
+        let Aggregate { kind, args, input, result, distinct, filter, collation } = self;
+        let same_args = || {
+            args.len() == other.args.len() && args.iter().zip(&other.args).all(|(a, b)| a.same(b))
+        };
+        let same_filter = || match (filter, &other.filter) {
+            (None, None) => true,
+            (Some(own), Some(other)) => own.same(other),
+            _ => false,
+        };
+        (*kind, *input, *result, *distinct)
+            == (other.kind, other.input, other.result, other.distinct)
+            && *collation == other.collation
+            && same_args()
+            && same_filter()
+    }
+
     /// Its expressions over the rows that it takes.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         self.args.iter().chain(&self.filter)
