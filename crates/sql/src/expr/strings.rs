@@ -265,7 +265,7 @@ fn searching(registry: &mut Registry) {
         }
         Ok(Datum::Text(source.replace(old, new)))
     });
-    registry.add("translate", &[T::Text, T::Text, T::Text], T::Text, |v, _| {
+    registry.add("translate", &[T::Text, T::Text, T::Text], T::Text, |v, context| {
         let mut to = text(v, 2).chars();
         let mut changes: Vec<(char, Option<char>)> =
             text(v, 1).chars().map(|from| (from, to.next())).collect();
@@ -276,7 +276,13 @@ fn searching(registry: &mut Registry) {
             Ok(at) => changes[at].1,
             Err(_) => Some(c),
         };
-        Ok(Datum::Text(text(v, 0).chars().filter_map(change).collect()))
+        let mut changed = String::with_capacity(text(v, 0).len());
+        for c in text(v, 0).chars() {
+            // Each is looked for among the changes.
+            context.spend(16)?;
+            changed.extend(change(c));
+        }
+        Ok(Datum::Text(changed))
     });
 }
 
