@@ -11,8 +11,8 @@ Queries join up to four sources (tables, derived tables, lists, series, common t
 inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have subqueries in all
 places, correlated ones too, groups, window functions, set operations, WITH and WITH RECURSIVE,
 DISTINCT, order and limits. Rows are compared as bags, or in their order where that is total.
-Statements that write read other tables in subqueries. Statements that we refuse with 0A000 are
-counted and left out. Equal seeds give equal statements; ours is verified at the end.
+Statements that write read other tables in subqueries, FROM and USING. Statements that we refuse
+with 0A000 are counted and left out. Equal seeds give equal statements; ours is verified at the end.
 
 Does not do: arrays, MERGE; transactions of several sessions.
 """
@@ -325,7 +325,16 @@ class Maker:
         condition = self.condition(scope, [], 2)
         target = {"a": "x", "b": "a_id", "c": "x"}[table]
         value = self.scalar(scope, 0)
+        other = self.source(1, [])
+        joined = self.condition(scope + [other], [], 1)
+        # A row that has several partners gets the same value from each.
         return self.one([f"update {table} set {target} = ({value} % 50)::int where {condition}",
+                         f"update {table} set {target} = ({table}.id % 7) from {other.text}"
+                         f" where {joined} and {condition} returning {table}.id",
+                         f"update {table} set {target} = k.x from a k where k.id = {table}.{target}"
+                         f" and {condition} returning {table}.*, k.x",
+                         f"delete from {table} using {other.text} where {joined}"
+                         f" and {table}.id % 5 = 2 returning {table}.id",
                          f"delete from {table} where {condition} and id % 5 = 1",
                          f"insert into {table} (id, {target}) select 1000 + s.id, s.x from a s where"
                          f" {self.condition([Source('a', 's', TABLES['a'])], [], 1)}"

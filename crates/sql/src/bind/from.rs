@@ -105,16 +105,16 @@ impl Binder<'_> {
                 self.named_source(name, alias.as_ref()).map_err(|error| error.at(position))
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => self
-                .beside(before, |binder| {
+                .beside(before, true, |binder| {
                     binder.function_source(name, &args.args, alias.as_ref(), *with_ordinality)
                 }),
-            TableFactor::Function { name, args, with_ordinality, alias, .. } => self
-                .beside(before, |binder| {
+            TableFactor::Function { name, args, with_ordinality, alias, .. } => {
+                self.beside(before, true, |binder| {
                     binder.function_source(name, args, alias.as_ref(), *with_ordinality)
-                }),
+                })
+            }
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {
-                let before = before.filter(|_| *lateral);
-                self.beside(before, |binder| binder.derived(subquery, alias.as_ref()))
+                self.beside(before, *lateral, |binder| binder.derived(subquery, alias.as_ref()))
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 let mut all = self.joined(table_with_joins, before)?;
@@ -128,19 +128,25 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a source that sees those in front of it as it sees the queries around it.
+    /// Binds a source. If it is lateral, it sees those in front of it as it sees the queries around
+    /// it.
     fn beside<T>(
         &mut self,
         before: Option<&Scope>,
+        is_lateral: bool,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let own = std::mem::take(&mut self.scope);
-        self.outer.extend(before.cloned());
+        let changed = self.changed.take();
+        let known = self.outer.len();
+        let seen = match (changed.clone(), before.cloned()) {
+            (Some(changed), Some(before)) => Some(changed.join(before)?),
+            (changed, before) => changed.or(before),
+        };
+        self.outer.extend(seen.filter(|_| is_lateral));
         let done = work(self);
-        if before.is_some() {
-            self.outer.pop();
-        }
-        self.scope = own;
+        self.outer.truncate(known);
+        (self.scope, self.changed) = (own, changed);
         done
     }
 

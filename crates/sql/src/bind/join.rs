@@ -170,7 +170,7 @@ impl Binder<'_> {
 }
 
 /// The scope with all sources out of reach.
-fn hidden(scope: &Scope) -> Scope {
+pub(super) fn hidden(scope: &Scope) -> Scope {
     let mut scope = scope.clone();
     scope.relations.iter_mut().for_each(|relation| relation.is_hidden = true);
     scope.shown.clear();

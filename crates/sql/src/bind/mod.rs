@@ -139,6 +139,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) scope: Scope,
     /// Those of the queries around it, the innermost last.
     outer: Vec<Scope>,
+    /// The table that the statement changes, while its other sources are bound.
+    changed: Option<Scope>,
     /// Common table expressions that names mean, the innermost last.
     commons: Vec<with::Common>,
     /// Tables that are read, by the number of their first column.
@@ -171,6 +173,7 @@ impl<'a> Binder<'a> {
             params: params.to_vec(),
             scope: Scope::default(),
             outer: Vec::new(),
+            changed: None,
             commons: Vec::new(),
             scans: Vec::new(),
             next_column: 0,

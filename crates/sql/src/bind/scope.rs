@@ -62,6 +62,9 @@ pub(crate) struct Scope {
     pub(crate) relations: Vec<Relation>,
     /// Columns that names without a source mean, in the order of `*`.
     pub(crate) shown: Vec<ScopeColumn>,
+    /// Where a LATERAL source meets the table that the statement changes, which it may not name:
+    /// the columns of that have numbers below this one.
+    pub(crate) changed: Option<ColumnId>,
 }
 
 /// The column that a name means.
@@ -76,12 +79,13 @@ pub(crate) enum Lookup<'s> {
 impl Scope {
     /// Of one source.
     pub(crate) fn of(relation: Relation) -> Scope {
-        Scope { shown: relation.columns.clone(), relations: vec![relation] }
+        let shown = relation.columns.clone();
+        Scope { relations: vec![relation], shown, changed: None }
     }
 
     /// Columns without a source that names could have in front.
     pub(crate) fn unnamed(columns: Vec<ScopeColumn>) -> Scope {
-        Scope { relations: Vec::new(), shown: columns }
+        Scope { relations: Vec::new(), shown: columns, changed: None }
     }
 
     /// Adds the sources of another scope behind its own.
@@ -111,7 +115,7 @@ impl Scope {
     /// The source of this name.
     ///
     /// # Errors
-    /// `42P09` if there are two.
+    /// `42P09` if there are two, `42P01` or `42P10` if it may not be named here.
     pub(crate) fn relation(&self, schema: Option<&str>, alias: &str) -> Result<Option<&Relation>> {
         let is_it = |relation: &&Relation| {
             relation.alias == alias
@@ -123,13 +127,19 @@ impl Scope {
             let message = format!("table reference \"{alias}\" is ambiguous");
             return Err(SqlError::new(code::AMBIGUOUS_ALIAS, message));
         }
-        Ok(first)
+        match first {
+            Some(relation) if relation.is_hidden => Err(not_lateral(alias)),
+            Some(relation) if relation.columns.iter().any(|one| self.is_changed(one)) => {
+                Err(self.refused())
+            }
+            _ => Ok(first),
+        }
     }
 
     /// The column that a name means here.
     ///
     /// # Errors
-    /// `42702` if several have it.
+    /// `42702` if several have it, and those of [`Scope::relation`].
     pub(crate) fn find(
         &self,
         schema: Option<&str>,
@@ -140,17 +150,30 @@ impl Scope {
             None => (&self.shown, Lookup::NoSource),
             Some(alias) => match self.relation(schema, alias)? {
                 None => return Ok(Lookup::NoSource),
-                Some(relation) if relation.is_hidden => return Err(not_lateral(alias)),
                 Some(relation) => (&relation.columns, Lookup::NoColumn),
             },
         };
         let mut found = columns.iter().filter(|column| column.name == name);
         let Some(first) = found.next() else { return Ok(missing) };
+        if self.is_changed(first) {
+            return Err(self.refused());
+        }
         if found.next().is_some() {
             let message = format!("column reference {} is ambiguous", shown(source, name));
             return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message));
         }
         Ok(Lookup::Found(first))
+    }
+
+    /// Is it a column of the table that the statement changes?
+    fn is_changed(&self, column: &ScopeColumn) -> bool {
+        self.changed.is_some_and(|end| column.id < end)
+    }
+
+    /// The error for a source that names the table that the statement changes.
+    fn refused(&self) -> SqlError {
+        let alias = self.relations.first().map_or("", |relation| &relation.alias);
+        SqlError { sqlstate: code::INVALID_COLUMN_REFERENCE, ..not_lateral(alias) }
     }
 
     /// The name and source of the column of this number, for messages.
@@ -172,7 +195,7 @@ pub(crate) fn shown(source: Option<&str>, name: &str) -> String {
     }
 }
 
-fn not_lateral(alias: &str) -> SqlError {
+pub(super) fn not_lateral(alias: &str) -> SqlError {
     let message = format!("invalid reference to FROM-clause entry for table \"{alias}\"");
     let detail = format!(
         "There is an entry for table \"{alias}\", but it cannot be referenced from this part of \

@@ -5,7 +5,7 @@
 
 use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
 
-use super::scope::ScopeColumn;
+use super::scope::{ScopeColumn, not_lateral};
 use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Typed;
@@ -66,12 +66,17 @@ impl Binder<'_> {
                     let scopes = std::iter::once(&self.scope).chain(self.outer.iter().rev());
                     let mut found = None;
                     for scope in scopes {
-                        found = found.or(scope.relation(schema, source)?);
+                        if found.is_none() {
+                            found = scope.relation(schema, source)?;
+                        }
                     }
                     let Some(relation) = found else {
                         let message = format!("missing FROM-clause entry for table \"{source}\"");
                         return Err(SqlError::new(code::UNDEFINED_TABLE, message));
                     };
+                    if relation.is_hidden {
+                        return Err(not_lateral(source));
+                    }
                     star(&relation.columns, &mut targets);
                 }
                 other => return Err(SqlError::unsupported(format!("the select item {other}"))),

@@ -1,17 +1,24 @@
 //! INSERT, UPDATE and DELETE.
 //!
-//! Invariants: a column is written at most once; a value is cast as an assignment.
-//! Does not do: FROM and USING with other tables.
+//! The rows that an UPDATE with FROM or a DELETE with USING changes are those of a query, the join
+//! of the table with the sources. Beside a row of the table it gives the columns of the others that
+//! the expressions name.
+//!
+//! Invariants: a column is written at most once; a value is cast as an assignment; the columns of
+//! the table that is changed have their places for numbers.
+//! Does not do: WHERE CURRENT OF with FROM or USING.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rightlink::IndexInfo;
 use sqlparser::ast::{
     self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SetExpr,
-    TableFactor, TableObject, TableWithJoins,
+    TableFactor, TableObject, TableWithJoins, UpdateTableFromKind,
 };
 
 use super::from::table_relation;
+use super::join::hidden;
 use super::scope::Scope;
 use super::select::{Bound, Purpose, is_default, refuse_locks};
 use super::{Binder, Place, Slot, names};
@@ -21,12 +28,19 @@ use crate::parse::ARBITER;
 use crate::parse::cursor::{CURRENT, Overriding};
 use crate::plan::lower;
 use crate::plan::path::Path;
-use crate::plan::rel::Rel;
+use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel};
 use crate::plan::{
-    Change, Conflict, Given, Insert, Reads, Returning, Table, TableScan, Target, path, predicate,
-    shape, views,
+    Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, path,
+    predicate, shape, views,
 };
 use crate::schemas::{bare, beside};
+
+/// The rows that an UPDATE or DELETE looks at.
+struct Candidates {
+    scan: TableScan,
+    /// Those of the table beside those of FROM or USING.
+    joined: Option<Rel>,
+}
 
 impl Binder<'_> {
     /// Binds an INSERT.
@@ -96,7 +110,8 @@ impl Binder<'_> {
             let assigned = conflict.assignments.iter_mut().flatten().map(|(_, value)| value);
             exprs.extend(assigned.chain(&mut conflict.condition));
         }
-        let reads = self.reads(exprs, 2 * table.types.len() + 1)?;
+        let layout: Vec<ColumnId> = (0..2 * table.types.len() + 1).collect();
+        let reads = self.reads(exprs, &layout)?;
         let (source, sequences) = (Arc::new(source), Vec::new());
         Ok(Insert { table, given, source, conflict, rules, returning, sequences, reads })
     }
@@ -199,9 +214,13 @@ impl Binder<'_> {
 
     /// Binds an UPDATE.
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<Change> {
-        if update.from.is_some() {
-            return Err(SqlError::unsupported("UPDATE with FROM (a join)"));
-        }
+        let sources = match &update.from {
+            None => None,
+            Some(UpdateTableFromKind::AfterSet(sources)) => Some(sources.as_slice()),
+            Some(UpdateTableFromKind::BeforeSet(_)) => {
+                return Err(SqlError::syntax("syntax error at or near \"FROM\""));
+            }
+        };
         if update.or.is_some()
             || !update.order_by.is_empty()
             || update.limit.is_some()
@@ -209,19 +228,16 @@ impl Binder<'_> {
         {
             return Err(SqlError::unsupported("UPDATE with such a clause"));
         }
-        let scan = self.target(&update.table)?;
+        let rows = self.candidates(&update.table, sources)?;
         let mut assignments = Vec::new();
         for assignment in &update.assignments {
-            self.assignment(assignment, &scan.table, &mut assignments)?;
+            self.assignment(assignment, &rows.scan.table, &mut assignments)?;
         }
-        self.change(scan, update.selection.as_ref(), Some(assignments), update.returning.as_deref())
+        self.change(rows, update.selection.as_ref(), Some(assignments), update.returning.as_deref())
     }
 
     /// Binds a DELETE.
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<Change> {
-        if delete.using.is_some() {
-            return Err(SqlError::unsupported("DELETE with USING (a join)"));
-        }
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let [from] = from.as_slice() else {
             return Err(SqlError::unsupported("DELETE from several tables"));
@@ -233,8 +249,40 @@ impl Binder<'_> {
         {
             return Err(SqlError::unsupported("DELETE with such a clause"));
         }
-        let scan = self.target(from)?;
-        self.change(scan, delete.selection.as_ref(), None, delete.returning.as_deref())
+        let rows = self.candidates(from, delete.using.as_deref())?;
+        self.change(rows, delete.selection.as_ref(), None, delete.returning.as_deref())
+    }
+
+    /// Binds the table that is changed, and FROM or USING.
+    fn candidates(
+        &mut self,
+        table: &TableWithJoins,
+        sources: Option<&[TableWithJoins]>,
+    ) -> Result<Candidates> {
+        let scan = self.target(table)?;
+        let joined = sources.map(|sources| self.beside_target(&scan, sources)).transpose()?;
+        Ok(Candidates { scan, joined })
+    }
+
+    /// Binds sources beside the table that is changed, which they do not see: the join of both.
+    fn beside_target(&mut self, scan: &TableScan, sources: &[TableWithJoins]) -> Result<Rel> {
+        let own = std::mem::take(&mut self.scope);
+        self.outer.push(hidden(&own));
+        let tid = scan.table.types.len();
+        self.changed = Some(Scope { changed: Some(tid + 1), ..own.clone() });
+        let right = self.from(sources);
+        self.changed = None;
+        self.outer.pop();
+        let right = right?;
+        self.scope = own.join(std::mem::take(&mut self.scope))?;
+        self.scans.push((0, Arc::clone(&scan.table)));
+        let left = Rel::Scan(Box::new(rel::Scan {
+            table: Arc::clone(&scan.table),
+            alias: scan.alias.clone(),
+            columns: (0..tid).collect(),
+            tid,
+        }));
+        Ok(Rel::Join(Box::new(Join { kind: JoinKind::Inner, left, right, on: Vec::new() })))
     }
 
     fn target(&mut self, table: &TableWithJoins) -> Result<TableScan> {
@@ -307,7 +355,7 @@ impl Binder<'_> {
 
     fn change(
         &mut self,
-        mut scan: TableScan,
+        rows: Candidates,
         selection: Option<&ast::Expr>,
         assignments: Option<Vec<(usize, Expr)>>,
         returning: Option<&[ast::SelectItem]>,
@@ -320,26 +368,69 @@ impl Binder<'_> {
         }
         let mut returning = self.at_place(Place::None("RETURNING"), |b| b.returning(returning))?;
         let mut assignments = assignments;
+        let Candidates { mut scan, joined } = rows;
+        if joined.is_some() && current.is_some() {
+            return Err(SqlError::unsupported("WHERE CURRENT OF with FROM or USING"));
+        }
+        let mut layout: Vec<ColumnId> = (0..=scan.table.types.len()).collect();
         let mut exprs = returning_exprs(&mut returning);
         exprs.extend(assignments.iter_mut().flatten().map(|(_, value)| value));
+        let source = match joined {
+            None => None,
+            Some(joined) => {
+                let mut named = BTreeSet::new();
+                exprs.iter().for_each(|expr| rel::columns_of(expr, &mut named));
+                Some(Arc::new(self.source(joined, condition.as_ref(), named, &mut layout)?))
+            }
+        };
         exprs.extend(&mut condition);
-        let reads = self.reads(exprs, scan.table.types.len() + 1)?;
-        scan.filter = condition.clone();
-        shape::narrow_scan(&mut scan, &mut []);
-        scan.statistics = self.catalog.statistics(&scan.table)?;
-        match current {
-            Some(_) => scan.path = Path::Tid(Expr::null()),
-            None => path::choose_change(&mut scan, &[]),
+        let reads = self.reads(exprs, &layout)?;
+        if source.is_none() {
+            scan.filter = condition.clone();
+            shape::narrow_scan(&mut scan, &mut []);
+            scan.statistics = self.catalog.statistics(&scan.table)?;
+            match current {
+                Some(_) => scan.path = Path::Tid(Expr::null()),
+                None => path::choose_change(&mut scan, &[]),
+            }
         }
         let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
         let sequences = Vec::new();
-        Ok(Change { scan, condition, current, assignments, rules, returning, sequences, reads })
+        Ok(Change {
+            scan,
+            source,
+            condition,
+            current,
+            assignments,
+            rules,
+            returning,
+            sequences,
+            reads,
+        })
     }
 
-    /// Plans the queries in expressions over a row of this width: what they read.
-    fn reads(&mut self, exprs: Vec<&mut Expr>, width: usize) -> Result<Reads> {
+    /// Plans the query that gives the rows to change: `ctid` and the columns of the others that the
+    /// condition or `named` has, which come to the end of the layout.
+    fn source(
+        &mut self,
+        joined: Rel,
+        condition: Option<&Expr>,
+        mut named: BTreeSet<ColumnId>,
+        layout: &mut Vec<ColumnId>,
+    ) -> Result<Query> {
+        condition.into_iter().for_each(|expr| rel::columns_of(expr, &mut named));
+        let mut output: Vec<ColumnId> = layout.last().copied().into_iter().collect();
+        let others = joined.columns().into_iter();
+        output.extend(others.filter(|id| named.contains(id) && !layout.contains(id)));
+        layout.extend(&output[1..]);
+        let rel = joined.filtered(condition.into_iter().cloned().collect());
+        self.planned(Bound::new(rel, output, Vec::new()))
+    }
+
+    /// Plans the queries in expressions over a row of these columns: what they read.
+    fn reads(&mut self, exprs: Vec<&mut Expr>, layout: &[ColumnId]) -> Result<Reads> {
         let known = self.known()?;
-        lower::over_row(exprs, width, &known)
+        lower::over_row(exprs, layout, &known)
     }
 }
 

@@ -4,6 +4,8 @@
 //! not meet its own rows. A row that another transaction changed first is judged again as it is
 //! now, before it is changed. Does not do: ON CONFLICT (`upsert`), foreign keys (`references`).
 
+use std::cell::Cell;
+
 use rightlink::{Budget, Busy, RowId, RowLock, Transaction, Value, Writer, Written};
 
 use crate::error::{Result, SqlError};
@@ -12,7 +14,7 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{self, convert, place_options, scan_options};
-use crate::exec::{Pace, RowsOf, Stream, rows, upsert};
+use crate::exec::{self, Pace, RowsOf, Stream, rows, upsert};
 use crate::expr::probe::TARGET;
 use crate::expr::{Context, Expr};
 use crate::plan::node::{Node, Op};
@@ -30,6 +32,21 @@ pub(crate) struct Changed {
     pub(crate) memory: Option<Memory>,
 }
 
+/// A row of the table that is changed.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'f> {
+    id: RowId,
+    /// What FROM or USING gave beside it.
+    beside: &'f [Datum],
+}
+
+impl Found<'_> {
+    /// Beside nothing.
+    pub(super) fn alone(id: RowId) -> Found<'static> {
+        Found { id, beside: &[] }
+    }
+}
+
 /// Rows of RETURNING in the making.
 pub(super) struct Returned<'a> {
     returning: Option<&'a Returning>,
@@ -42,9 +59,10 @@ impl<'a> Returned<'a> {
         Self { returning, rows: Vec::new(), memory: Memory::new(budget) }
     }
 
-    pub(super) fn add(&mut self, mut row: Row, id: RowId, context: &Context) -> Result<()> {
+    pub(super) fn add(&mut self, mut row: Row, at: Found<'_>, context: &Context) -> Result<()> {
         let Some(returning) = self.returning else { return Ok(()) };
-        row.push(Datum::Tid(id));
+        row.push(Datum::Tid(at.id));
+        row.extend_from_slice(at.beside);
         let output = query::project(&returning.output, &row, context)?;
         self.memory.charge_row(&output)?;
         self.rows.push(output);
@@ -56,6 +74,13 @@ impl<'a> Returned<'a> {
     }
 }
 
+/// A context for the query that gives the rows of a statement. What the query keeps while it runs
+/// is numbered apart from what the expressions over its rows keep, and these run in between.
+fn apart(context: &Context) -> Context {
+    let random = Cell::new(context.random.get().rotate_left(32));
+    Context { reads: exec::Reads::default(), random, ..context.clone() }
+}
+
 /// Runs an INSERT.
 pub(crate) fn insert(
     insert: &Insert,
@@ -65,9 +90,14 @@ pub(crate) fn insert(
 ) -> Result<Changed> {
     let mut tables = insert.source.tables.clone();
     tables.extend(insert.reads.tables.iter().cloned());
-    source::prepare(&tables, &insert.source.views, txn, context)?;
-    source::prepare(&[], &insert.reads.views, txn, context)?;
-    let mut source = RowsOf::new(insert.source.root.open(None, context)?);
+    source::prepare(&tables, &insert.reads.views, txn, context)?;
+    let reading = insert.reads.has_queries.then(|| apart(context));
+    let reading = reading.as_ref().unwrap_or(context);
+    if insert.reads.has_queries && !tables.is_empty() {
+        reading.reads.read_by(context.reads.reader()?);
+    }
+    source::prepare(&[], &insert.source.views, txn, reading)?;
+    let mut source = RowsOf::new(insert.source.root.open(None, reading)?);
     let (table, rules) = (&*insert.table, &insert.rules);
     let mut pending = Pending::new(rules, budget);
     let changed = txn.write(&table.info.name, |writer| {
@@ -76,7 +106,7 @@ pub(crate) fn insert(
         let mut batch = rows::Batch::new(budget);
         loop {
             while !batch.is_full()
-                && let Some(row) = source.next(ROWS, context)?
+                && let Some(row) = source.next(ROWS, reading)?
             {
                 pace.step(context)?;
                 batch.push(rows::complete((table, rules), &insert.given, row, context)?);
@@ -126,7 +156,8 @@ impl Inserting<'_, '_, '_> {
             self.pending.went(rules, old, Some(&new))?;
         }
         if self.returned.returning.is_some() {
-            self.returned.add(new.into_iter().map(Datum::from).collect(), id, context)?;
+            let row = new.into_iter().map(Datum::from).collect();
+            self.returned.add(row, Found::alone(id), context)?;
         }
         Ok(())
     }
@@ -151,7 +182,10 @@ pub(crate) fn change(
                 let find = |writer: &mut Writer<'_>| find(path, writer, context);
                 rewrite_one((change, &find), txn, (context, budget), &mut pending)?
             }
-            (None, None) => rewrite(change, txn, (context, budget), &mut pending)?,
+            (None, None) => match &change.source {
+                Some(source) => rewrite_joined(change, source, txn, context, &mut pending)?,
+                None => rewrite(change, txn, (context, budget), &mut pending)?,
+            },
         };
         references::settle(pending, (table, &change.rules), txn, (context, budget))?;
         Ok(changed)
@@ -214,9 +248,10 @@ fn rewrite(
                 continue;
             }
             found += 1;
-            if let Some((id, row)) = one(change, writer, id, (context, pending))? {
+            let changed = one(change, writer, Found::alone(id), (context, pending))?;
+            if let Some((id, row)) = changed {
                 count += 1;
-                returned.add(row, id, context)?;
+                returned.add(row, Found::alone(id), context)?;
             }
         }
         if let Some(probe) = &context.probe {
@@ -224,6 +259,39 @@ fn rewrite(
                 (figures.rows, figures.removed) = (found, removed);
                 figures.reads = reads.or_else(|| rows.map(|rows| rows.stats()));
             });
+        }
+        Ok(returned.done(count))
+    })
+}
+
+/// The same for the rows of a query. It reads by the snapshot of the statement, like its scan. A
+/// row that comes several times is changed the first time: the engine writes none twice in a
+/// statement.
+fn rewrite_joined(
+    change: &Change,
+    source: &Query,
+    txn: &mut Transaction,
+    context: &Context,
+    pending: &mut Pending,
+) -> Result<Changed> {
+    check_given(change, context)?;
+    let reading = apart(context);
+    source::prepare(&[], &source.views, txn, &reading)?;
+    writing(&change.scan.table.info.name, &change.reads, txn, context, |writer| {
+        reading.reads.read_by(context.reads.reader()?);
+        let mut returned = Returned::new(change.returning.as_ref(), &context.budget());
+        let mut rows = RowsOf::new(source.root.open(None, &reading)?);
+        let (mut count, mut pace) = (0, Pace::default());
+        while let Some(row) = rows.next(ROWS, &reading)? {
+            pace.step(context)?;
+            let [Datum::Tid(id), beside @ ..] = row.as_slice() else {
+                unreachable!("a row begins with its place")
+            };
+            let found = Found { id: *id, beside };
+            if let Some((id, row)) = one(change, writer, found, (context, pending))? {
+                count += 1;
+                returned.add(row, Found { id, beside }, context)?;
+            }
         }
         Ok(returned.done(count))
     })
@@ -243,12 +311,12 @@ fn rewrite_one(
     writing(&change.scan.table.info.name, &change.reads, txn, context, |writer| {
         let mut returned = Returned::new(change.returning.as_ref(), budget);
         let changed = match find(writer)? {
-            Some(id) => one(change, writer, id, (context, pending))?,
+            Some(id) => one(change, writer, Found::alone(id), (context, pending))?,
             None => None,
         };
         let count = u64::from(changed.is_some());
         if let Some((id, row)) = changed {
-            returned.add(row, id, context)?;
+            returned.add(row, Found::alone(id), context)?;
         }
         if let Some(probe) = &context.probe {
             probe.note(TARGET, |figures| figures.rows = count);
@@ -277,22 +345,32 @@ fn check_given(change: &Change, context: &Context) -> Result<()> {
 fn one(
     change: &Change,
     writer: &mut Writer<'_>,
-    id: RowId,
+    found: Found<'_>,
     (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     match &change.assignments {
-        Some(_) => update_row(change, writer, id, (context, pending)),
-        None => delete_row(change, writer, id, (context, pending)),
+        Some(_) => update_row(change, writer, found, (context, pending)),
+        None => delete_row(change, writer, found, (context, pending)),
     }
 }
 
-/// The old row with its `ctid`, if the condition still holds for it.
-fn wanted(change: &Change, old: &[Value], id: RowId, context: &Context) -> Result<Option<Row>> {
-    let mut row: Row = Vec::with_capacity(old.len() + 1);
+/// The old row with its `ctid` and what stands beside it, if the condition still holds for both.
+/// `now`: where the version lies that is judged.
+fn wanted(
+    change: &Change,
+    old: &[Value],
+    now: RowId,
+    found: Found<'_>,
+    context: &Context,
+) -> Result<Option<Row>> {
+    let mut row: Row = Vec::with_capacity(old.len() + 1 + found.beside.len());
     row.extend(old.iter().cloned().map(Datum::from));
-    row.push(Datum::Tid(id));
+    row.push(Datum::Tid(now));
+    row.extend_from_slice(found.beside);
+    // The query has asked the condition of the version that it found.
+    let is_asked = change.source.is_some() && now == found.id;
     match &change.condition {
-        Some(condition) if !condition.holds(&row, context)? => Ok(None),
+        Some(condition) if !is_asked && !condition.holds(&row, context)? => Ok(None),
         _ => Ok(Some(row)),
     }
 }
@@ -315,7 +393,7 @@ pub(super) fn unless<T>(failed: Option<SqlError>, result: rightlink::Result<T>) 
 fn update_row(
     change: &Change,
     writer: &mut Writer<'_>,
-    id: RowId,
+    found: Found<'_>,
     (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     let assignments = change.assignments.as_ref().expect("an update assigns");
@@ -324,12 +402,14 @@ fn update_row(
     let keeps_new = keeps_old || change.returning.is_some();
     let mut failed = None;
     let (mut before, mut written): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
-    let result = writer.update(id, &mut |at, old| {
+    let result = writer.update(found.id, &mut |at, old| {
         let new = || -> Result<Option<Vec<Value>>> {
-            let Some(mut row) = wanted(change, old, at, context)? else { return Ok(None) };
+            let Some(mut row) = wanted(change, old, at, found, context)? else {
+                return Ok(None);
+            };
             let exprs = assignments.iter().map(|(_, value)| value);
             let assigned = query::values(exprs, &row, context)?;
-            row.pop();
+            row.truncate(old.len());
             for ((at, _), value) in assignments.iter().zip(assigned) {
                 row[*at] = value;
             }
@@ -355,17 +435,17 @@ fn update_row(
 fn delete_row(
     change: &Change,
     writer: &mut Writer<'_>,
-    id: RowId,
+    found: Found<'_>,
     (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     let mut failed = None;
-    let mut last = (id, Vec::new());
+    let mut last = (found.id, Vec::new());
     let mut before = Vec::new();
-    let result = writer.delete(id, &mut |at, old| {
-        let Some(mut row) = carry(&mut failed, wanted(change, old, at, context))? else {
+    let result = writer.delete(found.id, &mut |at, old| {
+        let Some(mut row) = carry(&mut failed, wanted(change, old, at, found, context))? else {
             return Ok(false);
         };
-        row.pop();
+        row.truncate(old.len());
         last = (at, row);
         if change.rules.is_parent {
             before = old.to_vec();
@@ -471,7 +551,7 @@ pub(crate) fn select_locked(
         1 => Vec::new(),
         _ => query.tables.clone(),
     };
-    let reads = Reads { tables, views: query.views.clone() };
+    let reads = Reads { tables, views: query.views.clone(), has_queries: true };
     let mut locked = Locked { of: &of, how, limits: of.limits, rows: Vec::new() };
     writing(&scan.table.info.name, &reads, txn, context, |writer| {
         let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };

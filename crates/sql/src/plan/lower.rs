@@ -22,6 +22,10 @@ use crate::plan::{Again, Group, Plan, Query, Reads, SortKey, Table, TableScan, V
 use crate::statistics::Statistics;
 use crate::types::Datum;
 
+/// Number of the first node in expressions over rows that a query of its own gives, whose nodes
+/// have lower ones.
+const OVER_ROW: usize = usize::MAX / 2;
+
 /// What is known about the tables of a statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
@@ -93,7 +97,11 @@ pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
             path::choose_change(&mut change.scan, params);
             Some(Plan::Change(change))
         }
-        Plan::Change(_) => None,
+        Plan::Change(change) => settled(change.source.as_ref()?, params).map(|source| {
+            let mut change = change.clone();
+            change.source = Some(Arc::new(source));
+            Plan::Change(change)
+        }),
     }
 }
 
@@ -104,13 +112,12 @@ fn settled(made: &Query, params: &[Datum]) -> Option<Query> {
     Some(Query { sequences: made.sequences.clone(), again: None, ..planned })
 }
 
-/// Plans the queries inside of expressions over a row whose columns have their places for numbers:
-/// what they read.
-pub(crate) fn over_row(exprs: Vec<&mut Expr>, width: usize, known: &Known) -> Result<Reads> {
-    let mut lowerer = Lowerer::new(known, &[]);
-    let layout: Vec<ColumnId> = (0..width).collect();
-    exprs.into_iter().try_for_each(|expr| lowerer.place(expr, &layout))?;
-    Ok(Reads { tables: known.tables(), views: lowerer.views })
+/// Plans the queries inside of expressions over a row of these columns: what they read.
+pub(crate) fn over_row(exprs: Vec<&mut Expr>, layout: &[ColumnId], known: &Known) -> Result<Reads> {
+    let mut lowerer = Lowerer { nodes: OVER_ROW, ..Lowerer::new(known, &[]) };
+    exprs.into_iter().try_for_each(|expr| lowerer.place(expr, layout))?;
+    let has_queries = lowerer.subqueries > 0;
+    Ok(Reads { tables: known.tables(), views: lowerer.views, has_queries })
 }
 
 /// What is wanted of a relation.

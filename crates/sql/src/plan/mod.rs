@@ -187,6 +187,8 @@ pub(crate) struct ViewUse {
 pub(crate) struct Reads {
     pub(crate) tables: Vec<Arc<Table>>,
     pub(crate) views: Vec<ViewUse>,
+    /// Are there any such queries?
+    pub(crate) has_queries: bool,
 }
 
 /// What a query is made of again for the values of one execution.
@@ -199,7 +201,7 @@ pub(crate) struct Again {
 /// What is said about each row that was written.
 #[derive(Clone, Debug)]
 pub(crate) struct Returning {
-    /// Over the row's columns and its `ctid` after them.
+    /// Over the row's columns, its `ctid` after them, and what FROM or USING gave beside it.
     pub(crate) output: Vec<Expr>,
     pub(crate) columns: Vec<Column>,
 }
@@ -275,11 +277,16 @@ pub(crate) struct ParentKey {
 pub(crate) struct Change {
     /// Finds the rows; its filter is over its own columns.
     pub(crate) scan: TableScan,
-    /// The whole condition over all columns of the table and `ctid`, asked again of newer versions.
+    /// With FROM or USING what gives the rows, in place of the scan: `ctid` of a row of the table,
+    /// and behind it the columns of the others that expressions name. A row of the table may come
+    /// several times.
+    pub(crate) source: Option<Arc<Query>>,
+    /// The whole condition over all columns of the table, `ctid`, and those that the source has
+    /// behind it; asked again of newer versions.
     pub(crate) condition: Option<Expr>,
     /// The cursor on whose row it works, in place of a condition.
     pub(crate) current: Option<String>,
-    /// Columns and their new values over the old row; `None` deletes.
+    /// Columns and their new values over the same; `None` deletes.
     pub(crate) assignments: Option<Vec<(usize, Expr)>>,
     pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,

@@ -54,8 +54,18 @@ pub(super) fn show(plan: &Plan, options: ExplainOptions, probe: Option<&Probe>) 
             Line::new(name, estimate, WRITE).over(below)
         }
         Plan::Change(change) => {
-            let shower = Shower { qualifies: false };
-            let mut below = shower.scan(&change.scan, path::estimate(&change.scan), TARGET);
+            let (shower, mut below) = match &change.source {
+                Some(source) => {
+                    let shower = Shower::of(&source.root);
+                    let below = shower.line(&source.root);
+                    (shower, below)
+                }
+                None => {
+                    let shower = Shower { qualifies: false };
+                    let below = shower.scan(&change.scan, path::estimate(&change.scan), TARGET);
+                    (shower, below)
+                }
+            };
             if let Some(cursor) = &change.current {
                 below.details = vec![format!("TID Cond: CURRENT OF {}", identifier(cursor))];
             }

@@ -12,6 +12,7 @@ mod definitions;
 mod full_disk;
 mod gather;
 mod interrupts;
+mod joined_changes;
 mod key_twice;
 mod memory;
 mod schemas;
