@@ -129,7 +129,7 @@ class Maker:
         if only_equal:
             # PostgreSQL has no way for a full join without an equality.
             if "." not in a or "." not in b:
-                return "true = true" if False else "1 = 1"
+                return "1 = 1"
             return equal
         if self.chance(60):
             return equal

@@ -8,7 +8,7 @@
 use crate::dead_rows::{Cell, sets};
 use crate::report::say;
 
-/// What the thread says of one tree; no load for sets in random order.
+/// The thread's figures for one tree. It gives no load time for sets in random order.
 #[derive(Clone, Copy)]
 struct Figures {
     bytes: f64,

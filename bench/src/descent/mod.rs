@@ -79,7 +79,7 @@ const EACH: &[&str] = &[
 /// `optimisation` is `all`, `none`, or the one that is switched off; `separator-first` is
 /// `search-first` switched off. In `none` separators are cut short all the same. `cursors`,
 /// `merging` and `spreading` are about lists of keys, deletions and updates, of which there are
-/// none here: what is measured without them is the noise. `batch` is how many keys are inserted at
+/// none here, so a difference without them is noise. `batch` is how many keys are inserted at
 /// once where insertions are measured; `writer` puts a thread beside that splits the leaves.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "keys", quick: &["1000000"], default: &["10000000"], all: &["10000000"] },
@@ -92,8 +92,8 @@ pub(crate) const KNOBS: &[Knob] = &[
 /// `peers` makes no cells: the other structures are compared with at the end.
 const LEVELS: &[&str] = &["tree", "table", "peers"];
 
-/// Shapes for which the default runs every optimisation, as it does for those that are named; the
-/// others with all, none, and separator-first.
+/// The default runs every optimisation for these shapes and for named ones. For the others it runs
+/// `all`, `none` and `separator-first`.
 const THOROUGH: &[&str] = &["int8", "collated", "ten-filled"];
 const BROAD: &[&str] = &["all", "none", "separator-first"];
 /// What the default runs at the table's level: the shapes that a target there is about.
@@ -109,7 +109,7 @@ struct Figures {
     lookup_ns: f64,
     /// Lookup time to that with all optimisations.
     lookup: Interval,
-    /// What the insertion of `inserted` rows cost.
+    /// The cost of the insertion of `inserted` rows.
     inserts: Counters,
     inserted: usize,
     insert_ns: f64,
@@ -128,7 +128,7 @@ fn wanted(cell: &Cell, args: &Args) -> Result<bool, Failure> {
     let (level, shape): (String, String) = (cell.get("level")?, cell.get("shape")?);
     let optimisation: String = cell.get("optimisation")?;
     let optimisation = optimisation.as_str();
-    // A lookup of duplicates reads all rows of a key, and what the writer adds would be among them.
+    // A lookup of duplicates reads all rows of a key, those of the writer included.
     if (level == "table" || shape == "duplicates") && cell.get("writer")? {
         return Ok(false);
     }

@@ -71,7 +71,7 @@ impl Side {
     fn open(plan: &Plan, set: Optimisations, dir: &Path) -> Result<Side, Failure> {
         let row_bytes = plan.shape.key(0, plan.rows).len() as u64 * 2 + 100;
         let memory = usize::try_from(plan.rows * row_bytes * 2 + (64 << 20))?;
-        // The counters are those of one thread.
+        // The counters count one thread only.
         let db = Database::options().memory(memory).insert_threads(1).open(dir)?;
         let mut txn = db.begin();
         txn.create_table(&schema(plan.shape))?;
@@ -81,7 +81,7 @@ impl Side {
         Ok(Side { db })
     }
 
-    /// Inserts some rows of the plan, so many a statement: what it took.
+    /// Inserts some rows of the plan, `batch` in each statement, and returns the time.
     fn insert(&self, plan: &Plan, some: Range<u64>, batch: u64) -> Result<Duration, Failure> {
         let (clock, mut time) = (Clock::system(), Duration::ZERO);
         for start in some.clone().step_by(usize::try_from(batch)?) {

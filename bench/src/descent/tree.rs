@@ -2,7 +2,7 @@
 //!
 //! Times are this thread's own.
 //!
-//! Invariants: what is counted is counted apart from what is timed. Does not do: rows; turns.
+//! Invariants: counting and timing are separate runs. Does not do: rows; turns.
 
 use std::ops::Range;
 use std::path::Path;
@@ -55,7 +55,7 @@ impl Keys {
         self.ends.push(self.bytes.len());
     }
 
-    /// Those that `wanted` names, numbered from the first of these on.
+    /// The keys for which `wanted` is true, numbered from the same first number.
     pub(crate) fn filtered(&self, mut wanted: impl FnMut(&[u8]) -> bool) -> Keys {
         let mut found = Keys { first: self.first, ..Keys::default() };
         let all = (0..self.len()).map(|n| self.get(n));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::collate::Rule;
 use super::scope::{Relation, Scope, ScopeColumn};
-use super::select::{self, Purpose, Stored};
+use super::select::{Purpose, Stored};
 use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
@@ -302,7 +302,7 @@ impl Binder<'_> {
 
     fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Sourced> {
         let bound = self.apart(|binder| binder.query_for(query, Purpose::Inner))?;
-        select::refuse_locks(&bound)?;
+        super::lock::refuse_locks(&bound)?;
         let Some(alias) = alias else {
             return Err(SqlError::syntax("subquery in FROM must have an alias")
                 .hint("For example, FROM (SELECT ...) [AS] foo."));

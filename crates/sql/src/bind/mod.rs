@@ -10,6 +10,7 @@
 //! | `from`, `join`, `with` | their sources |
 //! | `window` | window functions and their windows |
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
+//! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
 //! | `write` | INSERT, UPDATE, DELETE |
 //! | `rules` | defaults, checks, foreign keys |
@@ -26,6 +27,7 @@ pub(crate) mod from;
 mod group;
 mod infix;
 mod join;
+mod lock;
 pub(crate) mod names;
 mod objects;
 pub(crate) mod rules;

@@ -3,14 +3,15 @@
 //! Invariants: every clause that syntax can express and this does not bind is refused. Duplicates,
 //! groups, order and limits are of the values that a query gives, not of what they become in the
 //! columns that they are stored into.
-//! Does not do: set operations (`setop`), common table expressions (`with`), windows (`window`).
+//! Does not do: set operations (`setop`), common table expressions (`with`), windows (`window`),
+//! locks (`lock`).
 
 use std::collections::BTreeSet;
 
 use rightlink::{Busy, RowLock};
 use sqlparser::ast::{
-    self, Distinct as AstDistinct, GroupByExpr, LimitClause, LockType, NonBlock, OrderByExpr,
-    OrderByKind, Query, SetExpr,
+    self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query,
+    SetExpr,
 };
 
 use super::collate::Collated;
@@ -19,7 +20,6 @@ use super::target::{Target, check_width};
 use super::{Binder, Place, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
-use crate::parse::cursor::KEY_LOCK;
 use crate::plan::rel::{self, ColumnId, Grouping, Limit, Rel};
 use crate::plan::{Column, SortKey};
 use crate::types::declared::Modifier;
@@ -92,6 +92,23 @@ impl Bound {
     }
 }
 
+/// Which way an item of ORDER BY goes.
+pub(super) struct OrderWay {
+    pub(super) descending: bool,
+    pub(super) nulls_first: bool,
+}
+
+impl OrderWay {
+    pub(super) fn of(options: &ast::OrderByOptions) -> Result<OrderWay> {
+        let descending = match &options.sort {
+            None | Some(ast::OrderBySort::Asc) => false,
+            Some(ast::OrderBySort::Desc) => true,
+            Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
+        };
+        Ok(OrderWay { descending, nulls_first: options.nulls_first.unwrap_or(descending) })
+    }
+}
+
 /// Clauses of one SELECT behind its list.
 struct Clauses<'q> {
     order: &'q [OrderByExpr],
@@ -135,7 +152,7 @@ impl Binder<'_> {
             Purpose::Client | Purpose::Inner => None,
         };
         let mut bound = match query.body.as_ref() {
-            SetExpr::Select(select) => self.select(select, order, (purpose, into))?,
+            SetExpr::Select(select) => self.select(select, order, purpose, into)?,
             SetExpr::Values(values) => self.values(values, order, into)?,
             SetExpr::Query(inner) if !cuts => self.query_for(inner, purpose)?,
             SetExpr::Query(inner) => {
@@ -186,7 +203,7 @@ impl Binder<'_> {
         self.aggregates = Vec::new();
         self.windows = Default::default();
         match body {
-            SetExpr::Select(select) => self.select(select, &[], (Purpose::Inner, None)),
+            SetExpr::Select(select) => self.select(select, &[], Purpose::Inner, None),
             SetExpr::Values(values) => self.values(values, &[], None),
             SetExpr::Query(query) => self.query_for(query, Purpose::Inner),
             SetExpr::SetOperation { .. } => self.set_operation(body),
@@ -296,62 +313,20 @@ impl Binder<'_> {
         }
         let position = value.position;
         let bound = self.coerce(value, SqlType::Int8)?;
-        let (mut named, mut own) = (BTreeSet::new(), false);
-        rel::columns_of(&bound, &mut named);
-        self.scope.each(&mut |column| own |= named.contains(&column.id));
-        if own {
-            let message = format!("argument of {name} must not contain variables");
-            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).at(position));
-        }
+        self.refuse_variables(&bound, name).map_err(|error| error.at(position))?;
         Ok(bound)
     }
 
-    /// How the rows of a query are to be locked: as the strongest of its clauses says.
-    fn locks(&mut self, query: &Query, bound: &Bound) -> Result<Option<Locks>> {
-        let mut found: Option<(RowLock, Busy)> = None;
-        for clause in &query.locks {
-            let busy = match clause.nonblock {
-                None => Busy::Wait,
-                Some(NonBlock::Nowait) => Busy::Fail,
-                Some(NonBlock::SkipLocked) => Busy::Skip,
-            };
-            let first = clause.of.as_ref().and_then(|of| of.0.first()?.as_ident());
-            let of_key = first.is_some_and(|first| first.value == KEY_LOCK);
-            let (lock, name) = match (&clause.lock_type, of_key) {
-                (LockType::Share, true) => (RowLock::KeyShared, "FOR KEY SHARE"),
-                (LockType::Share, false) => (RowLock::Shared, "FOR SHARE"),
-                (LockType::Update, true) => (RowLock::Update, "FOR NO KEY UPDATE"),
-                (LockType::Update, false) => (RowLock::Exclusive, "FOR UPDATE"),
-            };
-            found = Some(match found {
-                None => (lock, busy),
-                Some((other, Busy::Wait)) => (other.max(lock), busy),
-                Some((other, _)) => (other.max(lock), Busy::Fail),
-            });
-            let of = clause.of.iter().flat_map(|of| &of.0).nth(usize::from(of_key));
-            if has_windows(&bound.rel) {
-                let message = format!("{name} is not allowed with window functions");
-                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-            }
-            if gathers_rows(&bound.rel) {
-                let message =
-                    format!("{name} is not allowed with GROUP BY, DISTINCT or aggregate functions");
-                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-            }
-            if let Some(of) = of.and_then(ast::ObjectNamePart::as_ident)
-                && self.scope.relation(None, &names::ident(of))?.is_none()
-            {
-                let of = names::ident(of);
-                let message =
-                    format!("relation \"{of}\" in {name} clause not found in FROM clause");
-                let position = clause.of.as_ref().and_then(|of| self.position(of));
-                return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
-            }
-            if source_of(&bound.rel).is_none() {
-                return Err(SqlError::unsupported(format!("{name} of anything but a table")));
-            }
+    /// Fails for a clause whose argument names columns of the query that it belongs to.
+    pub(super) fn refuse_variables(&self, argument: &Expr, clause: &str) -> Result<()> {
+        let (mut named, mut own) = (BTreeSet::new(), false);
+        rel::columns_of(argument, &mut named);
+        self.scope.each(&mut |column| own |= named.contains(&column.id));
+        if own {
+            let message = format!("argument of {clause} must not contain variables");
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
         }
-        Ok(found.map(|(lock, busy)| Locks { lock, busy }))
+        Ok(())
     }
 
     fn values(
@@ -401,7 +376,8 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         order: &[OrderByExpr],
-        (purpose, into): (Purpose<'_>, Option<Stored<'_>>),
+        purpose: Purpose<'_>,
+        into: Option<Stored<'_>>,
     ) -> Result<Bound> {
         refuse_select(select)?;
         let mut rel = self.from(&select.from)?;
@@ -591,13 +567,7 @@ impl Binder<'_> {
             }
             let (at, ty, collated) = self.order_place(&item.expr, list, output)?;
             let collation = collated.used()?.cloned();
-            let descending = match &item.options.sort {
-                None => false,
-                Some(ast::OrderBySort::Asc) => false,
-                Some(ast::OrderBySort::Desc) => true,
-                Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
-            };
-            let nulls_first = item.options.nulls_first.unwrap_or(descending);
+            let OrderWay { descending, nulls_first } = OrderWay::of(&item.options)?;
             if sort.iter().all(|key| key.at != at || key.collation != collation) {
                 let key = sort_key(output, (at, ty), (descending, nulls_first));
                 sort.push(SortKey { collation, ..key });
@@ -638,43 +608,6 @@ impl Binder<'_> {
     }
 }
 
-/// Does it take rows together, so that none of them is a row of a table?
-fn gathers_rows(rel: &Rel) -> bool {
-    match rel {
-        Rel::Aggregate(_) | Rel::Distinct { .. } | Rel::DistinctOn { .. } => true,
-        Rel::SetOp(_) => true,
-        Rel::Filter { input, .. } | Rel::Project { input, .. } | Rel::Sort { input, .. } => {
-            gathers_rows(input)
-        }
-        _ => false,
-    }
-}
-
-/// Does it call window functions itself?
-fn has_windows(rel: &Rel) -> bool {
-    match rel {
-        Rel::Window { .. } => true,
-        Rel::Filter { input, .. }
-        | Rel::Project { input, .. }
-        | Rel::Sort { input, .. }
-        | Rel::Distinct { input, .. }
-        | Rel::DistinctOn { input, .. } => has_windows(input),
-        _ => false,
-    }
-}
-
-/// The scan that each row of it is one row of.
-pub(crate) fn source_of(rel: &Rel) -> Option<&rel::Scan> {
-    match rel {
-        Rel::Scan(scan) => Some(scan),
-        Rel::Filter { input, .. } | Rel::Project { input, .. } | Rel::Sort { input, .. } => {
-            source_of(input)
-        }
-        Rel::Limit(limit) => source_of(&limit.input),
-        _ => None,
-    }
-}
-
 /// Fails for `what`, which takes values together by their bytes, if equal values of `char` may end
 /// in different numbers of blanks.
 pub(super) fn refuse_blanks(value: &Typed, what: &str) -> Result<()> {
@@ -706,14 +639,6 @@ fn filled_to(expr: &Expr, lengths: &mut Vec<Option<u32>>) {
             filled_to(rest, lengths);
         }
         _ => lengths.push(None),
-    }
-}
-
-/// Only a query whose rows go to the client locks them.
-pub(super) fn refuse_locks(query: &Bound) -> Result<()> {
-    match &query.locks {
-        None => Ok(()),
-        Some(_) => Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a part of a statement")),
     }
 }
 

@@ -47,7 +47,7 @@ impl Binder<'_> {
         };
         self.set_depth -= 1;
         let side = side?;
-        super::select::refuse_locks(&side)?;
+        super::lock::refuse_locks(&side)?;
         Ok(side)
     }
 

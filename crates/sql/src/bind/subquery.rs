@@ -5,7 +5,8 @@
 
 use sqlparser::ast::{self, BinaryOperator, Query};
 
-use super::select::{Bound, Purpose, refuse_locks};
+use super::lock::refuse_locks;
+use super::select::{Bound, Purpose};
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};

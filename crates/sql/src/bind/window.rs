@@ -7,14 +7,12 @@
 //! window names are columns of the source, never of the list.
 //! Does not do: EXCLUDE, which the parser does not read; IGNORE NULLS, as PostgreSQL.
 
-use std::collections::BTreeSet;
-
 use rightlink::Collation;
 use sqlparser::ast::{
     self, FunctionArguments, NamedWindowExpr, WindowFrameBound, WindowFrameUnits, WindowType,
 };
 
-use super::select::{refuse_blanks, sort_key_of};
+use super::select::{OrderWay, refuse_blanks, sort_key_of};
 use super::{Binder, Place, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate};
@@ -184,12 +182,7 @@ impl Binder<'_> {
         }
         for item in &spec.order_by {
             let value = self.window_value(&item.expr)?;
-            let descending = match &item.options.sort {
-                None | Some(ast::OrderBySort::Asc) => false,
-                Some(ast::OrderBySort::Desc) => true,
-                Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
-            };
-            let nulls_first = item.options.nulls_first.unwrap_or(descending);
+            let OrderWay { descending, nulls_first } = OrderWay::of(&item.options)?;
             let collation = value.collated.used()?.cloned();
             order.push(OrderItem { value, descending, nulls_first, collation });
         }
@@ -292,14 +285,7 @@ impl Binder<'_> {
             Units::Groups => "GROUPS",
         };
         let value = self.at_place(Place::InsideWindow, |binder| binder.expr(node))?;
-        let mut named = BTreeSet::new();
-        crate::plan::rel::columns_of(&value.expr, &mut named);
-        let mut own = false;
-        self.scope.each(&mut |column| own |= named.contains(&column.id));
-        if own {
-            let message = format!("argument of {clause} must not contain variables");
-            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
-        }
+        self.refuse_variables(&value.expr, clause)?;
         let offset = match distance {
             None => Offset { count: self.coerce(value, SqlType::Int8)?, edge: None },
             Some((of, descending)) => {

@@ -6,7 +6,7 @@
 use sqlparser::ast::{self, SetExpr, SetOperator, SetQuantifier};
 
 use super::scope::{Relation, ScopeColumn};
-use super::select::{self, Purpose};
+use super::select::Purpose;
 use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
@@ -59,7 +59,7 @@ impl Binder<'_> {
 
     fn common_query(&mut self, cte: &ast::Cte) -> Result<Cte> {
         let bound = self.apart(|binder| binder.query_for(&cte.query, Purpose::Inner))?;
-        select::refuse_locks(&bound)?;
+        super::lock::refuse_locks(&bound)?;
         let name = names::ident(&cte.alias.name);
         let columns = named(bound.scope_columns(), &cte.alias)?;
         let number = self.new_common(&name, columns, false);

@@ -19,8 +19,9 @@ use sqlparser::ast::{
 
 use super::from::table_relation;
 use super::join::hidden;
+use super::lock::refuse_locks;
 use super::scope::Scope;
-use super::select::{Bound, Purpose, is_default, refuse_locks};
+use super::select::{Bound, Purpose, is_default};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;

@@ -242,6 +242,19 @@ impl Vector {
             _ => 0,
         }
     }
+
+    /// Bytes of its values where each stands by itself, as behind those of another vector.
+    pub(crate) fn bytes(&self) -> usize {
+        let each = match self {
+            Vector::Same(value, _) => size_of::<Datum>() + value.heap_bytes(),
+            Vector::Bool(_) => 2,
+            Vector::Int4(_) => size_of::<i32>() + 1,
+            Vector::Int8(_) => size_of::<i64>() + 1,
+            Vector::Float8(_) => size_of::<f64>() + 1,
+            Vector::Any(_) => size_of::<Datum>(),
+        };
+        self.len() * each + self.heap_bytes()
+    }
 }
 
 /// Rows, column by column.
@@ -330,8 +343,8 @@ impl Batch {
         first
     }
 
-    /// Bytes behind its values.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.columns.iter().map(Vector::heap_bytes).sum()
+    /// Bytes of its values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.columns.iter().map(Vector::bytes).sum()
     }
 }

@@ -288,33 +288,27 @@ fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vec
     match function.args.as_slice() {
         [SqlType::Int4, SqlType::Int4] => {
             let (a, b) = (int4(a)?, int4(b)?);
-            match compared(function.name, &a, &b, len, Ord::cmp) {
-                Some(made) => Some(made),
-                None => {
-                    let made = match function.name {
-                        "+" => checked(&a, &b, len, i32::checked_add),
-                        "-" => checked(&a, &b, len, i32::checked_sub),
-                        "*" => checked(&a, &b, len, i32::checked_mul),
-                        _ => None,
-                    };
-                    made.map(Vector::Int4)
-                }
-            }
+            compared(function.name, &a, &b, len, Ord::cmp).or_else(|| {
+                let sum: fn(i32, i32) -> Option<i32> = match function.name {
+                    "+" => i32::checked_add,
+                    "-" => i32::checked_sub,
+                    "*" => i32::checked_mul,
+                    _ => return None,
+                };
+                checked(&a, &b, len, sum).map(Vector::Int4)
+            })
         }
         [SqlType::Int8, SqlType::Int8] => {
             let (a, b) = (int8(a)?, int8(b)?);
-            match compared(function.name, &a, &b, len, Ord::cmp) {
-                Some(made) => Some(made),
-                None => {
-                    let made = match function.name {
-                        "+" => checked(&a, &b, len, i64::checked_add),
-                        "-" => checked(&a, &b, len, i64::checked_sub),
-                        "*" => checked(&a, &b, len, i64::checked_mul),
-                        _ => None,
-                    };
-                    made.map(Vector::Int8)
-                }
-            }
+            compared(function.name, &a, &b, len, Ord::cmp).or_else(|| {
+                let sum: fn(i64, i64) -> Option<i64> = match function.name {
+                    "+" => i64::checked_add,
+                    "-" => i64::checked_sub,
+                    "*" => i64::checked_mul,
+                    _ => return None,
+                };
+                checked(&a, &b, len, sum).map(Vector::Int8)
+            })
         }
         [SqlType::Float8, SqlType::Float8] => {
             let (a, b) = (float8(a)?, float8(b)?);

@@ -126,6 +126,13 @@ impl HashTable {
         HashTable { heads, next, hashes, keys }
     }
 
+    /// Bytes that it takes.
+    pub(in crate::exec) fn bytes(&self) -> usize {
+        let places = size_of_val(self.heads.as_slice()) + size_of_val(self.next.as_slice());
+        let keys: usize = self.keys.iter().map(Vector::bytes).sum();
+        places + size_of_val(self.hashes.as_slice()) + keys
+    }
+
     /// The first row that may have the keys of a row of the other side.
     pub(in crate::exec) fn first(&self, hash: Option<u64>) -> u32 {
         hash.map_or(NO_ROW, |hash| self.heads[place(hash, self.heads.len())])

@@ -6,6 +6,7 @@
 use rightlink::{Budget, Reservation};
 
 use crate::error::{Result, SqlError, code};
+use crate::exec::batch::Batch;
 use crate::types::{Datum, Row};
 
 /// Reserved at a time.
@@ -81,6 +82,30 @@ impl Memory {
     /// Counts a row.
     pub(crate) fn charge_row(&mut self, row: &[Datum]) -> Result<()> {
         self.charge(row_bytes(row))
+    }
+}
+
+/// Rows that are kept in memory, and counted as long as they are.
+pub(crate) struct KeptRows {
+    pub(crate) rows: Batch,
+    memory: Memory,
+}
+
+impl KeptRows {
+    pub(crate) fn new(budget: &Budget) -> KeptRows {
+        KeptRows { rows: Batch::default(), memory: Memory::new(budget) }
+    }
+
+    /// Adds rows.
+    pub(crate) fn append(&mut self, batch: Batch) -> Result<()> {
+        self.memory.charge(batch.bytes())?;
+        self.rows.append(batch);
+        Ok(())
+    }
+
+    /// Counts bytes of what is kept beside the rows.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.memory.charge(bytes)
     }
 }
 

@@ -4,13 +4,15 @@
 //! that reads none runs once.
 //!
 //! Invariants: its slots are filled before it is opened; it is closed before the row around it is
-//! left. Does not do: queries that have become joins.
+//! left; what is remembered is counted. Does not do: queries that have become joins.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Result, SqlError, code};
-use crate::exec::batch::Batch;
-use crate::exec::{RowsOf, Stream, with};
+use crate::exec::batch::{Batch, ROWS};
+use crate::exec::memory::{KeptRows, Memory, row_bytes};
+use crate::exec::sort::SHARE;
+use crate::exec::{RowsOf, Stream};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Body, Context, Expr, PlannedSubquery, Subquery, SubqueryKind};
 use crate::types::{Datum, Row};
@@ -20,12 +22,44 @@ use std::sync::Arc;
 const MOST_KEPT: usize = 1_024;
 
 /// What a query gave before.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Memo {
     /// By the values of its slots.
     values: BTreeMap<Ordered, Datum>,
-    /// All rows, for the values of its slots that come first.
-    rows: Option<(Ordered, Arc<Batch>)>,
+    /// Of the values; `None` before there is one.
+    memory: Option<Memory>,
+    /// All rows, and the values that the slots had for them.
+    rows: Option<RowsFor>,
+}
+
+/// The rows of a query for values of its slots.
+struct RowsFor {
+    slots: Ordered,
+    rows: Arc<KeptRows>,
+}
+
+/// A copy, for another execution, has nothing to remember.
+impl Clone for Memo {
+    fn clone(&self) -> Memo {
+        Memo::default()
+    }
+}
+
+impl Memo {
+    /// Remembers a value, in place of all others where these have the share of the budget that is
+    /// theirs; one beyond that share is not remembered.
+    fn remember(&mut self, slots: Ordered, value: &Datum, context: &Context) {
+        let memory = self.memory.get_or_insert_with(|| Memory::new(&context.budget()));
+        let bytes = row_bytes(&slots.0) + size_of::<Datum>() + value.heap_bytes();
+        let share = (memory.available() + memory.used()) / SHARE;
+        if self.values.len() >= MOST_KEPT || memory.used() + bytes > share {
+            self.values.clear();
+            memory.release();
+        }
+        if bytes <= share && memory.charge(bytes).is_ok() {
+            self.values.insert(slots, value.clone());
+        }
+    }
 }
 
 /// The value of a query over a row around it.
@@ -42,7 +76,7 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
             let needles = needles.iter().map(|(_, needle)| needle.eval(row, context));
             let needles = needles.collect::<Result<Row>>()?;
             let rows = rows(query.number, plan, context)?;
-            compare(&rows, (needles, test), *all, context)
+            compare(&rows.rows, needles, test, *all, context)
         }
         SubqueryKind::Scalar | SubqueryKind::Exists => {
             let slots = slots(plan, context);
@@ -61,11 +95,7 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
             };
             if plan.is_stable {
                 let mut memos = context.reads.memos.borrow_mut();
-                let memo = &mut memos.entry(query.number).or_default().values;
-                if memo.len() >= MOST_KEPT {
-                    memo.clear();
-                }
-                memo.insert(slots, value.clone());
+                memos.entry(query.number).or_default().remember(slots, &value, context);
             }
             Ok(value)
         }
@@ -92,13 +122,8 @@ fn exists(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {
     Ok(Datum::Bool(rows.next(1, context)?.is_some()))
 }
 
-/// Is the test true of any row, or of all?
-fn compare(
-    rows: &Batch,
-    (mut row, test): (Row, &Expr),
-    all: bool,
-    context: &Context,
-) -> Result<Datum> {
+/// Is the test true of any row, or of all? `row`: the values that each is compared with.
+fn compare(rows: &Batch, mut row: Row, test: &Expr, all: bool, context: &Context) -> Result<Datum> {
     let width = row.len();
     let mut unknown = false;
     for at in 0..rows.len {
@@ -115,18 +140,23 @@ fn compare(
 }
 
 /// All rows of a query, for the values that its slots have.
-fn rows(number: usize, plan: &PlannedSubquery, context: &Context) -> Result<Arc<Batch>> {
+fn rows(number: usize, plan: &PlannedSubquery, context: &Context) -> Result<Arc<KeptRows>> {
     let slots = slots(plan, context);
     if plan.is_stable
-        && let Some(Memo { rows: Some((of, rows)), .. }) = context.reads.memos.borrow().get(&number)
-        && *of == slots
+        && let Some(Memo { rows: Some(known), .. }) = context.reads.memos.borrow().get(&number)
+        && known.slots == slots
     {
-        return Ok(Arc::clone(rows));
+        return Ok(Arc::clone(&known.rows));
     }
-    let rows = Arc::new(with::all(plan.node.open(None, context)?, context)?);
+    let mut kept = KeptRows::new(&context.budget());
+    let mut input = plan.node.open(None, context)?;
+    while let Some(batch) = input.next(ROWS, context)? {
+        kept.append(batch)?;
+    }
+    let rows = Arc::new(kept);
     if plan.is_stable {
-        let mut memos = context.reads.memos.borrow_mut();
-        memos.entry(number).or_default().rows = Some((slots, Arc::clone(&rows)));
+        let known = RowsFor { slots, rows: Arc::clone(&rows) };
+        context.reads.memos.borrow_mut().entry(number).or_default().rows = Some(known);
     }
     Ok(rows)
 }

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::Result;
-use crate::exec::batch::{Batch, ROWS};
 use crate::exec::memory::Memory;
 use crate::exec::{Batched, Operator, RowsOf, Stream};
 use crate::expr::Context;
@@ -176,15 +175,4 @@ impl Stream for Recursion {
             self.input = RowsOf::new(step.open(None, context)?);
         }
     }
-}
-
-/// The batches of an operator as one, for what needs all of them.
-pub(super) fn all(mut input: Box<dyn Operator>, context: &Context) -> Result<Batch> {
-    let mut rows = Batch::default();
-    let mut memory = Memory::new(&context.budget());
-    while let Some(batch) = input.next(ROWS, context)? {
-        memory.charge(batch.heap_bytes() + batch.len * 24 * batch.columns.len().max(1))?;
-        rows.append(batch);
-    }
-    Ok(rows)
 }

@@ -102,6 +102,13 @@ struct Best {
     rows: f64,
 }
 
+/// A set of relations, and the best way to join it.
+#[derive(Clone, Copy)]
+struct Part<'b> {
+    set: u64,
+    best: &'b Best,
+}
+
 impl Best {
     fn cost(&self, share: f64) -> f64 {
         self.startup + (self.total - self.startup) * share
@@ -236,7 +243,11 @@ impl Lowerer<'_> {
                     let right = set & !left;
                     if (cluster.is_tied(left, right) == tied)
                         && let (Some(a), Some(b)) = (best.get(&left), best.get(&right))
-                        && let Some(made) = self.pair(cluster, (left, a), (right, b))
+                        && let Some(made) = self.pair(
+                            cluster,
+                            &Part { set: left, best: a },
+                            &Part { set: right, best: b },
+                        )
                         && best.get(&set).is_none_or(|known| {
                             made.cost(cluster.share) < known.cost(cluster.share)
                         })
@@ -267,10 +278,9 @@ impl Lowerer<'_> {
                     }
                     let (left, right) = (&parts[a], &parts[b]);
                     let tied = cluster.is_tied(left.0, right.0);
-                    let Some(made) = self.pair(cluster, (left.0, &left.1), (right.0, &right.1))
-                    else {
-                        continue;
-                    };
+                    let left = Part { set: left.0, best: &left.1 };
+                    let right = Part { set: right.0, best: &right.1 };
+                    let Some(made) = self.pair(cluster, &left, &right) else { continue };
                     let better = found.as_ref().is_none_or(|(_, _, known, of_tied)| {
                         let costs = (made.rows + made.total, known.rows + known.total);
                         (tied, !of_tied) == (true, true) || (tied == *of_tied && costs.0 < costs.1)
@@ -290,12 +300,8 @@ impl Lowerer<'_> {
     }
 
     /// The cheapest way to join two sets, the right one's rows looked for with the left one's.
-    fn pair(
-        &self,
-        cluster: &Cluster,
-        (left, a): (u64, &Best),
-        (right, b): (u64, &Best),
-    ) -> Option<Best> {
+    fn pair(&self, cluster: &Cluster, left: &Part<'_>, right: &Part<'_>) -> Option<Best> {
+        let (Part { set: left, best: a }, Part { set: right, best: b }) = (*left, *right);
         let rows = cluster.rows(left | right);
         let tree = |method| Tree::Join(Box::new(a.tree.clone()), Box::new(b.tree.clone()), method);
         let needs = cluster.needs(right);
@@ -404,8 +410,8 @@ impl Lowerer<'_> {
                     tie.of & !both == 0 && tie.of & of_left != 0 && tie.of & of_right != 0
                 };
                 let ties: Vec<Tie> = cluster.ties.extract_if(.., here).collect();
-                let pair = Pair { kind: JoinKind::Inner, left, right, rows };
-                self.paired(pair, ties, (of_left, of_right), needed)
+                let pair = Pair { kind: JoinKind::Inner, left, right, of_left, of_right, rows };
+                self.paired(pair, ties, needed)
             }
         }
     }
@@ -459,7 +465,8 @@ impl Lowerer<'_> {
             (_, false, _) => Side::Rows(right, Method::Hash),
             (_, true, _) => Side::Rows(right, Method::Loop),
         };
-        self.paired(Pair { kind, left, right, rows }, ties, (1, 2), &needed)
+        let pair = Pair { kind, left, right, of_left: 1, of_right: 2, rows };
+        self.paired(pair, ties, &needed)
     }
 
     /// The node of a join whose conditions are `ties`.
@@ -467,10 +474,9 @@ impl Lowerer<'_> {
         &mut self,
         pair: Pair,
         ties: Vec<Tie>,
-        (of_left, of_right): (u64, u64),
         needed: &BTreeSet<ColumnId>,
     ) -> Result<Lowered> {
-        let Pair { kind, left, right, rows } = pair;
+        let Pair { kind, left, right, of_left, of_right, rows } = pair;
         let keeps_right = !matches!(kind, JoinKind::Semi | JoinKind::Anti);
         let mut residual: Vec<Expr> = Vec::new();
         let mut equalities: Vec<(Equality, Expr)> = Vec::new();
@@ -580,6 +586,9 @@ struct Pair {
     kind: JoinKind,
     left: Lowered,
     right: Side,
+    /// The relations of each side.
+    of_left: u64,
+    of_right: u64,
     rows: f64,
 }
 

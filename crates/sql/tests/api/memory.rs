@@ -31,6 +31,7 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
     let before = free(&db);
     let long = format!("repeat('x', {})", before / 4);
     let many = |count: usize| vec![long.as_str(); count].join(", ");
+    let rows = format!("(select repeat('x', {}) from generate_series(1, 10))", before / 30);
     for statement in [
         // Arguments of one call, of calls in calls, and of one that takes lists.
         format!("select length(concat({}))", many(10)),
@@ -50,6 +51,8 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
         "select count(*) over (), g, g + 1, g + 2 from generate_series(1, 300000) as g".to_owned(),
         "select string_agg('abcdefgh', ',') over (order by g) from generate_series(1, 100000) g"
             .to_owned(),
+        // Rows that queries in expressions are compared with, all of them kept.
+        format!("select {}", vec![format!("'a' not in {rows}"); 5].join(" and ")),
         // One value.
         format!("select repeat('x', {})", 63 << 20),
         format!("select length(lpad('x', {}))", 15 << 20),
@@ -69,6 +72,11 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
         format!("select length({long}), length({long}), length({long}), length({long})"),
         format!("select sum(length({long})) from generate_series(1, 20)"),
         format!("select length({long} || g) from generate_series(1, 20) as g order by 1"),
+        // What a query gave for other rows is remembered as far as there is memory.
+        format!(
+            "select sum(length((select repeat('x', {}) || g))) from generate_series(1, 100) as g",
+            before / 10
+        ),
         "select max(n) from (select row_number() over () as n from generate_series(1, 300000)) s"
             .to_owned(),
         format!("select {long} from generate_series(1, 5) where length({long}) > 3 limit 1"),

@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use rightlink::{ScanOptions, Value};
 
+use super::of;
 use super::pairs::Pairs;
-use super::{Side, of};
 use crate::error::Result;
 use crate::exec::Operator;
 use crate::exec::batch::{Batch, ROWS};
 use crate::exec::hash::{self, HashTable, Keys};
+use crate::exec::memory::KeptRows;
 use crate::exec::query::filtered;
 use crate::exec::source::{read_batch, types_of};
 use crate::expr::Context;
@@ -35,7 +36,7 @@ pub(super) struct Keyed {
     node: Arc<Node>,
     left: Box<dyn Operator>,
     /// What was read for the window.
-    right: Side,
+    right: KeptRows,
     table: Option<HashTable>,
     pairs: Pairs,
     /// Rows of the next window.
@@ -44,7 +45,7 @@ pub(super) struct Keyed {
 
 impl Keyed {
     pub(super) fn new(node: &Arc<Node>, left: Box<dyn Operator>, context: &Context) -> Keyed {
-        let (right, pairs) = (Side::new(context), Pairs::new(node, 0));
+        let (right, pairs) = (KeptRows::new(&context.budget()), Pairs::new(node, 0));
         Keyed { node: Arc::clone(node), left, right, table: None, pairs, window: 1 }
     }
 
@@ -67,7 +68,7 @@ impl Keyed {
             unreachable!("opened for an index")
         };
         let own = hash::values(keys.iter().map(|key| &key.value), rows, context)?;
-        self.right = Side::new(context);
+        self.right = KeptRows::new(&context.budget());
         let wanted = wanted(&own, keys, rows.len);
         if !wanted.is_empty() {
             let mut options = ScanOptions::index(index.name.clone());
@@ -83,7 +84,9 @@ impl Keyed {
         }
         let columns = keys.iter().map(|key| self.right.rows.columns[key.at].clone());
         let Keys { values, hashes } = hash::hashed(columns.collect(), self.right.rows.len);
-        self.table = Some(HashTable::of(values, &hashes));
+        let table = HashTable::of(values, &hashes);
+        self.right.charge(table.bytes())?;
+        self.table = Some(table);
         Ok(own)
     }
 

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::exec::Operator;
 use crate::exec::batch::{Batch, ROWS};
 use crate::exec::hash::{self, HashTable};
-use crate::exec::memory::Memory;
+use crate::exec::memory::KeptRows;
 use crate::expr::Context;
 use crate::plan::node::{How, JoinNode, Node, Op};
 use pairs::Pairs;
@@ -35,7 +35,7 @@ pub(super) fn open(node: &Arc<Node>, context: &Context) -> Result<Box<dyn Operat
         How::Apply { .. } => Box::new(apply::Apply::new(node, left)),
         How::Keyed { .. } => Box::new(keyed::Keyed::new(node, left, context)),
         How::Loop { .. } | How::Hash { .. } => {
-            let right = Side::new(context);
+            let right = KeptRows::new(&context.budget());
             let node = Arc::clone(node);
             Box::new(Joined { node, left, right, table: None, pairs: None, is_built: false })
         }
@@ -50,30 +50,11 @@ fn of(node: &Node) -> &JoinNode {
     }
 }
 
-/// Rows of the right side, in memory.
-pub(super) struct Side {
-    pub(super) rows: Batch,
-    memory: Memory,
-}
-
-impl Side {
-    pub(super) fn new(context: &Context) -> Side {
-        Side { rows: Batch::default(), memory: Memory::new(&context.budget()) }
-    }
-
-    /// Adds rows.
-    pub(super) fn append(&mut self, batch: Batch) -> Result<()> {
-        self.memory.charge(batch.heap_bytes() + batch.len * (16 + 24 * batch.columns.len()))?;
-        self.rows.append(batch);
-        Ok(())
-    }
-}
-
 /// A join by loop or by hash.
 struct Joined {
     node: Arc<Node>,
     left: Box<dyn Operator>,
-    right: Side,
+    right: KeptRows,
     /// By the keys of the right side.
     table: Option<HashTable>,
     pairs: Option<Pairs>,
@@ -96,7 +77,9 @@ impl Joined {
         }
         if let How::Hash { keys, .. } = &join.how {
             let exprs = keys.iter().map(|key| &key.right);
-            self.table = Some(HashTable::build(exprs, &self.right.rows, context)?);
+            let table = HashTable::build(exprs, &self.right.rows, context)?;
+            self.right.charge(table.bytes())?;
+            self.table = Some(table);
         }
         self.pairs = Some(Pairs::new(&self.node, self.right.rows.len));
         self.is_built = true;
