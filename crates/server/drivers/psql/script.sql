@@ -26,7 +26,9 @@ select 1;
 rollback to s;
 select count(*) from flight;
 commit;
-select * from flight f join other o on f.id = o.a;
+insert into other values (2), (5), (9);
+select f.id, o.a from flight f full join other o on f.id = o.a where f.id < 3 or o.a > 4 order by 1;
+select * from flight tablesample system (10);
 \echo :LAST_ERROR_SQLSTATE
 \set FETCH_COUNT 2
 select id from flight where id < 4 order by id;
