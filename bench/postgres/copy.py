@@ -30,7 +30,6 @@ import os
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 
 import peer
@@ -59,16 +58,6 @@ def rows(first, count, indexes):
     return "\n".join(lines)
 
 
-def psql(server, script):
-    """Runs the script in one session: milliseconds of each statement after `\\timing on`."""
-    parts = server.connection
-    command = ["psql", "-X", "-q", "-t", "-v", "ON_ERROR_STOP=1", "-h", parts["host"], "-p",
-               parts["port"], "-U", parts["user"], "-d", parts["dbname"]]
-    done = subprocess.run(command, input=script, text=True, check=True, stdout=subprocess.PIPE)
-    times = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Time: ")]
-    return [float(time) for time in times]
-
-
 def copy(first, count, indexes):
     return f"copy t from stdin;\n{rows(first, count, indexes)}\n\\.\n"
 
@@ -80,10 +69,10 @@ class Side:
         self.engine, self.server, self.args, self.next = engine, server, args, 0
         columns = ", ".join(f"u{n} uuid" for n in range(args.indexes))
         indexes = "\n".join(f"create index on t (u{n});" for n in range(args.indexes))
-        psql(server, f"create table t (id int8 primary key, {columns});\n{indexes}\n")
+        peer.psql(server, f"create table t (id int8 primary key, {columns});\n{indexes}\n")
         while self.next < args.rows:
             count = min(LOAD_BATCH, args.rows - self.next)
-            psql(server, copy(self.next, count, args.indexes))
+            peer.psql(server, copy(self.next, count, args.indexes))
             self.next += count
         self.server.stop()
         peer.drop_page_cache(self.server.home)
@@ -108,7 +97,7 @@ class Side:
         for _ in range(self.args.batches):
             script.append(copy(self.next, self.args.batch, self.args.indexes))
             self.next += self.args.batch
-        times = psql(self.server, "\n".join(script))
+        times = peer.psql(self.server, "\n".join(script))
         if len(times) != self.args.batches:
             raise SystemExit(f"{self.engine}: {len(times)} times of {self.args.batches} batches")
         return times

@@ -177,5 +177,21 @@ class Session:
         tag = result.command_status
         return ((tag or b"").decode(), rows)
 
+    def must(self, sql):
+        """Runs a statement that has to succeed."""
+        done = self.run(sql)
+        if done[0] == "error":
+            raise SystemExit(f"{done[1]}: {sql}")
+
     def close(self):
         self.connection.close()
+
+
+def psql(server, script):
+    """Runs the script in one session: milliseconds of each statement after `\\timing on`."""
+    parts = server.connection
+    command = ["psql", "-X", "-q", "-t", "-v", "ON_ERROR_STOP=1", "-h", parts["host"], "-p",
+               parts["port"], "-U", parts["user"], "-d", parts["dbname"]]
+    done = subprocess.run(command, input=script, text=True, check=True, stdout=subprocess.PIPE)
+    times = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Time: ")]
+    return [float(time) for time in times]

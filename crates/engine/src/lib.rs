@@ -153,7 +153,7 @@ pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
 pub use sort::{Sorted, Sorter};
 pub use table::sequence::SequencePosition;
-pub use table::{Busy, ChangeAt, Mark, Merge, Upserted, WantedAt, Written};
+pub use table::{Busy, ChangeAt, Mark, Merge, RowVisitor, Upserted, WantedAt, Written};
 #[cfg(feature = "experiments")]
 pub use txn::DeadHints;
 pub use txn::{LockMode, RowLock};

@@ -57,6 +57,7 @@ pub(super) fn table_info(engine: &Engine, entry: &Entry) -> TableInfo {
     let info = info_of(&engine.pool, table.def());
     TableInfo {
         heap_blocks: table.heap().blocks(),
+        visible_share: table.heap().visible_share(),
         overflow_blocks: table.overflow().map_or(0, |store| store.blocks()),
         ..info
     }
@@ -74,6 +75,7 @@ fn info_of(pool: &BufferPool, def: &TableDef) -> TableInfo {
         schema: definition::schema(def),
         indexes: def.indexes.iter().map(index).collect(),
         heap_blocks: 0,
+        visible_share: 0.0,
         overflow_blocks: 0,
     }
 }

@@ -251,6 +251,17 @@ impl Heap {
         visibility_map::read(self.pool(), self.shared.files.visibility, block.0)
     }
 
+    /// The share of the blocks that are all-visible, by a sample of 16. A block whose bits cannot
+    /// be read is none of them.
+    pub fn visible_share(&self) -> f32 {
+        let blocks = self.blocks().saturating_sub(1);
+        let sample = blocks.min(16);
+        let of =
+            |n: u32| BlockNo(1 + (u64::from(n) * u64::from(blocks) / u64::from(sample)) as u32);
+        let is_visible = |n: &u32| self.all_visible(of(*n)).is_ok_and(|bits| bits.all_visible);
+        (0..sample).filter(is_visible).count() as f32 / sample.max(1) as f32
+    }
+
     /// Counts of what was done to the heap since it was opened.
     pub(crate) fn counters(&self) -> &Counters {
         &self.shared.counters

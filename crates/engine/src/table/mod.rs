@@ -34,6 +34,7 @@ pub use build::BuildOptions;
 pub use build::online::MissedVersions;
 pub(crate) use build::online::forgets_to_wait;
 pub use definition::row::Projection;
+pub use definition::row_visitor::RowVisitor;
 pub use definition::{predicate, row, schema, settings};
 pub use read::Row;
 pub use read::bounds::IndexBounds;

@@ -11,24 +11,23 @@
 //! their keys, unless those are cut for being long.
 //! Does not do: one group beyond the budget.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::Arc;
 
 use rightlink::Budget;
 
-use super::columns::{evaluate, is_steady};
-use super::hash::hash_of;
+use super::columns::is_steady;
+use super::groups::{Columns, Groups};
 use super::query::project;
 use super::spill::{Spill, Spilled, identify};
 use crate::error::Result;
-use crate::exec::batch::{Batch, ROWS, Vector};
+use crate::exec::batch::{Batch, ROWS};
 use crate::exec::memory::Memory;
 use crate::exec::sort::SHARE;
 use crate::exec::{Operator, Ready, Stream};
+use crate::expr::Context;
 use crate::expr::aggregate::{Aggregate, Input, Ordered, State};
-use crate::expr::{Context, Expr};
 use crate::plan::Group;
 use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Row};
@@ -71,54 +70,6 @@ impl Stream for Grouped {
     }
 }
 
-/// Groups in memory, found by a hash of their keys.
-#[derive(Default)]
-struct Groups {
-    all: Vec<(Ordered, Vec<State>)>,
-    /// Of each hash the last group that has it, and of each group the one before with its hash.
-    last: HashMap<u64, usize>,
-    before: Vec<Option<usize>>,
-}
-
-impl Groups {
-    /// Equal keys have one hash.
-    fn hash(key: &[Datum]) -> u64 {
-        let mut bytes = Vec::new();
-        key.iter().fold(0, |hash, value| {
-            let own = hash_of(value, &mut bytes).unwrap_or(1);
-            hash.rotate_left(23).wrapping_add(own).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        })
-    }
-
-    /// The group of a key.
-    fn find(&self, hash: u64, key: &[Datum]) -> Option<usize> {
-        let mut at = self.last.get(&hash).copied();
-        while let Some(place) = at {
-            let own = &self.all[place].0.0;
-            if own.iter().zip(key).all(|(own, other)| own.compare(other).is_eq()) {
-                return Some(place);
-            }
-            at = self.before[place];
-        }
-        None
-    }
-
-    /// Adds a group: its place.
-    fn insert(&mut self, hash: u64, key: Ordered, states: Vec<State>) -> usize {
-        let place = self.all.len();
-        self.before.push(self.last.insert(hash, place));
-        self.all.push((key, states));
-        place
-    }
-
-    /// All groups in the order of their keys.
-    fn sorted(&mut self) -> Vec<(Ordered, Vec<State>)> {
-        let mut all = std::mem::take(self).all;
-        all.sort_by(|(a, _), (b, _)| a.cmp(b));
-        all
-    }
-}
-
 /// What a row gives to each aggregate: a value and a separator, or nothing.
 type Inputs<'i> = &'i mut dyn FnMut(usize) -> Result<Option<Input>>;
 
@@ -145,7 +96,7 @@ impl<'a> Gathering<'a> {
     fn new(group: &'a Group, budget: &Budget, context: &'a Context) -> Gathering<'a> {
         let mut groups = Groups::default();
         if group.keys.is_empty() {
-            groups.insert(Groups::hash(&[]), Ordered(Vec::new()), fresh(group));
+            groups.insert(Groups::hash(&[]), Row::new(), fresh(group));
         }
         let exprs = group.aggregates.iter().flat_map(|aggregate| aggregate.exprs());
         let steady = group.keys.iter().chain(exprs).all(is_steady);
@@ -185,29 +136,53 @@ impl<'a> Gathering<'a> {
             return Ok(());
         }
         context.check()?;
-        let columns = |exprs: &[Expr]| -> Result<Vec<Cow<'_, Vector>>> {
-            exprs.iter().map(|expr| evaluate(expr, batch, context)).collect()
-        };
-        let keys = columns(&group.keys)?;
-        let args = group.aggregates.iter().map(|one| columns(&one.args));
-        let args = args.collect::<Result<Vec<_>>>()?;
-        let filter = |one: &Aggregate| -> Result<Option<Cow<'_, Vector>>> {
-            one.filter.as_ref().map(|filter| evaluate(filter, batch, context)).transpose()
-        };
-        let filters = group.aggregates.iter().map(filter).collect::<Result<Vec<_>>>()?;
-        let mut key = Row::with_capacity(keys.len());
-        for at in 0..batch.len {
-            key.clear();
-            key.extend(keys.iter().map(|column| column.get(at)));
-            self.take(&key, &mut |of| {
-                let passes = filters[of].as_ref().is_none_or(|values| values.is_true(at));
-                let values = &args[of];
-                let counts = values.first().is_none_or(|values| !values.is_null(at));
-                let value = |of: usize| values.get(of).map_or(Datum::Null, |value| value.get(at));
-                Ok((passes && counts).then(|| [value(0), value(1)]))
-            })?;
+        let columns = Columns::evaluate(group, batch, context)?;
+        for at in self.take_columns(&columns, batch.len)?..batch.len {
+            self.take(&columns.key(at), &mut |of| Ok(columns.input(of, at)))?;
         }
         Ok(())
+    }
+
+    /// Takes the first rows of a batch into groups in memory, one aggregate after the other: how
+    /// many rows. The others are taken one by one.
+    fn take_columns(&mut self, columns: &Columns<'_>, len: usize) -> Result<usize> {
+        let group = self.group;
+        if self.closed || group.aggregates.iter().any(|aggregate| aggregate.distinct) {
+            return Ok(0);
+        }
+        let most = self.most();
+        let (mut places, mut full) = (Vec::with_capacity(len), false);
+        if group.keys.is_empty() {
+            places.resize(len, 0);
+        } else {
+            for (at, hash) in columns.hashes(len).into_iter().enumerate() {
+                if let Some(place) = self.groups.find(hash, |key| columns.is_key(at, key)) {
+                    places.push(place);
+                    continue;
+                }
+                let key = columns.key(at);
+                full = self.charge_group(&key);
+                places.push(self.groups.insert(hash, key, fresh(group)));
+                if full || self.held.used() > most {
+                    break;
+                }
+            }
+        }
+        for (of, aggregate) in group.aggregates.iter().enumerate() {
+            let grown = self.groups.add(aggregate, of, columns, &places)?;
+            full |= grown > 0 && self.held.charge(grown).is_err();
+        }
+        if full || self.held.used() > most {
+            self.relieve(full)?;
+        }
+        Ok(places.len())
+    }
+
+    /// Counts a new group. True if the budget has nothing left for it.
+    fn charge_group(&mut self, key: &[Datum]) -> bool {
+        let states = 64 + size_of::<State>() * self.group.aggregates.len();
+        let full = self.held.charge(states).is_err();
+        self.held.charge_row(key).is_err() || full
     }
 
     /// Takes a row of the group with this key.
@@ -215,12 +190,11 @@ impl<'a> Gathering<'a> {
         let most = self.most();
         let mut full = false;
         let hash = Groups::hash(key);
-        let mut place = self.groups.find(hash, key);
+        let same = |own: &[Datum]| own.iter().zip(key).all(|(a, b)| a.compare(b).is_eq());
+        let mut place = self.groups.find(hash, same);
         if !self.closed && place.is_none() {
-            full |=
-                self.held.charge(64 + size_of::<State>() * self.group.aggregates.len()).is_err();
-            full |= self.held.charge_row(key).is_err();
-            place = Some(self.groups.insert(hash, Ordered(key.to_vec()), fresh(self.group)));
+            full = self.charge_group(key);
+            place = Some(self.groups.insert(hash, key.to_vec(), fresh(self.group)));
         }
         let Some(place) = place else { return self.put(key, inputs) };
         let states = &mut self.groups.all[place].1;

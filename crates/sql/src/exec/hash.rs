@@ -63,7 +63,7 @@ pub(in crate::exec) fn hashed(values: Vec<Vector>, len: usize) -> Keys {
 }
 
 /// Multiplies and folds, as in wyhash.
-fn mix(a: u64, b: u64) -> u64 {
+pub(in crate::exec) fn mix(a: u64, b: u64) -> u64 {
     let wide = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xe703_7ed1_a0b4_28db);
     (wide as u64) ^ ((wide >> 64) as u64)
 }

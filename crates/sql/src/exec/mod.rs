@@ -27,6 +27,7 @@ pub(crate) mod batch;
 mod columns;
 pub(crate) mod ddl;
 mod group;
+mod groups;
 mod hash;
 mod join;
 pub(crate) mod kept;

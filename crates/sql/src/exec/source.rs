@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rightlink::{Rows, ScanOptions, Transaction};
+use rightlink::{RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 
 use crate::catalog::views;
 use crate::error::{Result, SqlError, code};
@@ -125,26 +125,80 @@ pub(super) fn read_batch(
 ) -> Result<Batch> {
     context.check()?;
     let most = most.min(ROWS);
-    let mut columns: Vec<Vector> = types.iter().map(|ty| Vector::of(*ty, most.min(64))).collect();
-    let mut places = Vec::new();
-    let (mut len, mut bytes) = (0, 0);
-    while len < most && bytes < BYTES {
-        let Some(row) = rows.next().transpose()? else { break };
-        for (column, value) in columns.iter_mut().zip(row.values) {
-            check_finite(&value)?;
-            let value = Datum::from(value);
-            bytes += value.heap_bytes();
-            column.push(value);
-        }
-        if with_tid {
-            places.push(Datum::Tid(row.id));
-        }
-        len += 1;
+    let columns = types.iter().map(|ty| Vector::of(*ty, most.min(64))).collect();
+    let places = with_tid.then(Vec::new);
+    let mut filling = Filling { columns, places, len: 0, bytes: 0, most, failed: None };
+    rows.visit(&mut filling)?;
+    let Filling { mut columns, places, len, failed, .. } = filling;
+    if let Some(error) = failed {
+        return Err(error);
     }
-    if with_tid {
-        columns.push(Vector::Any(places));
-    }
+    columns.extend(places.map(Vector::Any));
     Ok(Batch { len, columns })
+}
+
+/// A batch that rows of the engine fill.
+struct Filling {
+    columns: Vec<Vector>,
+    /// Where the rows are, if that is wanted.
+    places: Option<Vec<Datum>>,
+    len: usize,
+    /// Bytes behind the values.
+    bytes: usize,
+    /// Rows wanted.
+    most: usize,
+    failed: Option<SqlError>,
+}
+
+impl Filling {
+    #[inline(never)]
+    fn any(&mut self, place: usize, value: Value) {
+        if let Err(error) = check_finite(&value) {
+            self.failed.get_or_insert(error);
+        }
+        let value = Datum::from(value);
+        self.bytes += value.heap_bytes();
+        self.columns[place].push(value);
+    }
+}
+
+impl RowVisitor for Filling {
+    fn value(&mut self, place: usize, value: Value) {
+        self.any(place, value);
+    }
+
+    #[inline]
+    fn int4(&mut self, place: usize, value: i32) {
+        match &mut self.columns[place] {
+            Vector::Int4(numbers) => numbers.push(Some(value)),
+            _ => self.any(place, Value::Int4(value)),
+        }
+    }
+
+    #[inline]
+    fn int8(&mut self, place: usize, value: i64) {
+        match &mut self.columns[place] {
+            Vector::Int8(numbers) => numbers.push(Some(value)),
+            _ => self.any(place, Value::Int8(value)),
+        }
+    }
+
+    #[inline]
+    fn float8(&mut self, place: usize, value: f64) {
+        match &mut self.columns[place] {
+            Vector::Float8(numbers) => numbers.push(Some(value)),
+            _ => self.any(place, Value::Float8(value)),
+        }
+    }
+
+    #[inline]
+    fn end_row(&mut self, id: RowId) -> bool {
+        if let Some(places) = &mut self.places {
+            places.push(Datum::Tid(id));
+        }
+        self.len += 1;
+        self.len < self.most && self.bytes < BYTES && self.failed.is_none()
+    }
 }
 
 impl Operator for TableRows {
@@ -167,9 +221,9 @@ impl Operator for TableRows {
 }
 
 /// Fails for a number that `numeric` does not have here.
-fn check_finite(value: &rightlink::Value) -> Result<()> {
+fn check_finite(value: &Value) -> Result<()> {
     match value {
-        rightlink::Value::Decimal(number) if !number.is_finite() => {
+        Value::Decimal(number) if !number.is_finite() => {
             Err(SqlError::unsupported("NaN or infinity as numeric"))
         }
         _ => Ok(()),

@@ -152,6 +152,12 @@ impl State {
         State { count, whole, value, seen: BTreeSet::new() }
     }
 
+    /// Takes in so many integers with this sum ([`Aggregate::takes_integers`]).
+    pub(crate) fn add_integers(&mut self, count: i64, sum: i128) {
+        self.count += count;
+        self.whole += sum;
+    }
+
     /// The distinct values that are still to be taken, in order.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Input> + use<> {
         let pair = |Ordered(values): Ordered| match <Input>::try_from(values) {
@@ -258,6 +264,11 @@ impl Aggregate {
         self.fold(state, value, &separator)?;
         state.count += 1;
         Ok(grown)
+    }
+
+    /// Is all that it keeps of its values how many they are and, of integers, their sum?
+    pub(crate) fn takes_integers(&self) -> bool {
+        !self.distinct && self.can_give_back()
     }
 
     /// Can a value that was taken in leave again?

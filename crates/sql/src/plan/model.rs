@@ -29,9 +29,6 @@ const RANDOM_PAGE: f64 = 1.5;
 const ROW: f64 = 0.01;
 const ENTRY: f64 = 0.005;
 pub(super) const OPERATOR: f64 = 0.0025;
-/// What is left of the cost of the heap's pages where rows come from the index alone: most pages
-/// are known to be visible to all.
-const COVERED: f64 = 0.1;
 /// What is left of the cost of pages that are read together.
 const TOGETHER: f64 = 0.3;
 /// Pages that a table has at least if it was not analyzed.
@@ -96,11 +93,17 @@ impl<'m> Model<'m> {
         };
         let index_pages = (f64::from(path.index.blocks).max(2.0) * rows / all).ceil();
         let heap = self.heap_pages(path, rows);
-        let heap = if path.covers { COVERED * heap / RANDOM_PAGE } else { heap };
+        let heap = heap * self.share_read(path);
         let startup = 0.15 + OPERATOR * all.log2();
         let of_rows = rows * (ENTRY + ROW + OPERATOR * quals.len() as f64);
         let total = startup + index_pages + heap + of_rows;
         self.estimate((startup, total), rows * self.all_of(quals))
+    }
+
+    /// The share of the heap's pages that are read: where rows come from the index alone, those
+    /// of which not all rows are known to be visible.
+    fn share_read(&self, path: &IndexPath) -> f64 {
+        if path.covers { 1.0 - f64::from(self.scan.table.info.visible_share) } else { 1.0 }
     }
 
     /// Rows of the range of an index, if there are statistics to tell.
@@ -122,7 +125,7 @@ impl<'m> Model<'m> {
         let met = rows.min(all);
         let index_pages = keys.min(f64::from(path.index.blocks).max(2.0));
         let heap = self.heap_pages(path, met);
-        let heap = if path.covers { COVERED * heap } else { heap };
+        let heap = heap * self.share_read(path);
         let startup = 0.15 + OPERATOR * all.log2();
         let of_keys = keys * OPERATOR * all.log2().max(1.0);
         let total = startup + (index_pages + heap) * TOGETHER + of_keys + rows * (ENTRY + ROW);

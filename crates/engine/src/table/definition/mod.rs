@@ -9,6 +9,7 @@
 //! | `settings` | settings that change nothing about rows |
 //! | `predicate` | conditions on one row: checks, partial indexes |
 //! | `row` | rows as bytes |
+//! | `row_visitor` | what takes the values of rows |
 //! | `keys` | index entries of rows |
 //!
 //! Invariants: plain data and pure functions.
@@ -18,6 +19,7 @@ pub(super) mod keys;
 mod limits;
 pub mod predicate;
 pub mod row;
+pub(super) mod row_visitor;
 pub mod schema;
 mod sequence_schema;
 pub mod settings;

@@ -20,6 +20,7 @@ use crate::heap::TUPLE_HEADER;
 use crate::heap::overflow::OverflowPointer;
 pub use crate::keycode::Malformed;
 
+use super::row_visitor::RowVisitor;
 use super::schema::{Column, ColumnNo, TableDef};
 
 const HAS_NULLS: u16 = 1 << 15;
@@ -37,10 +38,27 @@ enum Cell<'v> {
     There(OverflowPointer),
 }
 
-/// A column on its way out.
-enum Found {
-    Value(Value),
+/// What a row has of a column.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    Null,
+    Bytes(Type, &'a [u8]),
     Stored(OverflowPointer),
+    /// Nothing: the row is older than the column, whose value this is.
+    Missing(&'a Value),
+}
+
+impl Found<'_> {
+    /// The value; `load` gives one that is in overflow pages.
+    #[inline]
+    fn value(self, column: ColumnNo, load: Load<'_>) -> std::result::Result<Value, ReadError> {
+        match self {
+            Found::Null => Ok(Value::Null),
+            Found::Bytes(ty, bytes) => Ok(value_of(ty, bytes)?),
+            Found::Stored(stored) => load(column, stored),
+            Found::Missing(value) => Ok(value.clone()),
+        }
+    }
 }
 
 /// Why a row could not be read.
@@ -305,20 +323,59 @@ impl Projection {
         load: Load<'_>,
     ) -> std::result::Result<Vec<Value>, ReadError> {
         let mut out = Vec::with_capacity(self.wanted.len());
-        let mut cursor = Cursor::new(def, row)?;
-        let mut last = None;
-        for &(column, place) in &self.wanted {
-            let value = match last {
-                Some((same, place)) if same == column => Value::clone(&out[place]),
-                _ => match cursor.column(column)? {
-                    Found::Value(value) => value,
-                    Found::Stored(stored) => load(column, stored)?,
-                },
-            };
-            put(&mut out, usize::from(place), value);
-            last = Some((column, usize::from(place)));
-        }
+        self.each(def, row, |column, place, found| {
+            put(&mut out, place, found.value(column, &mut *load)?);
+            Ok(())
+        })?;
         Ok(out)
+    }
+
+    /// Hands the wanted columns of `row` to `visitor`; `load` gives those that are in overflow
+    /// pages.
+    #[inline]
+    pub(crate) fn visit(
+        &self,
+        def: &TableDef,
+        row: &[u8],
+        load: Load<'_>,
+        visitor: &mut impl RowVisitor,
+    ) -> std::result::Result<(), ReadError> {
+        self.each(def, row, |column, place, found| {
+            match found {
+                Found::Null => visitor.null(place),
+                Found::Bytes(Type::Int4, bytes) => {
+                    visitor.int4(place, i32::from_le_bytes(fixed(bytes)));
+                }
+                Found::Bytes(Type::Int8, bytes) => {
+                    visitor.int8(place, i64::from_le_bytes(fixed(bytes)));
+                }
+                Found::Bytes(Type::Float8, bytes) => {
+                    visitor.float8(place, f64::from_le_bytes(fixed(bytes)));
+                }
+                other => visitor.value(place, other.value(column, &mut *load)?),
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `take` with each wanted column, its place in the result and what the row has there, in
+    /// the order of the table.
+    #[inline]
+    fn each<'a>(
+        &self,
+        def: &'a TableDef,
+        row: &'a [u8],
+        mut take: impl FnMut(ColumnNo, usize, Found<'a>) -> std::result::Result<(), ReadError>,
+    ) -> std::result::Result<(), ReadError> {
+        let mut cursor = Cursor::new(def, row)?;
+        let (mut last, mut found) = (None, Found::Null);
+        for &(column, place) in &self.wanted {
+            if last != Some(column) {
+                (last, found) = (Some(column), cursor.column(column)?);
+            }
+            take(column, usize::from(place), found)?;
+        }
+        Ok(())
     }
 }
 
@@ -412,27 +469,26 @@ impl<'a> Cursor<'a> {
         bitmap.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
     }
 
-    /// Value of `column`, which is not left of the cursor.
+    /// What the row has of `column`, which is not left of the cursor.
     #[inline]
-    fn column(&mut self, column: ColumnNo) -> std::result::Result<Found, Malformed> {
+    fn column(&mut self, column: ColumnNo) -> std::result::Result<Found<'a>, Malformed> {
         let column = usize::from(column);
         assert!(column >= self.at && column < self.columns.len(), "columns are read in order");
         if column >= self.count {
-            return Ok(Found::Value(self.columns[column].missing.clone()));
+            return Ok(Found::Missing(&self.columns[column].missing));
         }
         while self.at < column {
             self.skip()?;
         }
         self.at += 1;
         if Self::is_set(self.nulls, column) {
-            return Ok(Found::Value(Value::Null));
+            return Ok(Found::Null);
         }
         if Self::is_set(self.stored, column) {
             return Ok(Found::Stored(self.take_stored()?));
         }
         let ty = self.columns[column].ty;
-        let bytes = self.take_value(ty)?;
-        value_of(ty, bytes).map(Found::Value)
+        Ok(Found::Bytes(ty, self.take_value(ty)?))
     }
 
     fn take_stored(&mut self) -> std::result::Result<OverflowPointer, Malformed> {

@@ -18,6 +18,7 @@ use crate::txn::{RowVersion, Snapshot, Transaction};
 
 use crate::table::Table;
 use crate::table::definition::row::{self, Projection, ReadError};
+use crate::table::definition::row_visitor::RowVisitor;
 use crate::table::definition::schema::{ColumnNo, IndexDef};
 
 /// Part of the memory budget that one value may take.
@@ -67,10 +68,29 @@ impl Table {
             true => self.load_long(no, stored),
             false => Ok(Value::Null),
         });
-        read.map_err(|error| match error {
+        read.map_err(|error| self.unreadable(at, error))
+    }
+
+    /// Hands the columns of `wanted` of the version at `at` to `visitor`.
+    #[inline]
+    pub(in crate::table) fn visit(
+        &self,
+        wanted: &Projection,
+        at: RowId,
+        bytes: &[u8],
+        visitor: &mut impl RowVisitor,
+    ) -> Result<()> {
+        let mut load = |no, stored| self.load_long(no, stored);
+        let read = wanted.visit(&self.def, bytes, &mut load, visitor);
+        read.map_err(|error| self.unreadable(at, error))
+    }
+
+    #[cold]
+    fn unreadable(&self, at: RowId, error: ReadError) -> Error {
+        match error {
             ReadError::Malformed(what) => self.damaged_row(at, what),
             ReadError::Failed(error) => error,
-        })
+        }
     }
 
     /// A long value as a whole.

@@ -18,6 +18,7 @@ use crate::index::Direction;
 use crate::txn::Snapshot;
 
 use crate::table::definition::row::Projection;
+use crate::table::definition::row_visitor::RowVisitor;
 use crate::table::read::bounds::IndexBounds;
 use crate::table::read::by_key::{KeyRows, Next};
 use crate::table::read::index_cursor::{IndexSearch, checker};
@@ -286,6 +287,27 @@ impl HeapRows {
         Ok(Some(row))
     }
 
+    /// Hands at most `most` rows to `visitor`: how many.
+    fn visit(&mut self, most: u64, visitor: &mut impl RowVisitor) -> Result<u64> {
+        let mut count = 0;
+        while count < most {
+            if self.used == self.page.len() {
+                if !self.fill(most - count)? {
+                    break;
+                }
+                continue;
+            }
+            let (row_id, bytes) = self.page.get(self.used);
+            let Reader { table, projection, .. } = &self.reader;
+            table.visit(projection, row_id, bytes, visitor)?;
+            (self.used, count) = (self.used + 1, count + 1);
+            if !visitor.end_row(row_id) {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
     /// Reads the next page, or more of the last one; false at the end of the table.
     fn fill(&mut self, left: u64) -> Result<bool> {
         let table = &self.reader.table;
@@ -334,15 +356,36 @@ impl Scan {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let next = self.advance();
-        if next.is_err() { self.fail(next) } else { next }
+        self.advance().map_err(|error| self.fail(error))
+    }
+
+    /// Hands the next rows to `visitor` until it wants no more: how many, 0 at the end. After an
+    /// error the same error comes again.
+    pub fn visit(&mut self, visitor: &mut impl RowVisitor) -> Result<u64> {
+        let mut count = 0;
+        match (&mut self.source, &self.failed) {
+            (Source::Heap(rows), None) => {
+                count = rows.visit(self.left, visitor).map_err(|error| self.fail(error))?;
+                self.left -= count;
+            }
+            _ => {
+                while let Some(Row { row_id, values }) = self.next()? {
+                    count += 1;
+                    values.into_iter().enumerate().for_each(|(at, value)| visitor.value(at, value));
+                    if !visitor.end_row(row_id) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(count)
     }
 
     #[cold]
-    fn fail(&mut self, failed: Result<Option<Row>>) -> Result<Option<Row>> {
-        let failed = failed.map_err(|error| self.source.table().def.named(error));
-        self.failed = failed.as_ref().err().cloned();
-        failed
+    fn fail(&mut self, error: Error) -> Error {
+        let error = self.source.table().def.named(error);
+        self.failed = Some(error.clone());
+        error
     }
 
     fn advance(&mut self) -> Result<Option<Row>> {
