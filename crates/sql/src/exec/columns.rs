@@ -1,7 +1,8 @@
 //! Evaluating expressions over the rows of a batch, column by column.
 //!
 //! Comparisons and arithmetic of integers and floats, AND, OR, NOT and IS NULL go through a whole
-//! column at a time. Functions of other types are called for each row with values from columns.
+//! column at a time, comparisons of other types and sums of `numeric` through columns of values.
+//! Other functions are called for each row with copies of values, once where all rows have the same.
 //! What evaluates its parts only for some rows, as CASE does, is evaluated row by row.
 //!
 //! Invariants: a part is evaluated for the rows for which row by row it would be: the right side of
@@ -10,13 +11,14 @@
 //! ([`is_steady`]).
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::exec::batch::{Batch, Numbers, Vector};
+use crate::exec::batch::{BYTES, Batch, Numbers, ROWS, Vector};
 use crate::expr::registry::Function;
 use crate::expr::{Context, Expr};
 use crate::types::cast::cast;
-use crate::types::{Datum, Row, SqlType};
+use crate::types::{Datum, Row, SqlType, numeric};
 
 /// Which rows of a batch an expression is evaluated for.
 #[derive(Clone, Copy)]
@@ -82,6 +84,9 @@ fn narrow(condition: &Expr, batch: &Batch, rows: &mut Vec<u32>, context: &Contex
     Ok(())
 }
 
+/// Bytes of a value of which a batch may have one for each row.
+const SHORT: usize = BYTES / ROWS;
+
 /// Can an expression be evaluated column by column: does it call nothing volatile, run no query,
 /// and make no values that are long?
 pub(crate) fn is_steady(expr: &Expr) -> bool {
@@ -98,7 +103,8 @@ pub(crate) fn is_steady(expr: &Expr) -> bool {
                 short && !function.volatile
             }
             Expr::Cast(_, to) => !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Bytea),
-            Expr::Pad(..) | Expr::Fit(..) => false,
+            Expr::Pad(_, length) => *length as usize <= SHORT,
+            Expr::Fit(..) => false,
             _ => true,
         };
     });
@@ -230,10 +236,18 @@ fn call<'b>(
     let values = args.iter().map(|arg| over(arg, batch, rows, context));
     let values = values.collect::<Result<Vec<_>>>()?;
     let len = rows.len();
-    if let [a, b] = values.as_slice()
-        && let Some(made) = binary(function, a, b, len)
-    {
-        return Ok(Cow::Owned(made));
+    if let [a, b] = values.as_slice() {
+        if let Some(made) = binary(function, a, b, len) {
+            return Ok(Cow::Owned(made));
+        }
+        if let Some(made) = by_reference(function, a, b, len)? {
+            return Ok(Cow::Owned(made));
+        }
+    }
+    if len > 0 && values.iter().all(|column| matches!(**column, Vector::Same(..))) {
+        let row: Row = values.iter().map(|column| column.get(0)).collect();
+        let value = crate::expr::eval::apply(function, &row, context)?;
+        return Ok(Cow::Owned(Vector::Same(value, len)));
     }
     let mut out = Vector::of(function.result, len);
     let mut row: Row = Vec::with_capacity(values.len());
@@ -243,6 +257,57 @@ fn call<'b>(
         out.push(crate::expr::eval::apply(function, &row, context)?);
     }
     Ok(Cow::Owned(out))
+}
+
+/// Comparisons and sums of values that are not copied for it; `None` for anything else.
+fn by_reference(function: &Function, a: &Vector, b: &Vector, len: usize) -> Result<Option<Vector>> {
+    fn value(values: &Vector, at: usize) -> Option<&Datum> {
+        match values {
+            Vector::Any(values) => values.get(at),
+            Vector::Same(value, _) => Some(value),
+            _ => None,
+        }
+    }
+    let all_same = |values: &Vector| matches!(values, Vector::Same(..));
+    if all_same(a) && all_same(b) || value(a, 0).is_none() || value(b, 0).is_none() {
+        return Ok(None);
+    }
+    let pairs = (0..len).map(|at| match (value(a, at), value(b, at)) {
+        (Some(Datum::Null) | None, _) | (_, Some(Datum::Null) | None) => None,
+        (Some(a), Some(b)) => Some((a, b)),
+    });
+    if let Some(holds) = comparison(function.name) {
+        let mut out = Numbers::with_capacity(len);
+        pairs.for_each(|pair| out.push(pair.map(|(a, b)| holds(a.compare(b)))));
+        return Ok(Some(Vector::Bool(out)));
+    }
+    let sum = match (function.name, function.args.as_slice()) {
+        ("+", [SqlType::Numeric, SqlType::Numeric]) => numeric::add,
+        ("-", [SqlType::Numeric, SqlType::Numeric]) => numeric::subtract,
+        ("*", [SqlType::Numeric, SqlType::Numeric]) => numeric::multiply,
+        _ => return Ok(None),
+    };
+    let mut out = Vec::with_capacity(len);
+    for pair in pairs {
+        out.push(match pair {
+            Some((Datum::Numeric(a), Datum::Numeric(b))) => Datum::Numeric(sum(a, b)?),
+            _ => Datum::Null,
+        });
+    }
+    Ok(Some(Vector::Any(out)))
+}
+
+/// What a comparison of this name takes for true.
+fn comparison(name: &str) -> Option<fn(Ordering) -> bool> {
+    Some(match name {
+        "=" => Ordering::is_eq,
+        "<>" => Ordering::is_ne,
+        "<" => Ordering::is_lt,
+        "<=" => Ordering::is_le,
+        ">" => Ordering::is_gt,
+        ">=" => Ordering::is_ge,
+        _ => return None,
+    })
 }
 
 /// A number of a column as this type, or the one number that all rows have.
@@ -324,17 +389,9 @@ fn compared<T: Copy + Default>(
     a: &Side<'_, T>,
     b: &Side<'_, T>,
     len: usize,
-    order: impl Fn(&T, &T) -> std::cmp::Ordering,
+    order: impl Fn(&T, &T) -> Ordering,
 ) -> Option<Vector> {
-    let holds: fn(std::cmp::Ordering) -> bool = match name {
-        "=" => std::cmp::Ordering::is_eq,
-        "<>" => std::cmp::Ordering::is_ne,
-        "<" => std::cmp::Ordering::is_lt,
-        "<=" => std::cmp::Ordering::is_le,
-        ">" => std::cmp::Ordering::is_gt,
-        ">=" => std::cmp::Ordering::is_ge,
-        _ => return None,
-    };
+    let holds = comparison(name)?;
     let plain = |side: &Side<'_, T>| match side {
         Side::Column(numbers) => numbers.nulls.is_empty(),
         Side::Same(value) => value.is_some(),

@@ -271,6 +271,7 @@ fn time(registry: &mut Registry) {
     registry.add("+", &[T::Int4, T::Date], T::Date, day_plus);
     registry.add("-", &[T::Date, T::Int4], T::Date, |v, _| shift_day(v, -1));
     registry.add("-", &[T::Date, T::Date], T::Int4, days_between);
+    registry.add("first day from", &[T::Timestamp], T::Date, first_day_from);
     for (ty, result) in
         [(T::Timestamp, T::Timestamp), (T::Timestamptz, T::Timestamptz), (T::Date, T::Timestamp)]
     {
@@ -329,6 +330,14 @@ fn shift_time(values: &[Datum], back: bool) -> Result<Datum> {
         Datum::Timestamptz(micros) => Datum::Timestamptz(calendar::add(*micros, span)?),
         _ => return mismatch(values),
     })
+}
+
+/// The first day that begins at a timestamp or behind it.
+fn first_day_from(values: &[Datum], _: &Context) -> Result<Datum> {
+    let [Datum::Timestamp(micros)] = values else { return mismatch(values) };
+    let day = calendar::date_of_timestamp(*micros);
+    let begins_before = calendar::timestamp_of_date(day)? < *micros;
+    Ok(Datum::Date(day + i32::from(begins_before)))
 }
 
 fn time_between(values: &[Datum], _: &Context) -> Result<Datum> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `rel` | the algebra |
 //! | `rewrite` | the same relation in a form that is cheaper |
+//! | `simplify` | conditions in a form that more can be done with |
 //! | `order` | in which order relations are joined, and how |
 //! | `lower`, `node` | from the algebra to what runs |
 //! | `path` | which index a condition and an order ask for |
@@ -28,6 +29,7 @@ pub(crate) mod predicate;
 pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
+mod simplify;
 pub(crate) mod views;
 pub(crate) mod window;
 

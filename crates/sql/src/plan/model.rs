@@ -11,7 +11,8 @@
 use rightlink::{Comparison, Test};
 
 use super::path::{Estimate, IndexPath, Term, term};
-use crate::expr::Expr;
+use super::simplify::value_of;
+use crate::expr::{Body, Expr};
 use crate::plan::TableScan;
 use crate::statistics::{ColumnStatistics, Statistics};
 use crate::types::{Datum, SqlType};
@@ -33,6 +34,22 @@ pub(super) const OPERATOR: f64 = 0.0025;
 const TOGETHER: f64 = 0.3;
 /// Pages that a table has at least if it was not analyzed.
 const FEW_PAGES: f64 = 10.0;
+
+/// The cost of asking these conditions of a row, queries that depend on it included.
+fn cost_of(quals: &[&Expr]) -> f64 {
+    let mut cost = OPERATOR * quals.len() as f64;
+    for qual in quals {
+        qual.walk(&mut |inner| {
+            if let Expr::Subquery(query) = inner
+                && let Body::Planned { plan, binds } = &query.body
+                && !binds.is_empty()
+            {
+                cost += plan.node.estimate.total;
+            }
+        });
+    }
+    cost
+}
 
 /// The model of a scan.
 pub(super) struct Model<'m> {
@@ -72,7 +89,7 @@ impl<'m> Model<'m> {
     }
 
     pub(super) fn sequential(&self, quals: &[&Expr]) -> Estimate {
-        let total = self.pages + self.rows * (ROW + OPERATOR * quals.len() as f64);
+        let total = self.pages + self.rows * (ROW + cost_of(quals));
         self.estimate((0.0, total), self.rows * self.all_of(quals))
     }
 
@@ -95,7 +112,7 @@ impl<'m> Model<'m> {
         let heap = self.heap_pages(path, rows);
         let heap = heap * self.share_read(path);
         let startup = 0.15 + OPERATOR * all.log2();
-        let of_rows = rows * (ENTRY + ROW + OPERATOR * quals.len() as f64);
+        let of_rows = rows * (ENTRY + ROW + cost_of(quals));
         let total = startup + index_pages + heap + of_rows;
         self.estimate((startup, total), rows * self.all_of(quals))
     }
@@ -165,17 +182,13 @@ impl<'m> Model<'m> {
     }
 
     /// The value of an expression, if it is known already.
-    fn value<'e>(&'e self, expr: &'e Expr) -> Option<&'e Datum> {
-        match expr {
-            Expr::Const(value) => Some(value),
-            Expr::Param(at) => self.params.get(*at),
-            _ => None,
-        }
+    fn value(&self, expr: &Expr) -> Option<Datum> {
+        value_of(expr, self.params)
     }
 
     fn equal(&self, column: usize, value: &Expr) -> f64 {
         match self.column(column) {
-            Some(column) => column.equal(self.value(value), self.rows),
+            Some(column) => column.equal(self.value(value).as_ref(), self.rows),
             None => EQUAL,
         }
     }
@@ -190,6 +203,7 @@ impl<'m> Model<'m> {
             return None;
         }
         let (known, value) = (self.column(column)?, self.value(value));
+        let value = value.as_ref();
         if low { known.above(value, included) } else { known.below(value, included) }
     }
 

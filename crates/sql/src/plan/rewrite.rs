@@ -2,6 +2,7 @@
 //!
 //! - A condition moves down to the relation whose columns it names, through projections, joins,
 //!   groups and unions, as far as that changes no row.
+//! - An OR over two sides of a join leaves on each side what every arm of it says of that side.
 //! - An outer join whose missing rows a condition above leaves out becomes an inner one.
 //! - `EXISTS` and `IN` among the conditions of a query become semi joins, `NOT EXISTS` an anti
 //!   join, if what ties them to the query around are conditions that can be asked of pairs of rows.
@@ -16,16 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::expr::{Body, Expr, Subquery, SubqueryKind};
 use crate::plan::path::flatten;
 use crate::plan::rel::{ColumnId, CteBody, Join, JoinKind, Rel, columns_of};
+use crate::plan::simplify::conjuncts;
 use crate::types::Datum;
 
 /// Rewrites a relation.
 pub(crate) fn rewrite(rel: Rel) -> Rel {
     push(inlined(rel), Vec::new())
-}
-
-/// The conditions that all of these must meet, each by itself.
-fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
-    flatten(conditions)
 }
 
 /// May an expression be asked elsewhere, more or less often?
@@ -238,7 +235,11 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
                 match (only(&one, &of_right), only(&one, &of_left)) {
                     (true, _) => to_left.push(one),
                     (_, true) => to_right.push(one),
-                    _ if may_move(&one) => on.push(one),
+                    _ if may_move(&one) => {
+                        to_left.extend(implied(&one, &of_right));
+                        to_right.extend(implied(&one, &of_left));
+                        on.push(one);
+                    }
                     _ => stay.push(one),
                 }
             }
@@ -255,7 +256,8 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
         }
         JoinKind::Semi | JoinKind::Anti => {
             for one in conditions {
-                match may_move(&one) {
+                // A query for each row costs more than to look for a partner first.
+                match may_move(&one) && !depends(&one) {
                     true => to_left.push(one),
                     false => stay.push(one),
                 }
@@ -267,6 +269,36 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
     }
     let (left, right) = (push(left, to_left), push(right, to_right));
     Rel::Join(Box::new(Join { kind, left, right, on })).filtered(stay)
+}
+
+/// What a condition of pairs says of one side alone: of an OR whose every arm says something about
+/// it without the columns of the `other` side.
+fn implied(condition: &Expr, other: &BTreeSet<ColumnId>) -> Option<Expr> {
+    let Expr::Or(arms) = condition else { return None };
+    let of_side = |one: &Expr| {
+        let named = named(one);
+        may_move(one) && !has_query(one) && !named.is_empty() && named.is_disjoint(other)
+    };
+    let of_arm = |arm: &Expr| {
+        let parts: Vec<Expr> = flatten(vec![arm.clone()]).into_iter().filter(of_side).collect();
+        (!parts.is_empty()).then_some(Expr::And(parts))
+    };
+    arms.iter().map(of_arm).collect::<Option<_>>().map(Expr::Or)
+}
+
+/// Does an expression have a query that depends on the row?
+fn depends(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |inner| {
+        found |= matches!(inner, Expr::Subquery(query) if !query.free().is_empty());
+    });
+    found
+}
+
+fn has_query(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
+    found
 }
 
 /// Is a condition not true where all of these columns are null?
