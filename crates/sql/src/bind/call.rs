@@ -12,7 +12,7 @@ use sqlparser::ast::{
 
 use super::collate::Collated;
 use super::expr::varchar_of;
-use super::window::is_window_function;
+use super::window::{IN_WINDOW, is_window_function};
 use super::{Binder, Place, names, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
@@ -24,6 +24,7 @@ impl Binder<'_> {
     /// Binds what looks like a call.
     pub(crate) fn call(&mut self, node: &ast::Expr) -> Result<Typed> {
         let position = self.start(node);
+        let around = std::mem::replace(&mut self.sets.at, position);
         let result = match node {
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::Extract { field, expr, .. } => {
@@ -70,6 +71,7 @@ impl Binder<'_> {
             }
             other => Err(SqlError::unsupported(format!("the expression {other}"))),
         };
+        self.sets.at = around;
         result.map(|typed| typed.at(position)).map_err(|error| error.at(position))
     }
 
@@ -171,7 +173,13 @@ impl Binder<'_> {
                         _ => self.description(&name, &nodes),
                     };
                 }
-                self.arguments(&list.args)?
+                match name.as_str() {
+                    "coalesce" => self.without_sets(
+                        "set-returning functions are not allowed in COALESCE",
+                        |b| b.arguments(&list.args),
+                    )?,
+                    _ => self.arguments(&list.args)?,
+                }
             }
         };
         self.special(&name, args)
@@ -214,9 +222,7 @@ impl Binder<'_> {
                 self.about_schemas(name, args)
             }
             ("row", _) => Err(SqlError::unsupported("a row value")),
-            ("generate_series" | "unnest", _) => {
-                Err(SqlError::unsupported(format!("{name} outside of FROM")))
-            }
+            ("unnest", _) => Err(SqlError::unsupported("the function unnest")),
             // A function that is named like a type is a cast: int4(x).
             _ => self.named(name, args),
         }
@@ -340,7 +346,8 @@ impl Binder<'_> {
             matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
         let filter = match &call.filter {
             Some(filter) => Some(self.at_place(place, |binder| {
-                let filter = binder.expr(filter)?;
+                let fault = "set-returning functions are not allowed in FILTER";
+                let filter = binder.without_sets(fault, |binder| binder.expr(filter))?;
                 binder.condition(filter, "FILTER")
             })?),
             None => None,
@@ -358,7 +365,13 @@ impl Binder<'_> {
                 collation: None,
             }
         } else {
-            let args = self.at_place(place, |binder| binder.arguments(&list.args))?;
+            let fault = match place {
+                Place::InsideWindow => IN_WINDOW,
+                _ => "aggregate function calls cannot contain set-returning function calls",
+            };
+            let args = self.at_place(place, |binder| {
+                binder.without_sets(fault, |binder| binder.arguments(&list.args))
+            })?;
             collated = Collated::of_all(&args)?;
             self.typed_aggregate(name, args, (distinct, filter))?
         };

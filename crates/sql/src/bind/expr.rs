@@ -133,9 +133,10 @@ impl Binder<'_> {
             }
             ast::Expr::TypedString(typed) => self.typed_string(typed),
             ast::Expr::Interval(interval) => self.interval(interval),
-            ast::Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
-            }
+            ast::Expr::Case { operand, conditions, else_result, .. } => self
+                .without_sets("set-returning functions are not allowed in CASE", |binder| {
+                    binder.case(operand.as_deref(), conditions, else_result.as_deref())
+                }),
             ast::Expr::Subquery(query) => {
                 let position = self.position(node);
                 let value = self.scalar_subquery(query).map_err(|error| error.at(position))?;
@@ -233,7 +234,11 @@ impl Binder<'_> {
             };
             bound.push(self.coerce(arg, wanted)?);
         }
-        let value = Typed::new(Expr::Call(function, bound), function.result);
+        let expr = match function.rows {
+            Some(rows) => self.set_call(rows, bound, function.result)?,
+            None => Expr::Call(function, bound),
+        };
+        let value = Typed::new(expr, function.result);
         Ok(if value.ty == SqlType::Text { Typed { collated, ..value } } else { value })
     }
 

@@ -16,7 +16,8 @@ use super::select::{Purpose, Stored};
 use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
-use crate::plan::rel::{Function, Join, JoinKind, Rel, Scan, SetFunction};
+use crate::expr::registry::{self, SetFunction};
+use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
 use crate::plan::{Table, views};
 use crate::schemas::{bare, schema_of};
 use crate::types::cast::CastContext;
@@ -212,9 +213,8 @@ impl Binder<'_> {
             }
             return self.view(view, bound, alias);
         }
-        let is_series = called == "generate_series";
-        let Called { call, args, ty } = match is_series || views::function(&called).is_some() {
-            true => self.series(&called, args)?,
+        let Called { call, args, ty } = match registry::gives_rows(&called) {
+            true => self.called_set(&called, args)?,
             false => {
                 let call = plain_call(name, args);
                 let place = Place::None("functions in FROM");
@@ -244,24 +244,14 @@ impl Binder<'_> {
         self.at_place(Place::None("functions in FROM"), |binder| binder.expr(arg))
     }
 
-    /// The arguments of `generate_series`, and the type of what it gives.
-    fn series(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
-        if name != "generate_series" || !(2..=3).contains(&args.len()) {
-            let message = format!("function {name} does not exist with {} arguments", args.len());
-            return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
-        }
+    /// A call of a function that gives rows.
+    fn called_set(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
             values.push(self.argument_in_from(arg, name)?);
         }
-        let ty = series_type(&values.iter().map(|value| value.ty).collect::<Vec<_>>())?;
-        let mut bound = Vec::with_capacity(values.len());
-        for value in values {
-            let is_step = bound.len() == 2 && ty.category() != crate::types::Category::Number;
-            let ty = if is_step { SqlType::Interval } else { ty };
-            bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
-        }
-        Ok(Called { call: SetFunction::Series(ty), args: bound, ty })
+        let rel::SetCall { function, args, ty, .. } = self.set_in_from(name, values)?;
+        Ok(Called { call: function, args, ty })
     }
 
     fn view(
@@ -400,28 +390,6 @@ pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
 /// The hidden column that stands after those of a table.
 pub(crate) fn tid(id: usize) -> ScopeColumn {
     ScopeColumn { hidden: true, ..ScopeColumn::new(id, TID, SqlType::Tid) }
-}
-
-fn series_type(types: &[SqlType]) -> Result<SqlType> {
-    use SqlType as T;
-    let has = |ty: SqlType| types.contains(&ty);
-    if has(T::Timestamptz) || has(T::Timestamp) || has(T::Date) {
-        return Ok(if has(T::Timestamp) && !has(T::Timestamptz) {
-            T::Timestamp
-        } else {
-            T::Timestamptz
-        });
-    }
-    match crate::types::cast::common(types) {
-        Some(T::Int2 | T::Int4) => Ok(T::Int4),
-        Some(T::Int8) => Ok(T::Int8),
-        Some(T::Numeric) => Ok(T::Numeric),
-        _ => {
-            let list: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
-            let message = format!("function generate_series({}) does not exist", list.join(", "));
-            Err(SqlError::new(code::UNDEFINED_FUNCTION, message))
-        }
-    }
 }
 
 /// A source under its alias.

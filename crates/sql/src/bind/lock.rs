@@ -40,6 +40,12 @@ impl Binder<'_> {
                 let message = format!("{name} is not allowed with window functions");
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
+            if has_sets(&bound.rel) {
+                let message = format!(
+                    "{name} is not allowed with set-returning functions in the target list"
+                );
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
             if gathers_rows(&bound.rel) {
                 let message =
                     format!("{name} is not allowed with GROUP BY, DISTINCT or aggregate functions");
@@ -83,6 +89,17 @@ fn has_windows(rel: &Rel) -> bool {
         | Rel::Sort { input, .. }
         | Rel::Distinct { input, .. }
         | Rel::DistinctOn { input, .. } => has_windows(input),
+        _ => false,
+    }
+}
+
+/// Does it call functions that give rows?
+fn has_sets(rel: &Rel) -> bool {
+    match rel {
+        Rel::ProjectSet { .. } => true,
+        Rel::Filter { input, .. } | Rel::Project { input, .. } | Rel::Sort { input, .. } => {
+            has_sets(input)
+        }
         _ => false,
     }
 }

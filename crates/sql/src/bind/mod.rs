@@ -9,6 +9,7 @@
 //! | `select`, `target`, `group` | queries: their clauses and lists |
 //! | `from`, `join`, `with` | their sources |
 //! | `window` | window functions and their windows |
+//! | `sets` | functions that give rows, outside of FROM |
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
@@ -34,6 +35,7 @@ pub(crate) mod rules;
 pub(crate) mod scope;
 pub(crate) mod select;
 mod setop;
+mod sets;
 mod subquery;
 pub(crate) mod target;
 mod window;
@@ -154,6 +156,7 @@ pub(crate) struct Binder<'a> {
     set_depth: usize,
     pub(crate) aggregates: Vec<Aggregate>,
     windows: window::Windows,
+    sets: sets::Sets,
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
@@ -183,6 +186,7 @@ impl<'a> Binder<'a> {
             set_depth: 0,
             aggregates: Vec::new(),
             windows: window::Windows::default(),
+            sets: sets::Sets::default(),
             place: Place::None("here"),
             sequences: Vec::new(),
             mentions: Vec::new(),

@@ -16,6 +16,7 @@ use sqlparser::ast::{
 
 use super::collate::Collated;
 use super::scope::{Scope, ScopeColumn};
+use super::sets::Sets;
 use super::target::{Target, check_width};
 use super::{Binder, Place, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
@@ -141,6 +142,9 @@ impl Binder<'_> {
     fn query_of(&mut self, query: &Query, purpose: Purpose<'_>) -> Result<Bound> {
         self.aggregates = Vec::new();
         self.windows = Default::default();
+        let early = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
+        self.sets = Sets::default();
+        self.sets.early = early;
         let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
             None => &[],
             Some(OrderByKind::Expressions(list)) => list,
@@ -202,6 +206,7 @@ impl Binder<'_> {
     pub(super) fn plain_body(&mut self, body: &SetExpr) -> Result<Bound> {
         self.aggregates = Vec::new();
         self.windows = Default::default();
+        self.sets = Sets::default();
         match body {
             SetExpr::Select(select) => self.select(select, &[], Purpose::Inner, None),
             SetExpr::Values(values) => self.values(values, &[], None),
@@ -336,6 +341,7 @@ impl Binder<'_> {
         into: Option<Stored<'_>>,
     ) -> Result<Bound> {
         self.scope = Scope::default();
+        self.sets.in_row = into.is_some() && values.rows.len() == 1;
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             let mut bound = Vec::new();
@@ -355,7 +361,7 @@ impl Binder<'_> {
         if into.is_none() {
             check_width(rows.first().map_or(0, Vec::len))?;
         }
-        let (rows, types) = self.rows(&rows, into)?;
+        let (mut rows, types) = self.rows(&rows, into)?;
         let first = self.new_columns(types.len());
         let column = |(at, ty): (usize, &SqlType)| {
             ScopeColumn::new(first + at, format!("column{}", at + 1), *ty)
@@ -366,9 +372,16 @@ impl Binder<'_> {
             name: column.name.clone(),
         };
         let list = columns.iter().map(target).collect();
-        let ids = columns.iter().map(|column| column.id).collect();
+        let ids: Vec<ColumnId> = columns.iter().map(|column| column.id).collect();
         self.scope = Scope::unnamed(columns);
-        let rel = Rel::Values { columns: ids, rows };
+        let sets = std::mem::take(&mut self.sets);
+        let rel = match sets.is_empty() {
+            true => Rel::Values { columns: ids, rows },
+            false => {
+                let output = ids.into_iter().zip(rows.remove(0)).collect();
+                Rel::Project { input: Box::new(sets.over(Rel::Single)), output }
+            }
+        };
         self.assemble(rel, list, Clauses::of(order), Purpose::Client)
     }
 
@@ -502,16 +515,21 @@ impl Binder<'_> {
         }
         let aggregates = std::mem::take(&mut self.aggregates);
         let mut windows = std::mem::take(&mut self.windows);
+        let mut sets = std::mem::take(&mut self.sets);
         if clauses.keys.is_some() || clauses.having.is_some() || !aggregates.is_empty() {
             let mut having = clauses.having;
-            let keys = clauses.keys.unwrap_or_default().into_iter().map(|key| key.expr).collect();
+            let keys = clauses.keys.unwrap_or_default().into_iter().map(|key| key.expr);
+            let keys: Vec<Expr> = keys.collect();
+            rel = sets.needed_by(keys.iter()).over(rel);
             let first = self.new_columns(aggregates.len());
             let aggregates = (first..).zip(aggregates).collect();
             let mut group = Grouping { input: rel, keys: Vec::new(), aggregates };
             let clauses = output.iter_mut().chain(having.as_mut()).chain(windows.exprs_mut());
+            let clauses = clauses.chain(sets.exprs_mut());
             self.regroup(&mut group, keys, clauses.collect())?;
             rel = Rel::Aggregate(Box::new(group)).filtered(having.into_iter().collect());
         }
+        rel = sets.needed_by(windows.exprs_mut().into_iter().map(|expr| &*expr)).over(rel);
         rel = self.windowed(rel, windows);
         if let Purpose::Inner = purpose {
             for (output, column) in output.iter_mut().zip(&columns) {
@@ -520,6 +538,15 @@ impl Binder<'_> {
                 }
             }
         }
+        let late = clauses.distinct.is_none()
+            && !sets.is_empty()
+            && !sets.early
+            && !sort.iter().any(|key| sets.is_in(&output[key.at]));
+        if late && !sort.is_empty() {
+            // What order does not ask for is made behind it, and only as far as it is wanted.
+            rel = self.sorted(rel, &mut output, std::mem::take(&mut sort));
+        }
+        rel = sets.over(rel);
         let mut ids = self.project(&mut rel, output);
         sort.iter_mut().for_each(|key| key.at = ids[key.at]);
         if let Some(AstDistinct::Distinct) = clauses.distinct {
@@ -537,6 +564,29 @@ impl Binder<'_> {
         }
         ids.truncate(columns.len());
         Ok(Bound::new(rel, ids, columns))
+    }
+
+    /// The rows in an order, with values of the output that it asks for as columns.
+    fn sorted(&mut self, rel: Rel, output: &mut [Expr], mut sort: Vec<SortKey>) -> Rel {
+        let known = rel.columns();
+        let mut all: Vec<(ColumnId, Expr)> =
+            known.iter().map(|id| (*id, Expr::Column(*id))).collect();
+        for key in &mut sort {
+            let value = &mut output[key.at];
+            key.at = match value {
+                Expr::Column(id) if all.iter().any(|(known, _)| known == id) => *id,
+                _ => {
+                    let id = self.new_columns(1);
+                    all.push((id, std::mem::replace(value, Expr::Column(id))));
+                    id
+                }
+            };
+        }
+        let input = match all.len() == known.len() {
+            true => rel,
+            false => Rel::Project { input: Box::new(rel), output: all },
+        };
+        Rel::Sort { input: Box::new(input), keys: sort }
     }
 
     fn distinct_on(

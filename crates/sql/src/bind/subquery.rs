@@ -28,10 +28,11 @@ impl Binder<'_> {
         let (scope, aggregates) =
             (std::mem::take(&mut self.scope), std::mem::take(&mut self.aggregates));
         let windows = std::mem::take(&mut self.windows);
+        let sets = std::mem::take(&mut self.sets);
         let place = std::mem::replace(&mut self.place, Place::None("here"));
         let bound = work(self);
         (self.scope, self.aggregates, self.place) = (scope, aggregates, place);
-        self.windows = windows;
+        (self.windows, self.sets) = (windows, sets);
         bound
     }
 

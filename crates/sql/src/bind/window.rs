@@ -24,6 +24,10 @@ use crate::plan::window::{
 };
 use crate::types::SqlType;
 
+/// The fault of an argument that gives rows.
+pub(super) const IN_WINDOW: &str =
+    "window function calls cannot contain set-returning function calls";
+
 /// Windows of one SELECT and what is called over them.
 #[derive(Default)]
 pub(crate) struct Windows {
@@ -284,7 +288,10 @@ impl Binder<'_> {
             Units::Range => "RANGE",
             Units::Groups => "GROUPS",
         };
-        let value = self.at_place(Place::InsideWindow, |binder| binder.expr(node))?;
+        let fault = "set-returning functions are not allowed in window definitions";
+        let value = self.at_place(Place::InsideWindow, |binder| {
+            binder.without_sets(fault, |binder| binder.expr(node))
+        })?;
         self.refuse_variables(&value.expr, clause)?;
         let offset = match distance {
             None => Offset { count: self.coerce(value, SqlType::Int8)?, edge: None },
@@ -354,7 +361,9 @@ impl Binder<'_> {
                 FunctionArguments::List(list)
                     if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
                 {
-                    self.at_place(Place::InsideWindow, |binder| binder.arguments(&list.args))?
+                    self.at_place(Place::InsideWindow, |binder| {
+                        binder.without_sets(IN_WINDOW, |binder| binder.arguments(&list.args))
+                    })?
                 }
                 FunctionArguments::None => Vec::new(),
                 _ => return Err(SqlError::unsupported("such a call of a window function")),

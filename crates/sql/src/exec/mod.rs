@@ -9,6 +9,7 @@
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `unique`, `sort` | groups, duplicates, order, in memory or by way of files |
 //! | `window` | window functions |
+//! | `sets` | functions that give rows |
 //! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `kept` | rows that are kept longer than a statement |
@@ -38,6 +39,7 @@ mod reads;
 pub(crate) mod references;
 pub(crate) mod rows;
 mod setop;
+mod sets;
 mod sort;
 mod sort_key;
 pub(crate) mod source;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::exec::group::Grouped;
 use crate::exec::query::{Cut, Filter, Limits, Project, WithTies};
+use crate::exec::sets::ProjectSet;
 use crate::exec::sort::Sort;
 use crate::exec::unique::{Unique, UniqueOn};
 use crate::exec::window::Windowed;
@@ -57,6 +58,10 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
             let input = input.open(None, context)?;
             let stream = Grouped::new(node, input, &budget);
             Box::new(Batched { stream, width: node.width })
+        }
+        Op::ProjectSet { input, .. } => {
+            let input = RowsOf::new(input.open(None, context)?);
+            Box::new(Batched { stream: ProjectSet::new(node, input, &budget), width: node.width })
         }
         Op::Window { input, .. } => {
             let input = RowsOf::new(input.open(None, context)?);

@@ -8,17 +8,16 @@ use std::sync::Arc;
 use rightlink::{RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 
 use crate::catalog::views;
-use crate::error::{Result, SqlError, code};
+use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS, Vector};
 use crate::exec::query::{filtered, project};
-use crate::exec::{Batched, Operator, Pace, Ready, RowsOf, Stream};
+use crate::exec::{Batched, Operator, Ready, RowsOf, Stream, sets};
 use crate::expr::probe::Probe;
 use crate::expr::{Context, Expr};
 use crate::plan::node::{Node, Op};
 use crate::plan::path::Path;
-use crate::plan::rel::SetFunction;
 use crate::plan::{Query, Table, TableScan, ViewUse};
-use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
+use crate::types::{Datum, Row, SqlType};
 
 /// What the engine is asked for; `None` if no row can match.
 pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
@@ -271,72 +270,6 @@ impl Stream for Numbered {
     }
 }
 
-/// `generate_series`.
-struct Series {
-    next: Option<Datum>,
-    stop: Datum,
-    step: Datum,
-    backward: bool,
-    pace: Pace,
-}
-
-impl Series {
-    fn open(args: &[Expr], ty: SqlType, context: &Context) -> Result<Box<dyn Stream>> {
-        let mut values =
-            args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-        if values.iter().any(Datum::is_null) {
-            return Ok(Box::new(Ready::new(Vec::new())));
-        }
-        if values.len() == 2 {
-            values.push(match ty {
-                SqlType::Int4 => Datum::Int4(1),
-                SqlType::Int8 => Datum::Int8(1),
-                SqlType::Numeric => Datum::Numeric(Decimal::from(1)),
-                _ => return Err(SqlError::syntax("generate_series of times needs a step")),
-            });
-        }
-        let [start, stop, step]: [Datum; 3] = values.try_into().expect("two or three arguments");
-        let (zero, backward) = match &step {
-            Datum::Numeric(step) => (step.is_zero(), step.is_negative()),
-            Datum::Interval(step) => (step.total_micros() == 0, step.total_micros() < 0),
-            other => (other.as_int() == Some(0), other.as_int().is_some_and(|step| step < 0)),
-        };
-        if zero {
-            return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
-        }
-        Ok(Box::new(Series { next: Some(start), stop, step, backward, pace: Pace::default() }))
-    }
-
-    /// The number after `value`; none past the end of its type.
-    fn after(&self, value: &Datum) -> Result<Option<Datum>> {
-        Ok(match (value, &self.step) {
-            (Datum::Int4(a), Datum::Int4(b)) => a.checked_add(*b).map(Datum::Int4),
-            (Datum::Int8(a), Datum::Int8(b)) => a.checked_add(*b).map(Datum::Int8),
-            (Datum::Numeric(a), Datum::Numeric(b)) => Some(Datum::Numeric(numeric::add(a, b)?)),
-            (Datum::Timestamp(a), Datum::Interval(b)) => {
-                Some(Datum::Timestamp(calendar::add(*a, *b)?))
-            }
-            (Datum::Timestamptz(a), Datum::Interval(b)) => {
-                Some(Datum::Timestamptz(calendar::add(*a, *b)?))
-            }
-            _ => unreachable!("the binder casts the arguments"),
-        })
-    }
-}
-
-impl Stream for Series {
-    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
-        self.pace.step(context)?;
-        let Some(value) = self.next.take() else { return Ok(None) };
-        let order = value.compare(&self.stop);
-        if if self.backward { order.is_lt() } else { order.is_gt() } {
-            return Ok(None);
-        }
-        self.next = self.after(&value)?;
-        Ok(Some(vec![value]))
-    }
-}
-
 /// Opens a query of a statement.
 pub(crate) fn open_query(
     query: &Query,
@@ -383,10 +316,7 @@ pub(crate) fn open(
             Ok(Box::new(Batched { stream, width }))
         }
         Op::Function { call, args, ordinality, .. } => {
-            let mut stream: Box<dyn Stream> = match call {
-                SetFunction::Series(ty) => Series::open(args, *ty, context)?,
-                SetFunction::Value => Box::new(Ready::new(vec![project(args, &[], context)?])),
-            };
+            let mut stream = sets::rows(*call, project(args, &[], context)?)?;
             if *ordinality {
                 stream = Box::new(Numbered { stream, count: 0 });
             }

@@ -5,6 +5,7 @@
 //! | `eval` | evaluating, with three-valued logic |
 //! | `registry` | all functions and operators, and which of them a call means |
 //! | `operators`, `math`, `strings`, `moments`, `system` | what they do |
+//! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery` | queries inside of expressions |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
@@ -28,6 +29,7 @@ mod operators;
 pub(crate) mod probe;
 pub(crate) mod registry;
 pub(crate) mod sequences;
+mod sets;
 mod strings;
 mod subquery;
 pub(crate) mod system;
@@ -366,6 +368,16 @@ impl Expr {
             };
         });
         stable
+    }
+
+    /// Does it have to be evaluated whether or not its value is needed?
+    pub(crate) fn is_volatile(&self) -> bool {
+        let mut found = false;
+        self.walk(&mut |inner| {
+            found |= matches!(inner, Expr::Sequence(..))
+                || matches!(inner, Expr::Call(function, _) if function.volatile);
+        });
+        found
     }
 
     /// Are the two written the same way?

@@ -11,12 +11,23 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::{Context, math, moments, operators, strings, system};
+use crate::expr::{Context, math, moments, operators, sets, strings, system};
 use crate::types::cast::is_implicit;
 use crate::types::{Category, Datum, SqlType};
 
 /// What a function does with its arguments.
 pub(crate) type Eval = fn(&[Datum], &Context) -> Result<Datum>;
+
+/// A function that gives rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SetFunction {
+    /// `generate_series` of numbers or times of this type.
+    Series(SqlType),
+    /// `string_to_table`
+    TextParts,
+    /// The one value of its argument, which any function in FROM is.
+    Value,
+}
 
 /// A function or operator for one list of argument types. An argument of type unknown takes
 /// anything.
@@ -30,6 +41,8 @@ pub(crate) struct Function {
     pub(crate) strict: bool,
     /// May it differ between two calls with equal arguments?
     pub(crate) volatile: bool,
+    /// Does it give rows, and which?
+    pub(crate) rows: Option<SetFunction>,
     pub(crate) eval: Eval,
 }
 
@@ -61,6 +74,7 @@ impl Registry {
             result,
             strict: true,
             volatile: false,
+            rows: None,
             eval,
         };
         let list = self.by_name.entry(name).or_default();
@@ -79,8 +93,15 @@ fn registry() -> &'static Registry {
         strings::register(&mut registry);
         moments::register(&mut registry);
         system::register(&mut registry);
+        sets::register(&mut registry);
         registry
     })
+}
+
+/// Is there a function of this name that gives rows?
+pub(crate) fn gives_rows(name: &str) -> bool {
+    let all = registry().by_name.get(name);
+    all.is_some_and(|all| all.iter().any(|function| function.rows.is_some()))
 }
 
 /// Why a call means no function.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use crate::bind::select::Bound;
 use crate::error::{Result, SqlError};
 use crate::expr::aggregate::Aggregate;
+use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, PlannedSubquery, Subquery, SubqueryKind};
-use crate::plan::node::{CteNode, CteSteps, Node, Op};
+use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
@@ -25,6 +26,9 @@ use crate::types::Datum;
 /// Number of the first node in expressions over rows that a query of its own gives, whose nodes
 /// have lower ones.
 const OVER_ROW: usize = usize::MAX / 2;
+
+/// Rows that a function is thought to give.
+const SET_ROWS: f64 = 1_000.0;
 
 /// What is known about the tables of a statement.
 #[derive(Clone, Debug, Default)]
@@ -222,6 +226,7 @@ impl<'k> Lowerer<'k> {
             Rel::Filter { input, conditions } => self.filter(*input, conditions, want),
             Rel::Project { input, output } => self.project(*input, output, want),
             Rel::Join(join) => self.join(*join, want),
+            Rel::ProjectSet { input, calls } => self.project_set(*input, calls, want),
             Rel::Aggregate(group) => self.aggregate(*group, want),
             Rel::Window { input, window } => self.window(*input, *window, want),
             Rel::Distinct { input, columns } => {
@@ -262,8 +267,8 @@ impl<'k> Lowerer<'k> {
                 args.iter_mut().try_for_each(|arg| self.place(arg, &[]))?;
                 let layout: Vec<ColumnId> = columns.into_iter().chain(ordinality).collect();
                 let estimate = match call {
-                    rel::SetFunction::Series(_) => fixed(1_000.0, 8),
-                    rel::SetFunction::Value => Estimate { total: 0.01, ..fixed(1.0, 8) },
+                    SetFunction::Value => Estimate { total: 0.01, ..fixed(1.0, 8) },
+                    _ => fixed(SET_ROWS, 8),
                 };
                 let op = Op::Function { call, args, ordinality: ordinality.is_some(), alias };
                 Ok(plain(self.node(op, layout.len(), estimate), layout))
@@ -477,7 +482,7 @@ impl<'k> Lowerer<'k> {
         output: Vec<(ColumnId, Expr)>,
         want: &Want<'_>,
     ) -> Result<Lowered> {
-        let kept = |id: &ColumnId, expr: &Expr| want.needed.contains(id) || is_volatile(expr);
+        let kept = |id: &ColumnId, expr: &Expr| want.needed.contains(id) || expr.is_volatile();
         let output: Vec<(ColumnId, Expr)> =
             output.into_iter().filter(|(id, expr)| kept(id, expr)).collect();
         let order = order_below(want.order, &output);
@@ -503,6 +508,36 @@ impl<'k> Lowerer<'k> {
         }
         let estimate = input.node.estimate;
         let op = Op::Project { input: input.node, output: exprs };
+        Ok(Lowered { node: self.node(op, layout.len(), estimate), layout, ordered })
+    }
+
+    /// How often a row comes depends on all calls, whichever are needed.
+    fn project_set(
+        &mut self,
+        input: Rel,
+        calls: Vec<rel::SetCall>,
+        want: &Want<'_>,
+    ) -> Result<Lowered> {
+        let mut needed = want.needed.clone();
+        needed.retain(|id| calls.iter().all(|call| call.id != *id));
+        calls.iter().flat_map(|call| &call.args).for_each(|arg| rel::columns_of(arg, &mut needed));
+        let of_calls = |key: &SortKey| calls.iter().any(|call| call.id == key.at);
+        let order = if want.order.iter().any(of_calls) { &[] } else { want.order };
+        let below = Want { needed: &needed, order, limit: None, ..*want };
+        let input = self.lower(input, &below)?;
+        let mut layout = input.layout;
+        let width = layout.len();
+        let mut nodes = Vec::with_capacity(calls.len());
+        for rel::SetCall { id, function, mut args, .. } in calls {
+            args.iter_mut().try_for_each(|arg| self.place(arg, &layout[..width]))?;
+            nodes.push(SetNode { function, args });
+            layout.push(id);
+        }
+        let below = input.node.estimate;
+        let rows = below.rows * SET_ROWS;
+        let estimate = Estimate { total: below.total + rows * 0.005, rows, ..below };
+        let op = Op::ProjectSet { input: input.node, calls: nodes };
+        let ordered = input.ordered && !order.is_empty();
         Ok(Lowered { node: self.node(op, layout.len(), estimate), layout, ordered })
     }
 
@@ -697,16 +732,6 @@ fn placed_keys(keys: Vec<SortKey>, layout: &[ColumnId]) -> Result<Vec<SortKey>> 
         key
     };
     Ok(keys.into_iter().map(place).collect())
-}
-
-/// Does an expression have to be evaluated whether or not its value is needed?
-fn is_volatile(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.walk(&mut |inner| {
-        found |= matches!(inner, Expr::Sequence(..))
-            || matches!(inner, Expr::Call(function, _) if function.volatile);
-    });
-    found
 }
 
 /// An order of a projection as one of its input; `None` if the input has no such columns.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use rightlink::IndexInfo;
 
 use crate::expr::Expr;
+use crate::expr::registry::SetFunction;
 use crate::plan::path::Estimate;
-use crate::plan::rel::{JoinKind, SetFunction, SetKind};
+use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Group, SortKey, TableScan, views};
 use crate::types::SqlType;
@@ -53,6 +54,11 @@ pub(crate) enum Op {
     Project {
         input: Arc<Node>,
         output: Vec<Expr>,
+    },
+    /// Each row as often as the longest of the calls gives rows.
+    ProjectSet {
+        input: Arc<Node>,
+        calls: Vec<SetNode>,
     },
     Aggregate {
         input: Arc<Node>,
@@ -105,6 +111,13 @@ pub(crate) enum Op {
     LockRows {
         input: Arc<Node>,
     },
+}
+
+/// A call of a function that gives rows, over rows of an input.
+#[derive(Clone, Debug)]
+pub(crate) struct SetNode {
+    pub(crate) function: SetFunction,
+    pub(crate) args: Vec<Expr>,
 }
 
 /// A join.
@@ -178,6 +191,7 @@ impl Node {
             | Op::CteScan { .. } => Vec::new(),
             Op::Filter { input, .. }
             | Op::Project { input, .. }
+            | Op::ProjectSet { input, .. }
             | Op::Aggregate { input, .. }
             | Op::Window { input, .. }
             | Op::Distinct { input }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
+use crate::expr::registry::SetFunction;
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{SortKey, Table, views};
 use crate::types::SqlType;
@@ -46,6 +47,12 @@ pub(crate) enum Rel {
     Project {
         input: Box<Rel>,
         output: Vec<(ColumnId, Expr)>,
+    },
+    /// Each row as often as the longest of the calls gives rows, with what they give behind it. Where
+    /// a call has no more rows it gives nulls.
+    ProjectSet {
+        input: Box<Rel>,
+        calls: Vec<SetCall>,
     },
     Aggregate(Box<Grouping>),
     /// The rows with what window functions give behind them.
@@ -109,13 +116,14 @@ pub(crate) struct Function {
     pub(crate) alias: String,
 }
 
-/// Which function gives rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum SetFunction {
-    /// `generate_series` of numbers or times of this type.
-    Series(SqlType),
-    /// The one value of its argument.
-    Value,
+/// A call of a function that gives rows, outside of FROM.
+#[derive(Clone, Debug)]
+pub(crate) struct SetCall {
+    /// The column of what it gives.
+    pub(crate) id: ColumnId,
+    pub(crate) function: SetFunction,
+    pub(crate) args: Vec<Expr>,
+    pub(crate) ty: SqlType,
 }
 
 /// How rows of two relations come together.
@@ -243,6 +251,11 @@ impl Rel {
                 let aggregates = group.aggregates.iter().map(|(id, _)| *id);
                 keys.chain(aggregates).collect()
             }
+            Rel::ProjectSet { input, calls } => {
+                let mut columns = input.columns();
+                columns.extend(calls.iter().map(|call| call.id));
+                columns
+            }
             Rel::Window { input, window } => {
                 let mut columns = input.columns();
                 columns.extend(window.calls.iter().map(|(id, _)| *id));
@@ -268,6 +281,7 @@ impl Rel {
             | Rel::Distinct { input, .. }
             | Rel::DistinctOn { input, .. }
             | Rel::Sort { input, .. }
+            | Rel::ProjectSet { input, .. }
             | Rel::Window { input, .. } => vec![input],
             Rel::Aggregate(group) => vec![&group.input],
             Rel::Limit(limit) => vec![&limit.input],
@@ -304,6 +318,7 @@ impl Rel {
             | Rel::Distinct { input, .. }
             | Rel::DistinctOn { input, .. }
             | Rel::Sort { input, .. }
+            | Rel::ProjectSet { input, .. }
             | Rel::Window { input, .. } => vec![input],
             Rel::Aggregate(group) => vec![&mut group.input],
             Rel::Limit(limit) => vec![&mut limit.input],
@@ -347,6 +362,7 @@ impl Rel {
                 group.aggregates.iter().for_each(|(_, one)| exprs.extend(one.exprs()));
                 exprs
             }
+            Rel::ProjectSet { calls, .. } => calls.iter().flat_map(|call| &call.args).collect(),
             Rel::Window { window, .. } => {
                 window.calls.iter().flat_map(|(_, call)| call.exprs()).collect()
             }
@@ -376,6 +392,9 @@ impl Rel {
                 let mut exprs: Vec<&mut Expr> = keys.iter_mut().map(|(_, expr)| expr).collect();
                 aggregates.iter_mut().for_each(|(_, one)| exprs.extend(one.exprs_mut()));
                 exprs
+            }
+            Rel::ProjectSet { calls, .. } => {
+                calls.iter_mut().flat_map(|call| &mut call.args).collect()
             }
             Rel::Window { window, .. } => {
                 window.calls.iter_mut().flat_map(|(_, call)| call.exprs_mut()).collect()

@@ -120,6 +120,12 @@ fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
             let (down, stay) = split(conditions, goes);
             Rel::Window { input: Box::new(push(*input, down)), window }.filtered(stay)
         }
+        Rel::ProjectSet { input, calls } => {
+            let own: BTreeSet<ColumnId> = calls.iter().map(|call| call.id).collect();
+            let goes = |one: &Expr| may_move(one) && named(one).is_disjoint(&own);
+            let (down, stay) = split(conditions, goes);
+            Rel::ProjectSet { input: Box::new(push(*input, down)), calls }.filtered(stay)
+        }
         Rel::DistinctOn { input, columns, sort } => {
             let input = Box::new(push(*input, Vec::new()));
             Rel::DistinctOn { input, columns, sort }.filtered(conditions)

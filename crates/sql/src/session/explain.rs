@@ -5,12 +5,13 @@
 
 use crate::expr::deparse::{self, identifier};
 use crate::expr::probe::{Figures, Probe, TARGET, WRITE};
+use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, Subquery};
 use crate::parse::utility::ExplainOptions;
 use crate::plan::lower::scan_names;
 use crate::plan::node::{CteSteps, How, JoinNode, Node, Op};
 use crate::plan::path::{self, Estimate, Path};
-use crate::plan::rel::{JoinKind, SetFunction, SetKind};
+use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::{Plan, SortKey, TableScan};
 use crate::schemas;
 
@@ -189,6 +190,7 @@ impl Shower {
             Op::Function { call, alias, .. } => {
                 let name = match call {
                     SetFunction::Series(_) => "generate_series",
+                    SetFunction::TextParts => "string_to_table",
                     SetFunction::Value => return line("Result".to_owned()),
                 };
                 let alias = match alias == name {
@@ -232,6 +234,7 @@ impl Shower {
                 }
                 over.over(self.line(input))
             }
+            Op::ProjectSet { input, .. } => line("ProjectSet".to_owned()).over(self.line(input)),
             Op::Window { input, .. } => line("WindowAgg".to_owned()).over(self.line(input)),
             Op::Distinct { input } => line("HashAggregate".to_owned()).over(self.line(input)),
             Op::DistinctOn { input, .. } => line("Unique".to_owned()).over(self.line(input)),
@@ -400,6 +403,12 @@ impl Shower {
                 let keys = group.keys.iter().map(|key| deparse::show(key, &names));
                 let aggregates = group.aggregates.iter().map(|one| one.shown(&names));
                 keys.chain(aggregates).collect()
+            }
+            Op::ProjectSet { input, calls } => {
+                let mut names = self.names(input);
+                names.truncate(input.width);
+                names.extend(calls.iter().map(|_| "?".to_owned()));
+                names
             }
             Op::Window { input, window } => {
                 let mut names = self.names(input);

@@ -1,0 +1,205 @@
+//! Functions that give rows, and rows that come as often as such functions give some.
+//!
+//! Calls of one relation go side by side: the first row of each with the first of the others. Where
+//! one has no more rows it gives nulls, until the longest has come to its end.
+//!
+//! Invariants: arguments are evaluated once for a row of the input, and counted while they are used;
+//! rows are made when they are asked for. Does not do: tables.
+
+use std::sync::Arc;
+
+use rightlink::Budget;
+
+use crate::error::{Result, SqlError, code};
+use crate::exec::memory::Memory;
+use crate::exec::query::project;
+use crate::exec::{Pace, Ready, RowsOf, Stream};
+use crate::expr::Context;
+use crate::expr::registry::SetFunction;
+use crate::plan::node::{Node, Op};
+use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
+
+/// What a function gives for these arguments.
+pub(super) fn rows(function: SetFunction, args: Vec<Datum>) -> Result<Box<dyn Stream>> {
+    match function {
+        SetFunction::Series(ty) => Series::open(args, ty),
+        SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
+        SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
+    }
+}
+
+/// Rows with what functions give behind them.
+pub(super) struct ProjectSet {
+    node: Arc<Node>,
+    input: RowsOf,
+    memory: Memory,
+    /// The row whose functions are at work.
+    row: Row,
+    /// What is left of each; `None` at its end.
+    sets: Vec<Option<Box<dyn Stream>>>,
+    pace: Pace,
+}
+
+impl ProjectSet {
+    pub(super) fn new(node: &Arc<Node>, input: RowsOf, budget: &Budget) -> ProjectSet {
+        let (node, memory) = (Arc::clone(node), Memory::new(budget));
+        ProjectSet { node, input, memory, row: Row::new(), sets: Vec::new(), pace: Pace::default() }
+    }
+
+    /// Takes the next row of the input; false at the end.
+    fn advance(&mut self, most: usize, context: &Context) -> Result<bool> {
+        let Op::ProjectSet { calls, .. } = &self.node.op else { unreachable!("opened for sets") };
+        self.memory.release();
+        self.sets.clear();
+        let Some(row) = self.input.next(most, context)? else { return Ok(false) };
+        for call in calls {
+            let args = project(&call.args, &row, context)?;
+            self.memory.charge_row(&args)?;
+            self.sets.push(Some(rows(call.function, args)?));
+        }
+        self.row = row;
+        Ok(true)
+    }
+}
+
+impl Stream for ProjectSet {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        loop {
+            self.pace.step(context)?;
+            let mut row = self.row.clone();
+            let mut found = false;
+            for set in &mut self.sets {
+                let value = match set {
+                    Some(stream) => stream.next(most, context)?,
+                    None => None,
+                };
+                match value {
+                    Some(value) => {
+                        found = true;
+                        row.extend(value);
+                    }
+                    None => {
+                        *set = None;
+                        row.push(Datum::Null);
+                    }
+                }
+            }
+            if found {
+                return Ok(Some(row));
+            }
+            if !self.advance(most, context)? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// `generate_series`.
+struct Series {
+    next: Option<Datum>,
+    stop: Datum,
+    step: Datum,
+    backward: bool,
+    pace: Pace,
+}
+
+impl Series {
+    fn open(mut values: Vec<Datum>, ty: SqlType) -> Result<Box<dyn Stream>> {
+        if values.iter().any(Datum::is_null) {
+            return Ok(Box::new(Ready::new(Vec::new())));
+        }
+        if values.len() == 2 {
+            values.push(match ty {
+                SqlType::Int4 => Datum::Int4(1),
+                SqlType::Int8 => Datum::Int8(1),
+                _ => Datum::Numeric(Decimal::from(1)),
+            });
+        }
+        let [start, stop, step]: [Datum; 3] = values.try_into().expect("two or three arguments");
+        let (zero, backward) = match &step {
+            Datum::Numeric(step) => (step.is_zero(), step.is_negative()),
+            Datum::Interval(step) => (step.total_micros() == 0, step.total_micros() < 0),
+            other => (other.as_int() == Some(0), other.as_int().is_some_and(|step| step < 0)),
+        };
+        if zero {
+            return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
+        }
+        Ok(Box::new(Series { next: Some(start), stop, step, backward, pace: Pace::default() }))
+    }
+
+    /// The number after `value`; none past the end of its type.
+    fn after(&self, value: &Datum) -> Result<Option<Datum>> {
+        Ok(match (value, &self.step) {
+            (Datum::Int4(a), Datum::Int4(b)) => a.checked_add(*b).map(Datum::Int4),
+            (Datum::Int8(a), Datum::Int8(b)) => a.checked_add(*b).map(Datum::Int8),
+            (Datum::Numeric(a), Datum::Numeric(b)) => Some(Datum::Numeric(numeric::add(a, b)?)),
+            (Datum::Timestamp(a), Datum::Interval(b)) => {
+                Some(Datum::Timestamp(calendar::add(*a, *b)?))
+            }
+            (Datum::Timestamptz(a), Datum::Interval(b)) => {
+                Some(Datum::Timestamptz(calendar::add(*a, *b)?))
+            }
+            _ => unreachable!("the binder casts the arguments"),
+        })
+    }
+}
+
+impl Stream for Series {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        self.pace.step(context)?;
+        let Some(value) = self.next.take() else { return Ok(None) };
+        let order = value.compare(&self.stop);
+        if if self.backward { order.is_lt() } else { order.is_gt() } {
+            return Ok(None);
+        }
+        self.next = self.after(&value)?;
+        Ok(Some(vec![value]))
+    }
+}
+
+/// `string_to_table`: parts of a text between delimiters. A null delimiter is one between any two
+/// characters, an empty one is nowhere.
+struct TextParts {
+    text: String,
+    delimiter: Option<String>,
+    /// What stands for null.
+    null: Option<String>,
+    /// Where the next part begins; `None` at the end.
+    at: Option<usize>,
+    pace: Pace,
+}
+
+impl TextParts {
+    fn new(args: Vec<Datum>) -> TextParts {
+        let mut texts = args.into_iter().map(|arg| match arg {
+            Datum::Text(text) => Some(text),
+            _ => None,
+        });
+        let mut next = || texts.next().flatten();
+        let (text, delimiter, null) = (next().unwrap_or_default(), next(), next());
+        let at = (!text.is_empty()).then_some(0);
+        TextParts { text, delimiter, null, at, pace: Pace::default() }
+    }
+}
+
+impl Stream for TextParts {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        self.pace.step(context)?;
+        let Some(at) = self.at else { return Ok(None) };
+        let rest = &self.text[at..];
+        let (part, next) = match self.delimiter.as_deref() {
+            None => {
+                let length = rest.chars().next().map_or(0, char::len_utf8);
+                (&rest[..length], (length < rest.len()).then_some(at + length))
+            }
+            Some("") => (rest, None),
+            Some(delimiter) => match rest.find(delimiter) {
+                Some(length) => (&rest[..length], Some(at + length + delimiter.len())),
+                None => (rest, None),
+            },
+        };
+        self.at = next;
+        let is_null = self.null.as_deref() == Some(part);
+        Ok(Some(vec![if is_null { Datum::Null } else { Datum::Text(part.to_owned()) }]))
+    }
+}
