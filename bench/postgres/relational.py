@@ -9,7 +9,8 @@ answer, rows and error codes, must be equal.
 
 Queries join up to four sources (tables, derived tables, lists, series, common table expressions) by
 inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have subqueries in all
-places, correlated ones too, groups, window functions, set operations, WITH and WITH RECURSIVE,
+places, correlated ones too, groups, also by sets of keys, aggregates whose rows have an order,
+functions that give rows, window functions, set operations, WITH and WITH RECURSIVE,
 DISTINCT, order and limits. Rows are compared as bags, or in their order where that is total.
 Statements that write read other tables in subqueries, FROM and USING. Statements that we refuse
 with 0A000 are counted and left out. Equal seeds give equal statements; ours is verified at the end.
@@ -216,7 +217,9 @@ class Maker:
         bounds = ["unbounded preceding", "2 preceding", "1 preceding", "current row", "1 following",
                   "3 following", "unbounded following"]
         first, last = sorted(self.random.sample(range(len(bounds)), 2))
-        frame = f"between {bounds[first]} and {bounds[last]}"
+        # What is excluded moves among rows that are equal in the order, where there are such.
+        excluded = self.one(["", "", " exclude group", " exclude no others"])
+        frame = f"between {bounds[first]} and {bounds[last]}{excluded}"
         aggregate = self.one(["count(*)", f"count({value})", f"sum({value})", f"min({value})",
                               f"max({value})", f"sum({value}) filter (where {value} > 1)"])
         call = self.one(["row_number()", f"lag({value})", f"lead({value}, 2, 7)",
@@ -248,7 +251,10 @@ class Maker:
         columns, items = {}, []
         for at in range(self.random.randrange(1, 4)):
             name = f"v{at}"
-            if self.chance(25) and self.column(scope, "text"):
+            if self.chance(6):
+                items.append(f"{self.rows_of(scope, outer)} as {name}")
+                columns[name] = "bigint"
+            elif self.chance(25) and self.column(scope, "text"):
                 items.append(f"{self.column(scope, 'text')} as {name}")
                 columns[name] = "text"
             elif self.chance(15):
@@ -268,9 +274,55 @@ class Maker:
                 query += f" offset {self.random.randrange(4)}"
         return query, columns
 
+    def rows_of(self, scope, outer):
+        """A function that gives rows."""
+        number = f"(abs({self.number(scope, outer, 0)}) % 4)::bigint"
+        return self.one([f"generate_series(1, {number})", f"generate_series(2, {number}, -1)",
+                         f"generate_series(1, generate_series(0, {number}))",
+                         f"generate_series(1::bigint, 3) * {number}",
+                         "string_to_table('1,2', ',')::bigint"])
+
+    def ordered_call(self, scope, of):
+        """An aggregate whose rows have an order, the same whichever way equal ones come."""
+        text = self.column(scope, "text") or "'t'"
+        way = self.one(["", " desc", " desc nulls last", " nulls first"])
+        part = self.one(["0", "0.25", "0.5", "0.9", "1"])
+        return self.one([
+            f"length(string_agg({text}, ',' order by {text}{way}))",
+            f"md5(string_agg(distinct {text}, ',' order by {text}{way}))",
+            f"md5(string_agg({text} || {of}, ',' order by {text}{way}, {of}) filter (where {of} > 1))",
+            f"(percentile_cont({part}) within group (order by {of}{way}) * 1000)::bigint",
+            f"percentile_disc({part}) within group (order by {of}{way})",
+            f"percentile_disc({part}) within group (order by {text}{way})",
+            f"mode() within group (order by {of}{way})",
+            f"rank(3) within group (order by {of}{way})",
+            f"dense_rank(3, 't2') within group (order by {of}{way}, {text})",
+            f"(cume_dist(2) within group (order by {of}{way}) * 1000)::bigint",
+            f"(percent_rank(2) within group (order by {of}{way}) * 1000)::bigint",
+            f"variance({of})", f"stddev_pop({of})", f"var_pop({of}::numeric / 7)",
+            f"stddev(distinct {of})", f"bit_xor({of}::bigint)", f"bit_or({of}::bigint)",
+            f"regr_count({of}, {of})", f"count(distinct {of} order by {of})"])
+
+    def by_sets(self, text, scope, where):
+        """Groups by sets of keys."""
+        keys = [self.column(scope, kind) or "1 + 1" for kind in ("int", "text", "int")]
+        a, b, c = keys
+        sets = self.one([f"rollup ({a}, {b})", f"cube ({a}, {b})", f"{c}, rollup ({a}, {b})",
+                         f"grouping sets (({a}), ({b}, {c}), ())", f"rollup ({a}), cube ({b}, {c})",
+                         f"grouping sets ({a}, rollup ({b}, {c}), cube ({a}))",
+                         f"distinct rollup ({a}, {b}), rollup ({a}, {c})", f"rollup (({a}, {b}), {c})"])
+        shown = [key for key in dict.fromkeys(keys) if key in sets]
+        call = self.one(["count(*)", f"sum({a})", f"count(distinct {b})", self.ordered_call(scope, a)])
+        having = self.one(["", "", f" having count(*) > {self.random.randrange(3)}",
+                           f" having grouping({shown[0]}) = 0", f" having {shown[0]} is not null"])
+        return (f"select {', '.join(shown)}, {call}, grouping({', '.join(shown)}) from {text}{where}"
+                f" group by {sets}{having}")
+
     def grouped(self, text, scope, where, outer):
         key = self.column(scope, self.one(["int", "text"])) or "1 + 1"
         of = self.column(scope, "int") or "1"
+        if outer is None:
+            return f"select {key}, {self.ordered_call(scope, of)} from {text}{where} group by {key}"
         calls = [self.one(["count(*)", f"count({of})", f"sum({of})", f"min({of})", f"max({of})",
                            f"count(distinct {of})", f"count(*) filter (where {of} > 2)"])
                  for _ in range(self.random.randrange(1, 3))]
@@ -347,6 +399,12 @@ class Maker:
             return self.write()
         if kind < 3:
             return self.with_query()
+        if kind == 3:
+            text, scope = self.sources(2, [])
+            where = f" where {self.condition(scope, [], 1)}" if self.chance(50) else ""
+            if self.chance(60):
+                return self.by_sets(text, scope, where)
+            return self.grouped(text, scope, where, None)
         return self.select(2, [])[0]
 
 

@@ -31,6 +31,9 @@ pub(crate) mod code {
     pub(crate) const INVALID_LOGARITHM: &str = "2201E";
     pub(crate) const INVALID_POWER: &str = "2201F";
     pub(crate) const NULL_NOT_ALLOWED: &str = "22004";
+    pub(crate) const WIDTH_BUCKET: &str = "2201G";
+    pub(crate) const BAD_CHARACTER: &str = "22021";
+    pub(crate) const SUBSCRIPT: &str = "2202E";
     pub(crate) const INVALID_ROW_COUNT: &str = "2201W";
     pub(crate) const INVALID_OFFSET: &str = "2201X";
     pub(crate) const INVALID_ESCAPE_SEQUENCE: &str = "22025";
@@ -79,6 +82,7 @@ pub(crate) mod code {
     pub(crate) const DUPLICATE_STATEMENT: &str = "42P05";
     pub(crate) const DUPLICATE_TABLE: &str = "42P07";
     pub(crate) const WINDOWING_ERROR: &str = "42P20";
+    pub(crate) const INVALID_RECURSION: &str = "42P19";
     pub(crate) const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub(crate) const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub(crate) const INVALID_TABLE_DEFINITION: &str = "42P16";
@@ -93,6 +97,7 @@ pub(crate) mod code {
     pub(crate) const OUT_OF_MEMORY: &str = "53200";
     pub(crate) const PROGRAM_LIMIT: &str = "54000";
     pub(crate) const TOO_MANY_COLUMNS: &str = "54011";
+    pub(crate) const TOO_MANY_ARGUMENTS: &str = "54023";
     pub(crate) const TOO_COMPLEX: &str = "54001";
     pub(crate) const NOT_IN_STATE: &str = "55000";
     pub(crate) const OBJECT_IN_USE: &str = "55006";

@@ -1,23 +1,21 @@
-//! Calls of functions and aggregates, with the spellings that SQL has for some of them.
+//! Calls of functions, with the spellings that SQL has for some of them.
 //!
-//! Does not do: window functions (`window`), ordered-set aggregates.
+//! Does not do: aggregates (`aggregate`), window functions (`window`), functions that give rows
+//! (`sets`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 
 use sqlparser::ast::{
-    self, CeilFloorKind, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TrimWhereField,
+    self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
 };
 
 use super::collate::Collated;
 use super::expr::varchar_of;
-use super::window::{IN_WINDOW, is_window_function};
-use super::{Binder, Place, names, trimmed};
+use super::window::is_window_function;
+use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
-use crate::expr::aggregate::{self, Aggregate, Kind};
+use crate::expr::aggregate;
 use crate::expr::{Expr, Typed, registry};
-use crate::plan::rel;
 use crate::types::{Datum, SqlType, VARCHAR};
 
 impl Binder<'_> {
@@ -123,21 +121,29 @@ impl Binder<'_> {
 
     fn function(&mut self, call: &ast::Function) -> Result<Typed> {
         let name = names::function(&call.name)?;
-        let plain = call.null_treatment.is_none()
-            && call.within_group.is_empty()
-            && matches!(call.parameters, FunctionArguments::None);
+        let plain =
+            call.null_treatment.is_none() && matches!(call.parameters, FunctionArguments::None);
         if !plain {
             return Err(SqlError::unsupported("such a function call"));
         }
         if let Some(over) = &call.over {
             return self.window_call(&name, call, over);
         }
+        if Self::is_grouping(call) {
+            return self.grouping_call(call);
+        }
+        if !call.within_group.is_empty() || aggregate::exists(&name) {
+            return self.aggregate(&name, call);
+        }
+        if aggregate::ordered_set(&name).is_some_and(|set| set.is_hypothetical())
+            && has_arguments(call)
+        {
+            let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
         if is_window_function(&name) {
             let message = format!("window function {name} requires an OVER clause");
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
-        }
-        if aggregate::exists(&name) {
-            return self.aggregate(&name, call);
         }
         let args = match &call.args {
             FunctionArguments::None => Vec::new(),
@@ -178,11 +184,44 @@ impl Binder<'_> {
                         "set-returning functions are not allowed in COALESCE",
                         |b| b.arguments(&list.args),
                     )?,
+                    "make_interval" => self.interval_parts(&list.args)?,
                     _ => self.arguments(&list.args)?,
                 }
             }
         };
         self.special(&name, args)
+    }
+
+    /// The arguments of `make_interval`, which is the one function whose arguments have names.
+    fn interval_parts(&mut self, args: &[FunctionArg]) -> Result<Vec<Typed>> {
+        const NAMES: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+        let mut parts: Vec<Typed> = Vec::new();
+        for (at, arg) in args.iter().enumerate() {
+            let (name, node) = match arg {
+                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(node), .. } => {
+                    (names::ident(name), node)
+                }
+                _ if parts.len() == at => {
+                    parts.extend(self.arguments(std::slice::from_ref(arg))?);
+                    continue;
+                }
+                _ => {
+                    let message = "positional argument cannot follow named argument";
+                    return Err(SqlError::syntax(message));
+                }
+            };
+            let place = NAMES.iter().position(|known| *known == name);
+            let Some(place) = place.filter(|place| *place >= at) else {
+                let message = format!("function make_interval({name} => ...) does not exist");
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+            };
+            let nothing = || Typed::new(Expr::Const(Datum::Int4(0)), SqlType::Int4);
+            while parts.len() <= place {
+                parts.push(nothing());
+            }
+            parts[place] = self.expr(node)?;
+        }
+        Ok(parts)
     }
 
     pub(super) fn arguments(&mut self, args: &[FunctionArg]) -> Result<Vec<Typed>> {
@@ -301,128 +340,10 @@ impl Binder<'_> {
         let null_if = Expr::NullIf(Box::new(a), Box::new(b));
         Ok(Typed { collated, ..Typed::new(Expr::Cast(Box::new(null_if), ty), ty) })
     }
+}
 
-    fn aggregate(&mut self, name: &str, call: &ast::Function) -> Result<Typed> {
-        match self.place {
-            Place::Aggregates | Place::Windows | Place::InsideWindow => {}
-            Place::InsideAggregate => {
-                let message = "aggregate function calls cannot be nested";
-                return Err(SqlError::new(code::GROUPING_ERROR, message));
-            }
-            Place::None(place) => {
-                let message = format!("aggregate functions are not allowed in {place}");
-                return Err(SqlError::new(code::GROUPING_ERROR, message));
-            }
-        }
-        let (aggregate, mut collated) = self.bound_aggregate(name, call, Place::InsideAggregate)?;
-        self.refuse_outer(&aggregate)?;
-        let result = aggregate.result;
-        if !matches!(result, SqlType::Text | SqlType::Bpchar) {
-            collated = Collated::Default;
-        }
-        let known = self.aggregates.iter().position(|other| other.same(&aggregate));
-        let at = known.unwrap_or_else(|| {
-            self.aggregates.push(aggregate);
-            self.aggregates.len() - 1
-        });
-        Ok(Typed { collated, ..Typed::new(Expr::Aggregate(at), result) })
-    }
-
-    /// An aggregate, whose arguments stand at `place`, and how its texts compare.
-    pub(super) fn bound_aggregate(
-        &mut self,
-        name: &str,
-        call: &ast::Function,
-        place: Place,
-    ) -> Result<(Aggregate, Collated)> {
-        let FunctionArguments::List(list) = &call.args else {
-            return Err(SqlError::unsupported("such a call of an aggregate"));
-        };
-        if !list.clauses.is_empty() {
-            return Err(SqlError::unsupported("ORDER BY inside of an aggregate"));
-        }
-        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
-        let star =
-            matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
-        let filter = match &call.filter {
-            Some(filter) => Some(self.at_place(place, |binder| {
-                let fault = "set-returning functions are not allowed in FILTER";
-                let filter = binder.without_sets(fault, |binder| binder.expr(filter))?;
-                binder.condition(filter, "FILTER")
-            })?),
-            None => None,
-        };
-        let mut collated = Collated::Default;
-        let aggregate = if star && name == "count" {
-            let (kind, input) = (Kind::CountAll, SqlType::Int8);
-            Aggregate {
-                kind,
-                args: Vec::new(),
-                input,
-                result: SqlType::Int8,
-                distinct: false,
-                filter,
-                collation: None,
-            }
-        } else {
-            let fault = match place {
-                Place::InsideWindow => IN_WINDOW,
-                _ => "aggregate function calls cannot contain set-returning function calls",
-            };
-            let args = self.at_place(place, |binder| {
-                binder.without_sets(fault, |binder| binder.arguments(&list.args))
-            })?;
-            collated = Collated::of_all(&args)?;
-            self.typed_aggregate(name, args, (distinct, filter))?
-        };
-        Ok((aggregate, collated))
-    }
-
-    /// An aggregate of columns of a query around this one is that query's, which is not built.
-    fn refuse_outer(&self, aggregate: &Aggregate) -> Result<()> {
-        let mut named = BTreeSet::new();
-        aggregate.exprs().for_each(|expr| rel::columns_of(expr, &mut named));
-        let (mut own, mut is_named) = (false, !named.is_empty());
-        self.scope.each(&mut |column| own |= named.contains(&column.id));
-        is_named &= !self.outer.is_empty();
-        match is_named && !own {
-            true => Err(SqlError::unsupported("an aggregate of an outer query")),
-            false => Ok(()),
-        }
-    }
-
-    fn typed_aggregate(
-        &mut self,
-        name: &str,
-        args: Vec<Typed>,
-        (distinct, filter): (bool, Option<Expr>),
-    ) -> Result<Aggregate> {
-        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
-        let wanted = if name == "string_agg" { 2 } else { 1 };
-        let found = types.first().and_then(|input| aggregate::find(name, *input));
-        let Some((kind, input, result)) = found.filter(|_| types.len() == wanted) else {
-            return Err(registry::no_function(name, &types, &registry::Miss::None));
-        };
-        let collated = Collated::of_all(&args)?;
-        if distinct {
-            collated.refuse_unequal("DISTINCT")?;
-        }
-        let collation = match kind {
-            Kind::Min | Kind::Max => collated.used()?.cloned(),
-            _ => None,
-        };
-        let mut bound = Vec::with_capacity(args.len());
-        for (at, arg) in args.into_iter().enumerate() {
-            bound.push(self.coerce(arg, if at == 0 { input } else { SqlType::Text })?);
-        }
-        if distinct && input == SqlType::Bpchar {
-            // Values that differ in blanks at the end are one: it does not matter which is met.
-            let value = std::mem::replace(&mut bound[0], Expr::null());
-            bound[0] = if kind == Kind::Count { trimmed(value) } else { value };
-        }
-        let distinct = distinct && !matches!(kind, Kind::Min | Kind::Max);
-        Ok(Aggregate { kind, args: bound, input, result, distinct, filter, collation })
-    }
+fn has_arguments(call: &ast::Function) -> bool {
+    matches!(&call.args, FunctionArguments::List(list) if !list.args.is_empty())
 }
 
 /// An element of an array as text.

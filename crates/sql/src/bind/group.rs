@@ -2,12 +2,13 @@
 //!
 //! Invariants: a column that is no key is named inside of an aggregate only, unless the primary key
 //! of its table is among the keys.
-//! Does not do: aggregates (`call`), HAVING.
+//! Does not do: sets of keys (`grouping`), aggregates (`aggregate`), HAVING.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlparser::ast::{self, GroupByExpr};
 
+use super::grouping::Keys;
 use super::select::refuse_blanks;
 use super::target::Target;
 use super::{Binder, Place, names};
@@ -20,33 +21,37 @@ impl Binder<'_> {
         &mut self,
         group: &GroupByExpr,
         list: &[Target],
-    ) -> Result<Option<Vec<Typed>>> {
+    ) -> Result<Option<Keys>> {
         let nodes = match group {
             GroupByExpr::Expressions(nodes, modifiers) if modifiers.is_empty() => nodes,
             _ => return Err(SqlError::unsupported("GROUP BY ALL or with modifiers")),
         };
-        let mut keys: Vec<Typed> = Vec::new();
-        for node in nodes {
-            let key = match self.ordinal(node, list, "GROUP BY")? {
-                Some(at) => list[at].value.clone(),
-                None => self.group_key(node, list)?,
-            };
-            let mut aggregates = false;
-            key.expr.walk(&mut |inner| aggregates |= matches!(inner, Expr::Aggregate(_)));
-            if aggregates {
-                let message = "aggregate functions are not allowed in GROUP BY";
-                return Err(SqlError::new(code::GROUPING_ERROR, message).at(key.position));
-            }
-            if self.windows.is_in(&key.expr) {
-                let message = "window functions are not allowed in GROUP BY";
-                return Err(SqlError::new(code::WINDOWING_ERROR, message).at(key.position));
-            }
-            let key = self.settle(key)?;
-            key.collated.refuse_unequal("GROUP BY")?;
-            refuse_blanks(&key, "GROUP BY")?;
-            keys.push(key);
+        if nodes.is_empty() {
+            return Ok(None);
         }
-        Ok((!keys.is_empty()).then_some(keys))
+        self.keys(nodes, list).map(Some)
+    }
+
+    /// A key: an expression, or a place in the list.
+    pub(super) fn key(&mut self, node: &ast::Expr, list: &[Target]) -> Result<Typed> {
+        let key = match self.ordinal(node, list, "GROUP BY")? {
+            Some(at) => list[at].value.clone(),
+            None => self.group_key(node, list)?,
+        };
+        let mut aggregates = false;
+        key.expr.walk(&mut |inner| aggregates |= matches!(inner, Expr::Aggregate(_)));
+        if aggregates {
+            let message = "aggregate functions are not allowed in GROUP BY";
+            return Err(SqlError::new(code::GROUPING_ERROR, message).at(key.position));
+        }
+        if self.windows.is_in(&key.expr) {
+            let message = "window functions are not allowed in GROUP BY";
+            return Err(SqlError::new(code::WINDOWING_ERROR, message).at(key.position));
+        }
+        let key = self.settle(key)?;
+        key.collated.refuse_unequal("GROUP BY")?;
+        refuse_blanks(&key, "GROUP BY")?;
+        Ok(key)
     }
 
     /// A column of the source, else of the list, else an expression.
@@ -71,16 +76,23 @@ impl Binder<'_> {
         let own: BTreeSet<ColumnId> = group.input.columns().into_iter().collect();
         let mut known: Vec<(String, ColumnId)> = Vec::new();
         let mut plain: BTreeMap<ColumnId, ColumnId> = BTreeMap::new();
-        for key in keys {
+        // Keys that every set has.
+        let mut always: BTreeSet<ColumnId> = BTreeSet::new();
+        for (at, key) in keys.into_iter().enumerate() {
             let id = self.new_columns(1);
             known.push((format!("{key:?}"), id));
             if let Expr::Column(of) = bare(&key) {
                 plain.entry(*of).or_insert(id);
+                if group.sets.iter().all(|set| set.contains(&at)) {
+                    always.insert(*of);
+                }
             }
             group.keys.push((id, key));
         }
         let mut missing = None;
-        for expr in exprs {
+        let of_sets = group.aggregates.iter().flat_map(|(_, one)| one.direct.iter().cloned());
+        let mut of_sets: Vec<Expr> = of_sets.collect();
+        for expr in exprs.into_iter().chain(&mut of_sets) {
             expr.change(&mut |inner| {
                 if let Expr::Aggregate(at) = inner {
                     *inner = Expr::Column(group.aggregates[*at].0);
@@ -100,10 +112,11 @@ impl Binder<'_> {
                     }
                     let found = plain.get(&id).copied();
                     if found.is_none() {
-                        let keyed = |part: ColumnId| plain.contains_key(&part);
+                        let keyed = |part: ColumnId| always.contains(&part);
                         if self.depends_on(id, &keyed) {
                             // The key of its table is among the keys: one value a group.
                             let new = self.new_columns(1);
+                            group.sets.iter_mut().for_each(|set| set.push(group.keys.len()));
                             group.keys.push((new, Expr::Column(id)));
                             plain.insert(id, new);
                             return Some(new);

@@ -103,6 +103,7 @@ impl Binder<'_> {
             on.push(self.condition(value?, "JOIN/ON")?);
         }
         let (left, right) = (left.rel, right.rel);
+        self.check_outer_join(kind, &left, &right)?;
         let mut rel = Rel::Join(Box::new(Join { kind, left, right, on }));
         if !made.is_empty() {
             let kept = rel.columns().into_iter().map(|id| (id, Expr::Column(id)));

@@ -3,11 +3,13 @@
 //! | file | hides |
 //! |---|---|
 //! | `names` | identifiers and names of types |
-//! | `expr`, `infix`, `call` | expressions; operators; calls of functions and aggregates |
+//! | `expr`, `infix`, `call` | expressions; operators; calls of functions |
+//! | `aggregate` | calls of aggregates |
 //! | `objects` | `regclass`; comments on objects |
 //! | `collate` | how texts compare |
 //! | `select`, `target`, `group` | queries: their clauses and lists |
-//! | `from`, `join`, `with` | their sources |
+//! | `grouping` | sets of keys that they group by |
+//! | `from`, `join`, `with`, `recursion` | their sources |
 //! | `window` | window functions and their windows |
 //! | `sets` | functions that give rows, outside of FROM |
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
@@ -20,17 +22,20 @@
 //! Invariants: what is not built is refused by name, never skipped; a parameter has one type.
 //! Does not do: reading rows.
 
+mod aggregate;
 pub(crate) mod call;
 pub(crate) mod collate;
 pub(crate) mod ddl;
 pub(crate) mod expr;
 pub(crate) mod from;
 mod group;
+mod grouping;
 mod infix;
 mod join;
 mod lock;
 pub(crate) mod names;
 mod objects;
+mod recursion;
 pub(crate) mod rules;
 pub(crate) mod scope;
 pub(crate) mod select;
@@ -157,6 +162,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) aggregates: Vec<Aggregate>,
     windows: window::Windows,
     sets: sets::Sets,
+    /// Calls of GROUPING of the query.
+    groupings: Vec<grouping::GroupingCall>,
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
@@ -187,6 +194,7 @@ impl<'a> Binder<'a> {
             aggregates: Vec::new(),
             windows: window::Windows::default(),
             sets: sets::Sets::default(),
+            groupings: Vec::new(),
             place: Place::None("here"),
             sequences: Vec::new(),
             mentions: Vec::new(),

@@ -15,6 +15,7 @@ use sqlparser::ast::{
 };
 
 use super::collate::Collated;
+use super::grouping::Keys;
 use super::scope::{Scope, ScopeColumn};
 use super::sets::Sets;
 use super::target::{Target, check_width};
@@ -114,7 +115,7 @@ impl OrderWay {
 struct Clauses<'q> {
     order: &'q [OrderByExpr],
     distinct: Option<&'q AstDistinct>,
-    keys: Option<Vec<Typed>>,
+    keys: Option<Keys>,
     having: Option<Expr>,
 }
 
@@ -144,6 +145,7 @@ impl Binder<'_> {
         self.windows = Default::default();
         let early = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
         self.sets = Sets::default();
+        self.groupings = Vec::new();
         self.sets.early = early;
         let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
             None => &[],
@@ -207,6 +209,7 @@ impl Binder<'_> {
         self.aggregates = Vec::new();
         self.windows = Default::default();
         self.sets = Sets::default();
+        self.groupings = Vec::new();
         match body {
             SetExpr::Select(select) => self.select(select, &[], Purpose::Inner, None),
             SetExpr::Values(values) => self.values(values, &[], None),
@@ -284,9 +287,17 @@ impl Binder<'_> {
         if limit.is_none() && offset.is_none() {
             return Ok(());
         }
+        let items = match query.order_by.as_ref().map(|order| &order.kind) {
+            Some(OrderByKind::Expressions(items)) => items.len(),
+            _ => 0,
+        };
         let ties = match (&bound.rel, with_ties) {
             (_, false) => None,
             (Rel::Sort { keys, .. }, true) => Some(keys.clone()),
+            (Rel::DistinctOn { sort, .. }, true) if items > 0 => {
+                // What makes rows neighbours beyond the order that is written does not count.
+                Some(sort[..items.min(sort.len())].to_vec())
+            }
             _ => {
                 let message = "WITH TIES cannot be specified without ORDER BY clause";
                 return Err(SqlError::syntax(message));
@@ -516,14 +527,21 @@ impl Binder<'_> {
         let aggregates = std::mem::take(&mut self.aggregates);
         let mut windows = std::mem::take(&mut self.windows);
         let mut sets = std::mem::take(&mut self.sets);
-        if clauses.keys.is_some() || clauses.having.is_some() || !aggregates.is_empty() {
+        let is_grouped = clauses.keys.is_some() || clauses.having.is_some();
+        if !aggregates.is_empty() {
+            self.check_aggregated(&rel)?;
+        }
+        if is_grouped || !aggregates.is_empty() || !self.groupings.is_empty() {
             let mut having = clauses.having;
-            let keys = clauses.keys.unwrap_or_default().into_iter().map(|key| key.expr);
-            let keys: Vec<Expr> = keys.collect();
+            let Keys { all, sets: key_sets } = clauses.keys.unwrap_or_default();
+            let keys: Vec<Expr> = all.into_iter().map(|key| key.expr).collect();
+            let key_sets = key_sets.unwrap_or_default();
+            let marks = self.marks(&keys, &key_sets)?;
             rel = sets.needed_by(keys.iter()).over(rel);
             let first = self.new_columns(aggregates.len());
             let aggregates = (first..).zip(aggregates).collect();
-            let mut group = Grouping { input: rel, keys: Vec::new(), aggregates };
+            let mut group =
+                Grouping { input: rel, keys: Vec::new(), sets: key_sets, aggregates, marks };
             let clauses = output.iter_mut().chain(having.as_mut()).chain(windows.exprs_mut());
             let clauses = clauses.chain(sets.exprs_mut());
             self.regroup(&mut group, keys, clauses.collect())?;

@@ -103,6 +103,7 @@ impl Binder<'_> {
         let (left, right) = (left.rel, right.rel);
         let set =
             SetOp { kind, all, left, right, left_columns, right_columns, columns: ids.clone() };
+        self.check_set_operation(&set)?;
         Ok(Bound::new(Rel::SetOp(Box::new(set)), ids, columns))
     }
 

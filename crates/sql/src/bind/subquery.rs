@@ -29,10 +29,11 @@ impl Binder<'_> {
             (std::mem::take(&mut self.scope), std::mem::take(&mut self.aggregates));
         let windows = std::mem::take(&mut self.windows);
         let sets = std::mem::take(&mut self.sets);
+        let groupings = std::mem::take(&mut self.groupings);
         let place = std::mem::replace(&mut self.place, Place::None("here"));
         let bound = work(self);
         (self.scope, self.aggregates, self.place) = (scope, aggregates, place);
-        (self.windows, self.sets) = (windows, sets);
+        (self.windows, self.sets, self.groupings) = (windows, sets, groupings);
         bound
     }
 
@@ -49,6 +50,7 @@ impl Binder<'_> {
         self.scope = self.outer.pop().expect("it was put there");
         let bound = bound?;
         refuse_locks(&bound)?;
+        self.refuse_recursion(&bound.rel, "within a subquery")?;
         Ok(bound)
     }
 

@@ -5,11 +5,12 @@
 //!
 //! Invariants: a window function is called in the list of a SELECT and in ORDER BY only; what a
 //! window names are columns of the source, never of the list.
-//! Does not do: EXCLUDE, which the parser does not read; IGNORE NULLS, as PostgreSQL.
+//! Does not do: IGNORE NULLS, as PostgreSQL.
 
 use rightlink::Collation;
 use sqlparser::ast::{
-    self, FunctionArguments, NamedWindowExpr, WindowFrameBound, WindowFrameUnits, WindowType,
+    self, FunctionArgumentClause, FunctionArguments, NamedWindowExpr, WindowFrameBound,
+    WindowFrameUnits, WindowType,
 };
 
 use super::select::{OrderWay, refuse_blanks, sort_key_of};
@@ -17,10 +18,11 @@ use super::{Binder, Place, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate};
 use crate::expr::{Expr, Typed, registry};
+use crate::parse::frame::MARK;
 use crate::plan::SortKey;
 use crate::plan::rel::{ColumnId, Rel};
 use crate::plan::window::{
-    Bound, Distance, Frame, Offset, Units, Window, WindowCall, WindowFunction,
+    Bound, Distance, Exclusion, Frame, Offset, Units, Window, WindowCall, WindowFunction,
 };
 use crate::types::SqlType;
 
@@ -151,7 +153,8 @@ impl Binder<'_> {
 
     fn window(&mut self, spec: &ast::WindowSpec) -> Result<Over> {
         let (mut partition, mut order) = (Vec::new(), Vec::new());
-        if let Some(name) = &spec.window_name {
+        let (exclusion, base) = excluded(spec.window_name.as_ref());
+        if let Some(name) = &base {
             let base = self.named_window(name)?;
             let refuse = |what: &str| {
                 let message = format!("cannot {what} window \"{}\"", names::ident(name));
@@ -191,7 +194,7 @@ impl Binder<'_> {
             order.push(OrderItem { value, descending, nulls_first, collation });
         }
         let frame = match &spec.window_frame {
-            Some(frame) => Some(self.frame(frame, &order)?),
+            Some(frame) => Some(Frame { exclusion, ..self.frame(frame, &order)? }),
             None => None,
         };
         let spec = self.windows.number_of(Spec { partition, order });
@@ -245,7 +248,7 @@ impl Binder<'_> {
         let end = self.bound(end, units, distance.as_ref())?;
         let distance =
             distance.map(|(value, descending)| Distance { value: value.expr, descending });
-        Ok(Frame { units, start, end, distance })
+        Ok(Frame { units, start, end, distance, exclusion: Exclusion::Nothing })
     }
 
     /// The value that distances are taken of, of a type that holds all of them, and whether it
@@ -341,6 +344,10 @@ impl Binder<'_> {
             WindowType::NamedWindow(name) => self.named_window(name)?,
             WindowType::WindowSpec(spec) => self.window(spec)?,
         };
+        if !call.within_group.is_empty() {
+            let message = format!("OVER is not supported for ordered-set aggregate {name}");
+            return fails(code::FEATURE_NOT_SUPPORTED, message);
+        }
         let mut shown = None;
         let (function, args, result) = if aggregate::exists(name) {
             let aggregate = self.window_aggregate(name, call)?;
@@ -412,8 +419,13 @@ impl Binder<'_> {
             let message = "DISTINCT is not implemented for window functions";
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
-        let (aggregate, _) = self.bound_aggregate(name, call, Place::InsideWindow)?;
-        Ok(aggregate)
+        if let FunctionArguments::List(list) = &call.args
+            && list.clauses.iter().any(|one| matches!(one, FunctionArgumentClause::OrderBy(_)))
+        {
+            let message = "aggregate ORDER BY is not implemented for window functions";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok(self.bound_aggregate(name, call, Place::InsideWindow)?.aggregate)
     }
 
     /// The function that a name means over arguments of these types.
@@ -533,6 +545,20 @@ impl Binder<'_> {
         }
         rel
     }
+}
+
+/// What a window excludes, which stands in front of its name, and its own name.
+fn excluded(name: Option<&ast::Ident>) -> (Exclusion, Option<ast::Ident>) {
+    let Some(ident) = name else { return (Exclusion::Nothing, None) };
+    let marked = ident.value.strip_prefix(MARK).and_then(|rest| rest.split_once(MARK));
+    let Some((excluded, name)) = marked else { return (Exclusion::Nothing, Some(ident.clone())) };
+    let exclusion = match excluded {
+        "row" => Exclusion::CurrentRow,
+        "group" => Exclusion::Group,
+        _ => Exclusion::Ties,
+    };
+    let base = ast::Ident { value: name.to_owned(), ..ident.clone() };
+    (exclusion, (!name.is_empty()).then_some(base))
 }
 
 /// Is there a window function of this name that is no aggregate?

@@ -5,6 +5,7 @@
 
 use sqlparser::ast::{self, SetExpr, SetOperator, SetQuantifier};
 
+use super::recursion::refused;
 use super::scope::{Relation, ScopeColumn};
 use super::select::Purpose;
 use super::{Binder, names};
@@ -17,11 +18,21 @@ use crate::types::cast::{self, CastContext};
 #[derive(Clone, Debug)]
 pub(super) struct Common {
     name: String,
-    number: usize,
+    pub(super) number: usize,
     /// What its columns are called, and their types.
     columns: Vec<ScopeColumn>,
     /// Is it the one that is being bound, which its second part reads?
-    is_recursive: bool,
+    pub(super) is_recursive: bool,
+    /// Has its second part read it?
+    is_read: bool,
+}
+
+/// The two parts of a recursive expression.
+struct Parts<'q> {
+    first: &'q SetExpr,
+    step: &'q SetExpr,
+    /// UNION ALL?
+    all: bool,
 }
 
 /// A common table expression as a source.
@@ -48,7 +59,16 @@ impl Binder<'_> {
                     true,
                 ) if names_table(right, &name) => {
                     let all = *set_quantifier == SetQuantifier::All;
-                    self.recursive(cte, left, right, all)?
+                    let parts = Parts { first: left, step: right, all };
+                    self.recursive(cte, parts, &mut definitions)?
+                }
+                (body, true) if names_table(body, &name) => {
+                    let message = format!(
+                        "recursive query \"{name}\" does not have the form non-recursive-term \
+                         UNION [ALL] recursive-term"
+                    );
+                    let position = self.lines.position(cte.alias.name.span);
+                    return Err(SqlError::new(code::INVALID_RECURSION, message).at(position));
                 }
                 _ => self.common_query(cte)?,
             };
@@ -72,23 +92,27 @@ impl Binder<'_> {
         Ok(Cte { number, name, body, columns: bound.output })
     }
 
+    /// A recursive expression. Those that are defined inside of it are put among the others.
     fn recursive(
         &mut self,
         cte: &ast::Cte,
-        first: &SetExpr,
-        step: &SetExpr,
-        all: bool,
+        parts: Parts<'_>,
+        others: &mut Vec<Cte>,
     ) -> Result<Cte> {
+        let Parts { first, step, all } = parts;
         let query = &cte.query;
         if query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
             return Err(SqlError::unsupported("ORDER BY or LIMIT in a recursive query"));
         }
-        let known = self.commons.len();
-        let inner = self.definitions(query.with.as_ref())?;
-        if !inner.is_empty() {
-            return Err(SqlError::unsupported("WITH inside of a recursive query"));
+        if !query.locks.is_empty() {
+            return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a recursive query"));
         }
+        let known = self.commons.len();
+        others.extend(self.definitions(query.with.as_ref())?);
         let name = names::ident(&cte.alias.name);
+        if names_table(first, &name) {
+            return Err(refused(&name, "within its non-recursive term"));
+        }
         let start = self.apart(|binder| binder.plain_body(first))?;
         let columns = named(start.scope_columns(), &cte.alias)?;
         let number = self.new_common(&name, columns.clone(), true);
@@ -118,7 +142,9 @@ impl Binder<'_> {
         let step_columns = self.project(&mut next.rel, output);
         let first_columns = start.output;
         // From here on the name means all of its rows.
-        self.commons.push(Common { name: name.clone(), number, columns, is_recursive: false });
+        let common =
+            Common { name: name.clone(), number, columns, is_recursive: false, is_read: false };
+        self.commons.push(common);
         let ids: Vec<ColumnId> = first_columns.clone();
         let body = CteBody::Recursive {
             first: start.rel,
@@ -133,16 +159,19 @@ impl Binder<'_> {
     fn new_common(&mut self, name: &str, columns: Vec<ScopeColumn>, is_recursive: bool) -> usize {
         let number = self.next_common;
         self.next_common += 1;
-        self.commons.push(Common { name: name.to_owned(), number, columns, is_recursive });
+        let name = name.to_owned();
+        self.commons.push(Common { name, number, columns, is_recursive, is_read: false });
         number
     }
 
     /// The common table expression of this name.
     pub(super) fn common(&mut self, name: &str) -> Result<Option<CommonSource>> {
-        let Some(found) = self.commons.iter().rev().find(|common| common.name == name).cloned()
-        else {
-            return Ok(None);
-        };
+        let known = self.commons.iter_mut().rev().find(|common| common.name == name);
+        let Some(known) = known else { return Ok(None) };
+        if known.is_recursive && std::mem::replace(&mut known.is_read, true) {
+            return Err(refused(name, "more than once"));
+        }
+        let found = known.clone();
         let first = self.new_columns(found.columns.len());
         let ids: Vec<ColumnId> = (first..first + found.columns.len()).collect();
         let columns = found.columns.into_iter().zip(&ids);

@@ -19,6 +19,7 @@ use rightlink::Budget;
 
 use super::columns::is_steady;
 use super::groups::{Columns, Groups};
+use super::ordered;
 use super::query::project;
 use super::spill::{Spill, Spilled, identify};
 use crate::error::Result;
@@ -27,7 +28,7 @@ use crate::exec::memory::Memory;
 use crate::exec::sort::SHARE;
 use crate::exec::{Operator, Ready, Stream};
 use crate::expr::Context;
-use crate::expr::aggregate::{Aggregate, Input, Ordered, State};
+use crate::expr::aggregate::{ARGUMENTS, Aggregate, Input, Ordered, State};
 use crate::plan::Group;
 use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Row};
@@ -95,8 +96,12 @@ struct Gathering<'a> {
 impl<'a> Gathering<'a> {
     fn new(group: &'a Group, budget: &Budget, context: &'a Context) -> Gathering<'a> {
         let mut groups = Groups::default();
-        if group.keys.is_empty() {
+        if group.keys.is_empty() && group.sets.is_empty() {
             groups.insert(Groups::hash(&[]), Row::new(), fresh(group));
+        }
+        for number in (0..group.sets.len()).filter(|number| group.sets[*number].is_empty()) {
+            let key = of_set(group, number, &vec![Datum::Null; group.keys.len()]);
+            groups.insert(Groups::hash(&key), key, fresh(group));
         }
         let exprs = group.aggregates.iter().flat_map(|aggregate| aggregate.exprs());
         let steady = group.keys.iter().chain(exprs).all(is_steady);
@@ -131,14 +136,37 @@ impl<'a> Gathering<'a> {
             for at in 0..batch.len {
                 batch.read_row(at, &mut row);
                 let key = project(&group.keys, &row, context)?;
-                self.take(&key, &mut |of| group.aggregates[of].input(&row, context))?;
+                if group.sets.is_empty() {
+                    self.take(&key, &mut |of| group.aggregates[of].input(&row, context))?;
+                    continue;
+                }
+                // What is evaluated once goes to a group of each set.
+                let inputs = group.aggregates.iter().map(|one| one.input(&row, context));
+                let inputs = inputs.collect::<Result<Vec<_>>>()?;
+                context.spend(group.sets.len())?;
+                for number in 0..group.sets.len() {
+                    let key = of_set(group, number, &key);
+                    self.take(&key, &mut |of| Ok(inputs[of].clone()))?;
+                }
             }
             return Ok(());
         }
         context.check()?;
         let columns = Columns::evaluate(group, batch, context)?;
-        for at in self.take_columns(&columns, batch.len)?..batch.len {
-            self.take(&columns.key(at), &mut |of| Ok(columns.input(of, at)))?;
+        let taken = match group.sets.is_empty() {
+            true => self.take_columns(&columns, batch.len)?,
+            false => 0,
+        };
+        for at in taken..batch.len {
+            let key = columns.key(at);
+            if group.sets.is_empty() {
+                self.take(&key, &mut |of| Ok(columns.input(of, at)))?;
+            }
+            context.spend(group.sets.len())?;
+            for number in 0..group.sets.len() {
+                let key = of_set(group, number, &key);
+                self.take(&key, &mut |of| Ok(columns.input(of, at)))?;
+            }
         }
         Ok(())
     }
@@ -288,7 +316,7 @@ impl<'a> Gathering<'a> {
                 }
                 (_, Some(input)) => {
                     plain.push(Datum::Bool(true));
-                    plain.extend(input);
+                    plain.extend(input.into_row());
                 }
                 (_, None) => plain.push(Datum::Null),
             }
@@ -313,7 +341,7 @@ impl<'a> Gathering<'a> {
             let groups = self.groups.sorted();
             let mut rows = Vec::with_capacity(groups.len());
             for (Ordered(key), states) in groups {
-                rows.push(finished(self.group, key, states)?);
+                rows.push(finished(self.group, key, states, self.context)?);
             }
             return Ok(Output::Memory(Ready::new(rows), self.held));
         }
@@ -347,16 +375,35 @@ impl<'a> Gathering<'a> {
     }
 }
 
+/// The key of the group that a row belongs to in one of the sets: nulls for keys that the set has
+/// not, and its number.
+fn of_set(group: &Group, number: usize, key: &[Datum]) -> Row {
+    let mut own = vec![Datum::Null; key.len()];
+    for at in &group.sets[number] {
+        own[*at].clone_from(&key[*at]);
+    }
+    own.push(Datum::Int4(number as i32));
+    own
+}
+
 fn fresh(group: &Group) -> Vec<State> {
     group.aggregates.iter().map(Aggregate::start).collect()
 }
 
 /// The row that a group makes.
-fn finished(group: &Group, key: Row, states: Vec<State>) -> Result<Row> {
+fn finished(group: &Group, key: Row, states: Vec<State>, context: &Context) -> Result<Row> {
     let mut row = key;
+    let number = match group.sets.is_empty() {
+        true => 0,
+        false => row.pop().and_then(|number| number.as_int()).unwrap_or(0) as usize,
+    };
     for (aggregate, state) in group.aggregates.iter().zip(states) {
-        row.push(aggregate.finish(state)?);
+        row.push(match aggregate.gathers() {
+            true => ordered::finish(aggregate, state, context)?,
+            false => aggregate.finish(state)?,
+        });
     }
+    row.extend(group.marks.iter().map(|values| Datum::Int4(values[number])));
     Ok(row)
 }
 
@@ -371,6 +418,7 @@ fn put_value(spills: &mut [Option<Spill>], at: usize, key: &[Datum], input: Inpu
     let spill = spills[at].as_mut().expect("made for each aggregate of distinct values");
     let room = spill.key_room() / 2;
     let mut identity = identity_of(key, room);
+    let input = input.into_row();
     identify(&mut identity, &input, room);
     let mut row = key.to_vec();
     row.extend(input);
@@ -436,7 +484,8 @@ impl Files {
         for distinct in &mut self.distinct {
             distinct.add(&mut groups, (group, &identity), &mut self.memory, context)?;
         }
-        let rows = groups.into_iter().map(|(Ordered(key), states)| finished(group, key, states));
+        let rows =
+            groups.into_iter().map(|(Ordered(key), states)| finished(group, key, states, context));
         self.ready = Ready::new(rows.collect::<Result<_>>()?);
         Ok(true)
     }
@@ -451,11 +500,12 @@ fn add(
 ) -> Result<()> {
     let mut values = row.into_iter();
     let is_state = values.next() == Some(Datum::Bool(true));
-    let key = Ordered(values.by_ref().take(group.keys.len()).collect());
+    let key = Ordered(values.by_ref().take(group.key_width()).collect());
     if is_state {
         let states: Vec<State> =
             group.aggregates.iter().map(|_| State::read(&mut values)).collect();
         memory.charge_row(&key.0)?;
+        memory.charge(states.iter().map(State::held_bytes).sum())?;
         groups.insert(key, states);
         return Ok(());
     }
@@ -465,8 +515,9 @@ fn add(
     let states = groups.entry(key).or_insert_with(|| fresh(group));
     for (aggregate, state) in group.aggregates.iter().zip(states) {
         if values.next() == Some(Datum::Bool(true)) {
-            let mut value = || values.next().expect("an argument was written");
-            let grown = aggregate.add(state, [value(), value()])?;
+            let width = ARGUMENTS + aggregate.rest().count();
+            let input = Input::of_row(values.by_ref().take(width).collect());
+            let grown = aggregate.add(state, input)?;
             memory.charge(grown)?;
         }
     }
@@ -495,7 +546,7 @@ impl Distinct {
         memory: &mut Memory,
         context: &Context,
     ) -> Result<()> {
-        let (keys, aggregate) = (group.keys.len(), &group.aggregates[self.at]);
+        let (keys, aggregate) = (group.key_width(), &group.aggregates[self.at]);
         let mut last = Vec::new();
         loop {
             if self.ahead.is_none() {
@@ -517,7 +568,7 @@ impl Distinct {
             let Ordered(row) = &ordered;
             let states = groups.get_mut(&Ordered(row[..keys].to_vec()));
             let state = &mut states.expect("each value has its group")[self.at];
-            let input = [row[keys].clone(), row[keys + 1].clone()];
+            let input = Input::of_row(row[keys..].to_vec());
             memory.charge(aggregate.take(state, input)?)?;
             self.last.push(ordered);
         }

@@ -148,11 +148,14 @@ pub(super) struct Columns<'b> {
     /// Arguments of each aggregate, and which rows it takes.
     args: Vec<Vec<Cow<'b, Vector>>>,
     filters: Vec<Option<Cow<'b, Vector>>>,
+    /// What its rows are ordered by, and what is asked about an ordered set.
+    rests: Vec<Vec<Cow<'b, Vector>>>,
+    group: &'b Group,
 }
 
 impl<'b> Columns<'b> {
     pub(super) fn evaluate(
-        group: &Group,
+        group: &'b Group,
         batch: &'b Batch,
         context: &Context,
     ) -> Result<Columns<'b>> {
@@ -166,7 +169,11 @@ impl<'b> Columns<'b> {
             one.filter.as_ref().map(|filter| evaluate(filter, batch, context)).transpose()
         };
         let filters = group.aggregates.iter().map(filter).collect::<Result<Vec<_>>>()?;
-        Ok(Columns { keys, args, filters })
+        let rest = |one: &Aggregate| {
+            one.rest().map(|expr| evaluate(expr, batch, context)).collect::<Result<Vec<_>>>()
+        };
+        let rests = group.aggregates.iter().map(rest).collect::<Result<Vec<_>>>()?;
+        Ok(Columns { keys, args, filters, rests, group })
     }
 
     /// The hashes of the keys of so many rows, as [`Groups::hash`] gives them.
@@ -209,8 +216,12 @@ impl<'b> Columns<'b> {
     /// What a row gives to aggregate `of`; `None` if it does not count.
     pub(super) fn input(&self, of: usize, at: usize) -> Option<Input> {
         let values = &self.args[of];
-        let counts = values.first().is_none_or(|values| !values.is_null(at));
+        let is_null = |of: usize| values.get(of).is_none_or(|values| values.is_null(at));
+        if !self.passes(of, at) || !self.group.aggregates[of].counts(is_null) {
+            return None;
+        }
         let value = |of: usize| values.get(of).map_or(Datum::Null, |value| value.get(at));
-        (self.passes(of, at) && counts).then(|| [value(0), value(1)])
+        let rest = self.rests[of].iter().map(|values| values.get(at)).collect();
+        Some(Input { value: value(0), other: value(1), rest })
     }
 }

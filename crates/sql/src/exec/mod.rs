@@ -7,7 +7,7 @@
 //! | `query` | filter, projection, limits |
 //! | `source` | rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
-//! | `group`, `unique`, `sort` | groups, duplicates, order, in memory or by way of files |
+//! | `group`, `ordered`, `unique`, `sort` | groups, duplicates, order |
 //! | `window` | window functions |
 //! | `sets` | functions that give rows |
 //! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
@@ -34,6 +34,7 @@ mod join;
 pub(crate) mod kept;
 pub(crate) mod memory;
 mod open;
+mod ordered;
 pub(crate) mod query;
 mod reads;
 pub(crate) mod references;

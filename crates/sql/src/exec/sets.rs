@@ -3,8 +3,8 @@
 //! Calls of one relation go side by side: the first row of each with the first of the others. Where
 //! one has no more rows it gives nulls, until the longest has come to its end.
 //!
-//! Invariants: arguments are evaluated once for a row of the input, and counted while they are used;
-//! rows are made when they are asked for. Does not do: tables.
+//! Invariants: arguments are evaluated once for a row of the input, and counted while they are
+//! used; rows are made when they are asked for. Does not do: tables.
 
 use std::sync::Arc;
 

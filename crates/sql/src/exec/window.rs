@@ -21,7 +21,7 @@ use crate::expr::aggregate::{Aggregate, Input};
 use crate::expr::{Context, Expr};
 use crate::plan::node::{Node, Op};
 use crate::plan::window::{
-    Bound, Distance, Frame, Offset, Units, Window, WindowCall, WindowFunction,
+    Bound, Distance, Exclusion, Frame, Offset, Units, Window, WindowCall, WindowFunction,
 };
 use crate::types::{Datum, Row};
 
@@ -262,22 +262,22 @@ impl<'p> Partition<'p> {
     fn picked(&self, call: &WindowCall, out: &mut Column<'_>) -> Result<()> {
         let frames = Frames::new(self, &call.frame, out.memory)?;
         for at in 0..self.rows.len() {
-            let frame = frames.of(at)?;
+            let pieces = frames.pieces(at)?;
             let place = match call.function {
-                WindowFunction::FirstValue => Some(frame.start),
-                WindowFunction::LastValue => frame.end.checked_sub(1),
+                WindowFunction::FirstValue => pieces.iter().find_map(|piece| piece.clone().next()),
+                WindowFunction::LastValue => {
+                    pieces.iter().rev().find_map(|piece| piece.clone().next_back())
+                }
                 _ => match self.eval(&call.args[1], at)?.as_int() {
                     None => None,
-                    Some(number) if number > 0 => {
-                        usize::try_from(number).ok().map(|number| frame.start + number - 1)
-                    }
+                    Some(number) if number > 0 => nth(&pieces, number as usize - 1),
                     Some(_) => {
                         let message = "argument of nth_value must be greater than zero";
                         return Err(SqlError::new(code::INVALID_NTH_VALUE, message));
                     }
                 },
             };
-            out.push(match place.filter(|place| frame.contains(place)) {
+            out.push(match place {
                 Some(place) => self.eval(&call.args[0], place)?,
                 None => Datum::Null,
             })?;
@@ -293,9 +293,12 @@ impl<'p> Partition<'p> {
         for row in self.rows {
             self.context.spend(1)?;
             let input = aggregate.input(row, self.context)?;
-            let bytes: usize = input.iter().flatten().map(Datum::heap_bytes).sum();
+            let bytes = input.as_ref().map_or(0, Input::heap_bytes);
             out.memory.charge(bytes + size_of::<Option<Input>>())?;
             inputs.push(input);
+        }
+        if frame.exclusion != Exclusion::Nothing {
+            return self.aggregated_pieces(aggregate, &frames, &inputs, out);
         }
         let (mut state, mut taken) = (aggregate.start(), 0..0);
         let mut last: Option<Range<usize>> = None;
@@ -331,6 +334,41 @@ impl<'p> Partition<'p> {
         }
         Ok(())
     }
+}
+
+impl Partition<'_> {
+    /// An aggregate over frames with holes: it begins again for each row.
+    fn aggregated_pieces(
+        &self,
+        aggregate: &Aggregate,
+        frames: &Frames<'_>,
+        inputs: &[Option<Input>],
+        out: &mut Column<'_>,
+    ) -> Result<()> {
+        for at in 0..self.rows.len() {
+            let mut state = aggregate.start();
+            for place in frames.pieces(at)?.into_iter().flatten() {
+                self.context.spend(1)?;
+                if let Some(input) = &inputs[place] {
+                    aggregate.take(&mut state, input.clone())?;
+                }
+            }
+            out.push(aggregate.finish(state)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The row of this number in pieces of a frame.
+fn nth(pieces: &[Range<usize>], number: usize) -> Option<usize> {
+    let mut left = number;
+    for piece in pieces {
+        if left < piece.len() {
+            return Some(piece.start + left);
+        }
+        left -= piece.len();
+    }
+    None
 }
 
 /// The frames of the rows of a partition.
@@ -399,6 +437,27 @@ impl<'f> Frames<'f> {
         let start = self.start_of(at)?;
         let end = self.end_of(at)?;
         Ok(start..end.max(start))
+    }
+
+    /// The frame of a row without what it excludes, in order.
+    fn pieces(&self, at: usize) -> Result<Vec<Range<usize>>> {
+        let frame = self.of(at)?;
+        let Partition { groups, group_of, .. } = self.partition;
+        let group = groups[group_of[at]]..groups[group_of[at] + 1];
+        let holes = match self.frame.exclusion {
+            Exclusion::Nothing => return Ok(vec![frame]),
+            Exclusion::CurrentRow => [at..at + 1, at + 1..at + 1],
+            Exclusion::Ties => [group.start..at, at + 1..group.end],
+            Exclusion::Group => [group.clone(), group.end..group.end],
+        };
+        let mut pieces = Vec::with_capacity(holes.len() + 1);
+        let mut start = frame.start;
+        for hole in holes {
+            pieces.push(start..hole.start.clamp(start, frame.end.max(start)));
+            start = start.max(hole.end);
+        }
+        pieces.push(start..frame.end.max(start));
+        Ok(pieces)
     }
 
     fn start_of(&self, at: usize) -> Result<usize> {

@@ -1,8 +1,11 @@
 //! Functions over many rows.
 //!
-//! Invariants: nulls do not count, except for `count(*)`; sums of integers are exact however many;
-//! distinct values are taken in their order.
-//! Does not do: ordered-set aggregates, statistics such as `stddev`.
+//! Where a call has an order, its rows wait until all are there. The order is made by whoever has
+//! gathered them.
+//!
+//! Invariants: nulls do not count, except for `count(*)` and for rows that are ranked; sums of
+//! integers are exact however many; distinct values are taken in their order.
+//! Does not do: what is asked about ordered sets (`exec::ordered`), arrays of values.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -10,7 +13,9 @@ use std::collections::BTreeSet;
 use rightlink::Collation;
 
 use crate::error::{Result, SqlError, code};
+use crate::expr::regression::{Regression, Spread, Sums};
 use crate::expr::{Context, Expr};
+use crate::plan::SortKey;
 use crate::types::calendar::interval_out_of_range;
 use crate::types::{Datum, Decimal, Row, SqlType, numeric};
 
@@ -28,6 +33,24 @@ pub(crate) enum Kind {
     StringAgg,
     BitAnd,
     BitOr,
+    BitXor,
+    Spread(Spread),
+    Regression(Regression),
+    OrderedSet(OrderedSet),
+}
+
+/// What is asked about all rows in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OrderedSet {
+    /// `percentile_cont`, `percentile_disc`
+    Between,
+    Percentile,
+    Mode,
+    /// Where a row would stand.
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
 }
 
 /// An aggregate of a query.
@@ -42,13 +65,31 @@ pub(crate) struct Aggregate {
     pub(crate) filter: Option<Expr>,
     /// How the texts of `min` and `max` compare; `None`: by their bytes.
     pub(crate) collation: Option<Collation>,
+    /// Values that rows are ordered by, as far as they are no arguments.
+    pub(crate) order: Vec<Expr>,
+    /// The order in which it takes its rows, where it has one: places among the arguments, which
+    /// are two, and the values of `order` behind them.
+    pub(crate) keys: Vec<SortKey>,
+    /// Of an ordered set, what is asked about it: the same for all rows of a group.
+    pub(crate) direct: Vec<Expr>,
 }
+
+/// Places of arguments in rows that are put in order.
+pub(crate) const ARGUMENTS: usize = 2;
 
 /// The aggregate called `name` over a first argument of type `input`: the type to cast it to, and
 /// the type of the result.
 pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType)> {
     use SqlType as T;
     let known = if input == T::Unknown { T::Text } else { input };
+    if let Some(spread) = Spread::named(name) {
+        let ty = match known {
+            T::Int2 | T::Int4 | T::Int8 | T::Numeric => T::Numeric,
+            T::Float4 | T::Float8 => T::Float8,
+            _ => return None,
+        };
+        return Some((Kind::Spread(spread), ty, ty));
+    }
     Some(match name {
         "count" => (Kind::Count, known, T::Int8),
         "sum" => match known {
@@ -72,14 +113,30 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         "bool_or" if matches!(input, T::Bool | T::Unknown) => (Kind::Or, T::Bool, T::Bool),
         "bit_and" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitAnd, known, known),
         "bit_or" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitOr, known, known),
+        "bit_xor" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitXor, known, known),
         "string_agg" if matches!(known, T::Text | T::Bpchar) => (Kind::StringAgg, T::Text, T::Text),
+        "string_agg" if known == T::Bytea => (Kind::StringAgg, T::Bytea, T::Bytea),
         _ => return None,
     })
 }
 
-/// Is there an aggregate of this name?
+/// The ordered set that this name asks about.
+pub(crate) fn ordered_set(name: &str) -> Option<OrderedSet> {
+    Some(match name {
+        "percentile_cont" => OrderedSet::Between,
+        "percentile_disc" => OrderedSet::Percentile,
+        "mode" => OrderedSet::Mode,
+        "rank" => OrderedSet::Rank,
+        "dense_rank" => OrderedSet::DenseRank,
+        "percent_rank" => OrderedSet::PercentRank,
+        "cume_dist" => OrderedSet::CumeDist,
+        _ => return None,
+    })
+}
+
+/// Is there an aggregate of this name, ordered sets left out?
 pub(crate) fn exists(name: &str) -> bool {
-    matches!(
+    let plain = matches!(
         name,
         "count"
             | "sum"
@@ -92,22 +149,45 @@ pub(crate) fn exists(name: &str) -> bool {
             | "string_agg"
             | "bit_and"
             | "bit_or"
-    )
+            | "bit_xor"
+    );
+    plain || Spread::named(name).is_some() || Regression::named(name).is_some()
 }
 
 /// An aggregate in the making.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    count: i64,
+    pub(crate) count: i64,
     /// Sum of integers; of floats that are averaged, the bits of [`deviation`].
     whole: i128,
     value: Datum,
-    /// Values met that are still to be taken, for DISTINCT.
-    seen: BTreeSet<Ordered>,
+    /// What few aggregates need.
+    more: Option<Box<More>>,
 }
 
-/// What an aggregate takes of a row: its first argument, and the second or null.
-pub(crate) type Input = [Datum; 2];
+#[derive(Clone, Debug, Default)]
+struct More {
+    /// Values met that are still to be taken, for DISTINCT.
+    seen: BTreeSet<Ordered>,
+    /// Rows that are still to be put in order.
+    rows: Vec<Row>,
+    /// What is asked about an ordered set.
+    direct: Option<Row>,
+    sums: Sums,
+    /// Sum of the squares.
+    squares: Datum,
+}
+
+/// What an aggregate takes of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    /// Its first argument.
+    pub(crate) value: Datum,
+    /// The second one, or null.
+    pub(crate) other: Datum,
+    /// Values that rows are ordered by, and what is asked about an ordered set behind them.
+    pub(crate) rest: Row,
+}
 
 /// A value by its order.
 #[derive(Clone, Debug)]
@@ -135,10 +215,27 @@ impl PartialEq for Ordered {
 impl Eq for Ordered {}
 
 impl State {
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
     /// Appends what was taken so far.
     pub(crate) fn write(self, out: &mut Row) {
         let whole = self.whole.to_le_bytes().to_vec();
         out.extend([Datum::Int8(self.count), Datum::Bytes(whole), self.value]);
+        let Some(more) = self.more else {
+            out.push(Datum::Null);
+            return;
+        };
+        let More { rows, direct, sums, squares, .. } = *more;
+        let length = |row: &Row| Datum::Int8(row.len() as i64);
+        out.extend([Datum::Int8(rows.len() as i64), Datum::Bytes(sums.to_bytes()), squares]);
+        out.push(direct.as_ref().map_or(Datum::Null, length));
+        out.extend(direct.into_iter().flatten());
+        for row in rows {
+            out.push(length(&row));
+            out.extend(row);
+        }
     }
 
     /// What [`State::write`] wrote.
@@ -149,7 +246,22 @@ impl State {
             unreachable!("a state was written")
         };
         let whole = i128::from_le_bytes(whole.try_into().expect("sixteen bytes were written"));
-        State { count, whole, value, seen: BTreeSet::new() }
+        let mut length = || values.next().and_then(|length| length.as_int());
+        let more = length().map(|rows| {
+            let sums = match values.next() {
+                Some(Datum::Bytes(bytes)) => Sums::from_bytes(&bytes),
+                _ => unreachable!("sums were written"),
+            };
+            let squares = values.next().unwrap_or_default();
+            let mut row = || {
+                let length = values.next().and_then(|length| length.as_int());
+                length.map(|length| values.by_ref().take(length as usize).collect::<Row>())
+            };
+            let direct = row();
+            let rows = (0..rows).map(|_| row().expect("a row was written")).collect();
+            Box::new(More { seen: BTreeSet::new(), rows, direct, sums, squares })
+        });
+        State { count, whole, value, more }
     }
 
     /// Takes in so many integers with this sum ([`Aggregate::takes_integers`]).
@@ -160,41 +272,103 @@ impl State {
 
     /// The distinct values that are still to be taken, in order.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Input> + use<> {
-        let pair = |Ordered(values): Ordered| match <Input>::try_from(values) {
-            Ok(input) => input,
-            Err(_) => unreachable!("two values were put in"),
-        };
-        std::mem::take(&mut self.seen).into_iter().map(pair)
+        let seen = self.more.as_mut().map(|more| std::mem::take(&mut more.seen));
+        seen.unwrap_or_default().into_iter().map(|Ordered(values)| Input::of_row(values))
+    }
+
+    /// The rows that are still to be put in order.
+    pub(crate) fn give_up_rows(&mut self) -> Vec<Row> {
+        self.more.as_mut().map(|more| std::mem::take(&mut more.rows)).unwrap_or_default()
+    }
+
+    /// What is asked about an ordered set, if a row said it.
+    pub(crate) fn direct(&mut self) -> Option<Row> {
+        self.more.as_mut()?.direct.take()
+    }
+
+    /// Bytes of the rows that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let rows = self.more.iter().flat_map(|more| &more.rows);
+        rows.map(|row| row_bytes(row)).sum()
+    }
+}
+
+/// Bytes of a row that waits to be put in order.
+fn row_bytes(row: &[Datum]) -> usize {
+    let heap: usize = row.iter().map(Datum::heap_bytes).sum();
+    size_of::<Row>() + size_of_val(row) + heap
+}
+
+impl Input {
+    /// Of the arguments and what is behind them.
+    pub(crate) fn of_row(mut values: Row) -> Input {
+        let rest = values.split_off(ARGUMENTS);
+        let mut values = values.into_iter();
+        let mut value = || values.next().unwrap_or_default();
+        Input { value: value(), other: value(), rest }
+    }
+
+    /// The arguments and what is behind them.
+    pub(crate) fn into_row(self) -> Row {
+        let Input { value, other, rest } = self;
+        let mut row = Row::with_capacity(ARGUMENTS + rest.len());
+        row.extend([value, other]);
+        row.extend(rest);
+        row
+    }
+
+    /// Bytes beyond its own.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let rest: usize = self.rest.iter().map(Datum::heap_bytes).sum();
+        let own = self.value.heap_bytes() + self.other.heap_bytes();
+        own + rest + size_of_val(self.rest.as_slice())
     }
 }
 
 impl Aggregate {
+    /// A call of this kind, without anything else.
+    pub(crate) fn of(kind: Kind, args: Vec<Expr>, input: SqlType, result: SqlType) -> Aggregate {
+        Aggregate {
+            kind,
+            args,
+            input,
+            result,
+            distinct: false,
+            filter: None,
+            collation: None,
+            order: Vec::new(),
+            keys: Vec::new(),
+            direct: Vec::new(),
+        }
+    }
+
     /// Are the two written the same way?
     pub(crate) fn same(&self, other: &Aggregate) -> bool {
-        let Aggregate { kind, args, input, result, distinct, filter, collation } = self;
-        let same_args = || {
-            args.len() == other.args.len() && args.iter().zip(&other.args).all(|(a, b)| a.same(b))
-        };
-        let same_filter = || match (filter, &other.filter) {
+        let lists =
+            |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b));
+        let same_filter = || match (&self.filter, &other.filter) {
             (None, None) => true,
             (Some(own), Some(other)) => own.same(other),
             _ => false,
         };
-        (*kind, *input, *result, *distinct)
-            == (other.kind, other.input, other.result, other.distinct)
-            && *collation == other.collation
-            && same_args()
+        (self.kind, self.input, self.result) == (other.kind, other.input, other.result)
+            && (self.distinct, &self.collation) == (other.distinct, &other.collation)
+            && self.keys == other.keys
+            && lists(&self.args, &other.args)
+            && lists(&self.order, &other.order)
+            && lists(&self.direct, &other.direct)
             && same_filter()
     }
 
     /// Its expressions over the rows that it takes.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
-        self.args.iter().chain(&self.filter)
+        self.args.iter().chain(&self.filter).chain(&self.order).chain(&self.direct)
     }
 
     /// The same, to be changed.
     pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        self.args.iter_mut().chain(&mut self.filter)
+        let Aggregate { args, filter, order, direct, .. } = self;
+        args.iter_mut().chain(filter).chain(order).chain(direct)
     }
 
     /// As EXPLAIN shows it over columns of these names.
@@ -211,6 +385,18 @@ impl Aggregate {
             Kind::StringAgg => "string_agg",
             Kind::BitAnd => "bit_and",
             Kind::BitOr => "bit_or",
+            Kind::BitXor => "bit_xor",
+            Kind::Spread(spread) => spread.name(),
+            Kind::Regression(regression) => regression.name(),
+            Kind::OrderedSet(set) => match set {
+                OrderedSet::Between => "percentile_cont",
+                OrderedSet::Percentile => "percentile_disc",
+                OrderedSet::Mode => "mode",
+                OrderedSet::Rank => "rank",
+                OrderedSet::DenseRank => "dense_rank",
+                OrderedSet::PercentRank => "percent_rank",
+                OrderedSet::CumeDist => "cume_dist",
+            },
         };
         let args: Vec<String> =
             self.args.iter().map(|arg| crate::expr::deparse::show(arg, names)).collect();
@@ -220,7 +406,27 @@ impl Aggregate {
 
     /// Nothing met yet.
     pub(crate) fn start(&self) -> State {
-        State { count: 0, whole: 0, value: Datum::Null, seen: BTreeSet::new() }
+        State { count: 0, whole: 0, value: Datum::Null, more: None }
+    }
+
+    /// Does a row count whose arguments are null where `is_null` says so?
+    pub(crate) fn counts(&self, is_null: impl Fn(usize) -> bool) -> bool {
+        match self.kind {
+            Kind::CountAll => true,
+            Kind::Regression(_) => !is_null(0) && !is_null(1),
+            Kind::OrderedSet(set) => !set.skips_null() || !is_null(0),
+            _ => !is_null(0),
+        }
+    }
+
+    /// Does it wait until all rows are there?
+    pub(crate) fn gathers(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Values of [`Input::rest`].
+    pub(crate) fn rest(&self) -> impl Iterator<Item = &Expr> {
+        self.order.iter().chain(&self.direct)
     }
 
     /// What it takes of a row; `None` if the row does not count.
@@ -230,45 +436,63 @@ impl Aggregate {
         {
             return Ok(None);
         }
-        if self.kind == Kind::CountAll {
-            return Ok(Some([Datum::Null, Datum::Null]));
-        }
-        let value = self.args[0].eval(row, context)?;
-        if value.is_null() {
+        let value = |at: usize| match self.args.get(at) {
+            Some(arg) => arg.eval(row, context),
+            None => Ok(Datum::Null),
+        };
+        let (first, second) = (value(0)?, value(1)?);
+        if !self.counts(|at| if at == 0 { first.is_null() } else { second.is_null() }) {
             return Ok(None);
         }
-        let separator = match self.args.get(1) {
-            Some(separator) => separator.eval(row, context)?,
-            None => Datum::Null,
-        };
-        Ok(Some([value, separator]))
+        let rest = self.rest().map(|expr| expr.eval(row, context)).collect::<Result<Row>>()?;
+        Ok(Some(Input { value: first, other: second, rest }))
     }
 
     /// Takes a value in; one of several distinct ones when all are there. Returns how many bytes
     /// the state has grown by.
     pub(crate) fn add(&self, state: &mut State, input: Input) -> Result<usize> {
         if self.distinct {
-            let bytes = 64 + input.iter().map(Datum::heap_bytes).sum::<usize>();
-            let grown = state.seen.insert(Ordered(input.into()));
-            return Ok(if grown { bytes + size_of::<Input>() } else { 0 });
+            let bytes = 64 + size_of::<Input>() + input.heap_bytes();
+            let grown = state.more().seen.insert(Ordered(input.into_row()));
+            return Ok(if grown { bytes } else { 0 });
         }
         self.take(state, input)
     }
 
-    /// Takes a value in, the only one like it if they are to be distinct.
-    pub(crate) fn take(&self, state: &mut State, [value, separator]: Input) -> Result<usize> {
+    /// Takes a value in, the only one like it if they are to be distinct. It waits if there is an
+    /// order.
+    pub(crate) fn take(&self, state: &mut State, mut input: Input) -> Result<usize> {
+        if !self.gathers() {
+            return self.take_now(state, input);
+        }
+        let mut grown = 0;
+        let direct = input.rest.split_off(self.order.len());
+        let more = state.more();
+        if !direct.is_empty() && more.direct.is_none() {
+            grown += row_bytes(&direct);
+            more.direct = Some(direct);
+        }
+        let row = input.into_row();
+        grown += row_bytes(&row);
+        more.rows.push(row);
+        Ok(grown)
+    }
+
+    /// Takes a value in that has not to wait.
+    pub(crate) fn take_now(&self, state: &mut State, input: Input) -> Result<usize> {
+        let Input { value, other, .. } = input;
         let grown = match self.kind {
-            Kind::StringAgg => value.heap_bytes() + separator.heap_bytes() + 8,
+            Kind::StringAgg => value.heap_bytes() + other.heap_bytes() + 8,
             _ => 0,
         };
-        self.fold(state, value, &separator)?;
+        self.fold(state, value, &other)?;
         state.count += 1;
         Ok(grown)
     }
 
     /// Is all that it keeps of its values how many they are and, of integers, their sum?
     pub(crate) fn takes_integers(&self) -> bool {
-        !self.distinct && self.can_give_back()
+        !self.distinct && !self.gathers() && self.can_give_back()
     }
 
     /// Can a value that was taken in leave again?
@@ -282,10 +506,10 @@ impl Aggregate {
     }
 
     /// Takes a value out that was taken in.
-    pub(crate) fn give_back(&self, state: &mut State, [value, _]: &Input) {
+    pub(crate) fn give_back(&self, state: &mut State, input: &Input) {
         assert!(self.can_give_back(), "only what is exact can be taken back");
         state.count -= 1;
-        if let (Kind::Sum | Kind::Average, Some(whole)) = (self.kind, value.as_int()) {
+        if let (Kind::Sum | Kind::Average, Some(whole)) = (self.kind, input.value.as_int()) {
             state.whole -= i128::from(whole);
         }
     }
@@ -313,10 +537,14 @@ impl Aggregate {
                     state.value = value;
                 }
             }
-            Kind::BitAnd | Kind::BitOr => {
+            Kind::BitAnd | Kind::BitOr | Kind::BitXor => {
                 let bits = value.as_int().unwrap_or(0);
-                let old = state.value.as_int().unwrap_or(bits);
-                let new = if self.kind == Kind::BitAnd { old & bits } else { old | bits };
+                let new = match (state.value.as_int(), self.kind) {
+                    (None, _) => bits,
+                    (Some(old), Kind::BitAnd) => old & bits,
+                    (Some(old), Kind::BitOr) => old | bits,
+                    (Some(old), _) => old ^ bits,
+                };
                 state.value = crate::types::cast::cast(Datum::Int8(new), self.result)?;
             }
             Kind::StringAgg => match (&mut state.value, value) {
@@ -324,8 +552,35 @@ impl Aggregate {
                     separator.write_text(all);
                     all.push_str(&next);
                 }
+                (Datum::Bytes(all), Datum::Bytes(next)) => {
+                    if let Datum::Bytes(between) = separator {
+                        all.extend_from_slice(between);
+                    }
+                    all.extend_from_slice(&next);
+                }
                 (first, value) => *first = value,
             },
+            Kind::Spread(_) if self.input == SqlType::Float8 => average_in(state, &value)?,
+            Kind::Spread(_) => {
+                let Datum::Numeric(number) = &value else {
+                    unreachable!("numbers have been cast: {value:?}")
+                };
+                let square = numeric::multiply(number, number)?;
+                let more = state.more();
+                more.squares = Datum::Numeric(match &more.squares {
+                    Datum::Numeric(sum) => numeric::add(sum, &square)?,
+                    _ => square,
+                });
+                sum(state, value)?;
+            }
+            Kind::Regression(_) => {
+                let (Datum::Float8(y), Datum::Float8(x)) = (&value, separator) else {
+                    unreachable!("pairs have been cast: {value:?}")
+                };
+                let (y, x, count) = (*y, *x, state.count);
+                state.more().sums.add(count, y, x)?;
+            }
+            Kind::OrderedSet(_) => unreachable!("its rows wait for all others"),
         }
         Ok(())
     }
@@ -340,13 +595,23 @@ impl Aggregate {
         }
     }
 
+    /// Takes in the distinct values that were met.
+    pub(crate) fn take_distinct(&self, state: &mut State) -> Result<()> {
+        for value in state.give_up() {
+            self.take(state, value)?;
+        }
+        Ok(())
+    }
+
     /// The result over the rows taken in.
     pub(crate) fn finish(&self, mut state: State) -> Result<Datum> {
-        for value in state.give_up() {
-            self.take(&mut state, value)?;
-        }
+        self.take_distinct(&mut state)?;
         match self.kind {
             Kind::CountAll | Kind::Count => Ok(Datum::Int8(state.count)),
+            Kind::Regression(asked) => {
+                let sums = state.more.map_or(Sums::default(), |more| more.sums);
+                Ok(sums.answer(asked, state.count))
+            }
             _ if state.count == 0 => Ok(Datum::Null),
             Kind::Sum => match self.input {
                 SqlType::Int2 | SqlType::Int4 => i64::try_from(state.whole)
@@ -356,8 +621,32 @@ impl Aggregate {
                 _ => Ok(state.value),
             },
             Kind::Average => average(&state),
+            Kind::Spread(spread) if self.input == SqlType::Float8 => {
+                Ok(spread.of_floats(state.count, deviation(&state)))
+            }
+            Kind::Spread(spread) => {
+                let squares = state.more.map_or(Datum::Null, |more| more.squares);
+                match (&state.value, &squares) {
+                    (Datum::Numeric(sum), Datum::Numeric(squares)) => {
+                        spread.of_numbers(state.count, sum, squares)
+                    }
+                    _ => Ok(Datum::Null),
+                }
+            }
             _ => Ok(state.value),
         }
+    }
+}
+
+impl OrderedSet {
+    /// Do rows not count whose value is null?
+    pub(crate) fn skips_null(self) -> bool {
+        matches!(self, OrderedSet::Between | OrderedSet::Percentile | OrderedSet::Mode)
+    }
+
+    /// Does it ask where a row would stand?
+    pub(crate) fn is_hypothetical(self) -> bool {
+        !self.skips_null()
     }
 }
 

@@ -5,8 +5,8 @@
 //! Does not do: operators.
 
 use crate::error::{Result, SqlError, code};
+use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::{mismatch, negate, of_width, out_of_range};
-use crate::expr::registry::{Eval, Registry};
 use crate::types::{Datum, Decimal, SqlType, numeric};
 
 /// PostgreSQL's constant: degrees are divided by it, not multiplied by its inverse.
@@ -42,13 +42,36 @@ pub(super) fn register(registry: &mut Registry) {
     });
     for ty in [T::Int4, T::Int8] {
         registry.add("gcd", &[ty, ty], ty, gcd);
+        registry.add("lcm", &[ty, ty], ty, lcm);
     }
+    for name in ["gcd", "lcm"] {
+        let eval: Eval = match name {
+            "gcd" => |v, _| of_numbers(v, |a, b| exact_gcd(a, b)),
+            _ => |v, _| of_numbers(v, exact_lcm),
+        };
+        registry.add(name, &[T::Numeric, T::Numeric], T::Numeric, eval);
+    }
+    registry.add("factorial", &[T::Int8], T::Numeric, factorial);
+    registry.add("min_scale", &[T::Numeric], T::Int4, |v, _| match v {
+        [Datum::Numeric(number)] => Ok(Datum::Int4(least_scale(number).into())),
+        _ => mismatch(v),
+    });
+    registry.add("trim_scale", &[T::Numeric], T::Numeric, |v, _| match v {
+        [Datum::Numeric(number)] => {
+            numeric::truncate(number, least_scale(number).into()).map(Datum::Numeric)
+        }
+        _ => mismatch(v),
+    });
+    let places = [T::Float8, T::Float8, T::Float8, T::Int4];
+    registry.add("width_bucket", &places, T::Int4, |v, _| bucket(v));
+    let places = [T::Numeric, T::Numeric, T::Numeric, T::Int4];
+    registry.add("width_bucket", &places, T::Int4, |v, _| bucket(v));
     floats(registry);
 }
 
 fn floats(registry: &mut Registry) {
     use SqlType as T;
-    let one: [(&'static str, Eval); 17] = [
+    let one: [(&'static str, Eval); 23] = [
         ("sqrt", |v, _| unary(v, |x| if x < 0.0 { Err(negative_root()) } else { Ok(x.sqrt()) })),
         ("|/", |v, _| unary(v, |x| if x < 0.0 { Err(negative_root()) } else { Ok(x.sqrt()) })),
         ("cbrt", |v, _| unary(v, |x| Ok(x.cbrt()))),
@@ -66,6 +89,12 @@ fn floats(registry: &mut Registry) {
         ("degrees", |v, _| unary(v, |x| in_range(x / RADIANS_PER_DEGREE, x))),
         ("radians", |v, _| unary(v, |x| in_range(x * RADIANS_PER_DEGREE, x))),
         ("sinh", |v, _| unary(v, |x| Ok(x.sinh()))),
+        ("cosh", |v, _| unary(v, |x| Ok(x.cosh()))),
+        ("tanh", |v, _| unary(v, |x| Ok(x.tanh()))),
+        ("asinh", |v, _| unary(v, |x| Ok(x.asinh()))),
+        ("acosh", |v, _| unary(v, |x| if x < 1.0 { Err(bad_input()) } else { Ok(x.acosh()) })),
+        ("atanh", |v, _| unary(v, |x| inverse(x).map(f64::atanh))),
+        ("cot", |v, _| unary(v, |x| angle(x).map(|x| 1.0 / x.tan()))),
     ];
     for (name, eval) in one {
         registry.add(name, &[T::Float8], T::Float8, eval);
@@ -135,8 +164,12 @@ fn logarithm(x: f64) -> Result<f64> {
     }
 }
 
+fn bad_input() -> SqlError {
+    out_of_range("input is out of range")
+}
+
 fn inverse(x: f64) -> Result<f64> {
-    if x.abs() > 1.0 { Err(out_of_range("input is out of range")) } else { Ok(x) }
+    if x.abs() > 1.0 { Err(bad_input()) } else { Ok(x) }
 }
 
 fn power(x: f64, y: f64) -> Result<f64> {
@@ -209,4 +242,114 @@ fn gcd(values: &[Datum], _: &super::Context) -> Result<Datum> {
     }
     let width = if matches!(values[0], Datum::Int4(_)) { 4 } else { 8 };
     of_width(i64::try_from(x).ok(), width)
+}
+
+/// The least common multiple.
+fn lcm(values: &[Datum], _: &super::Context) -> Result<Datum> {
+    let (Some(a), Some(b)) = (values[0].as_int(), values[1].as_int()) else {
+        return mismatch(values);
+    };
+    let (mut x, mut y) = (a.unsigned_abs(), b.unsigned_abs());
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    let width = if matches!(values[0], Datum::Int4(_)) { 4 } else { 8 };
+    let product = match x {
+        0 => 0,
+        common => u128::from(a.unsigned_abs() / common) * u128::from(b.unsigned_abs()),
+    };
+    of_width(i64::try_from(product).ok(), width)
+}
+
+fn of_numbers(values: &[Datum], how: fn(&Decimal, &Decimal) -> Result<Decimal>) -> Result<Datum> {
+    let [Datum::Numeric(a), Datum::Numeric(b)] = values else { return mismatch(values) };
+    let scale = a.scale().max(b.scale());
+    numeric::round(&how(a, b)?, scale.into()).map(Datum::Numeric)
+}
+
+fn exact_gcd(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    let (mut x, mut y) = (numeric::abs(a), numeric::abs(b));
+    while !y.is_zero() {
+        let rest = numeric::remainder(&x, &y)?;
+        (x, y) = (y, rest);
+    }
+    Ok(x)
+}
+
+fn exact_lcm(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if a.is_zero() || b.is_zero() {
+        return Ok(Decimal::from(0));
+    }
+    let times = numeric::whole_quotient(a, &exact_gcd(a, b)?)?;
+    Ok(numeric::abs(&numeric::multiply(&times, b)?))
+}
+
+/// Largest number whose factorial `numeric` holds, as PostgreSQL says it.
+const MAX_FACTORIAL: i64 = 32_177;
+
+fn factorial(values: &[Datum], context: &super::Context) -> Result<Datum> {
+    let [Datum::Int8(number)] = values else { return mismatch(values) };
+    if *number < 0 {
+        return Err(out_of_range("factorial of a negative number is undefined"));
+    }
+    if *number > MAX_FACTORIAL {
+        return Err(out_of_range("value overflows numeric format"));
+    }
+    let mut product = Decimal::from(1);
+    for factor in 2..=*number {
+        product = numeric::multiply(&product, &Decimal::from(factor))?;
+        context.spend(product.pairs().len())?;
+    }
+    Ok(Datum::Numeric(product))
+}
+
+/// Digits behind the point that are not all zeros at the end.
+fn least_scale(number: &Decimal) -> u16 {
+    let text = number.to_string();
+    let behind = text.split_once('.').map_or("", |(_, behind)| behind);
+    behind.trim_end_matches('0').len() as u16
+}
+
+/// Which of so many parts of a range a value is in, counted from 1.
+fn bucket(values: &[Datum]) -> Result<Datum> {
+    let refuse = |message: &str| Err(SqlError::new(code::WIDTH_BUCKET, message));
+    let [value, low, high, Datum::Int4(count)] = values else { return mismatch(values) };
+    if *count <= 0 {
+        return refuse("count must be greater than zero");
+    }
+    if let (Datum::Float8(value), Datum::Float8(low), Datum::Float8(high)) = (value, low, high) {
+        if value.is_nan() || low.is_nan() || high.is_nan() {
+            return refuse("operand, lower bound, and upper bound cannot be NaN");
+        }
+        if low.is_infinite() || high.is_infinite() {
+            return refuse("lower and upper bounds must be finite");
+        }
+    }
+    if low.compare(high).is_eq() {
+        return refuse("lower bound cannot equal upper bound");
+    }
+    let descends = low.compare(high).is_gt();
+    let order = |a: &Datum, b: &Datum| if descends { b.compare(a) } else { a.compare(b) };
+    if order(value, low).is_lt() {
+        return Ok(Datum::Int4(0));
+    }
+    if order(value, high).is_ge() {
+        let last = count.checked_add(1);
+        return last.map(Datum::Int4).ok_or_else(|| out_of_range("integer out of range"));
+    }
+    let part = match (value, low, high) {
+        (Datum::Float8(value), Datum::Float8(low), Datum::Float8(high)) => {
+            (f64::from(*count) * ((value - low) / (high - low))) as i64
+        }
+        (Datum::Numeric(value), Datum::Numeric(low), Datum::Numeric(high)) => {
+            let above = numeric::multiply(
+                &numeric::subtract(value, low)?,
+                &Decimal::from(i64::from(*count)),
+            )?;
+            let part = numeric::whole_quotient(&above, &numeric::subtract(high, low)?)?;
+            numeric::to_int(&part).unwrap_or(0)
+        }
+        _ => return mismatch(values),
+    };
+    Ok(Datum::Int4(part.min(i64::from(*count) - 1) as i32 + 1))
 }

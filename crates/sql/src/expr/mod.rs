@@ -3,24 +3,28 @@
 //! | file | hides |
 //! |---|---|
 //! | `eval` | evaluating, with three-valued logic |
-//! | `registry` | all functions and operators, and which of them a call means |
-//! | `operators`, `math`, `strings`, `moments`, `system` | what they do |
+//! | `function`, `registry` | functions and operators, and which of them a call means |
+//! | `operators`, `math`, `strings`, `format`, `bytes` | what they do |
+//! | `moments`, `spans`, `system` | the same |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery` | queries inside of expressions |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
 //! | `casing` | upper and lower case |
-//! | `aggregate` | functions over many rows |
+//! | `aggregate`, `regression` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
 //! Invariants: a bound expression evaluates without looking anything up; an evaluation that cannot
 //! give the exact answer of its type fails. Does not do: choosing types (`bind`).
 
 pub(crate) mod aggregate;
+mod bytes;
 pub(crate) mod casing;
 pub(crate) mod deparse;
 pub(crate) mod eval;
+mod format;
+pub(crate) mod function;
 pub(crate) mod held;
 pub(crate) mod like;
 mod math;
@@ -28,8 +32,10 @@ mod moments;
 mod operators;
 pub(crate) mod probe;
 pub(crate) mod registry;
+pub(crate) mod regression;
 pub(crate) mod sequences;
 mod sets;
+mod spans;
 mod strings;
 mod subquery;
 pub(crate) mod system;

@@ -7,8 +7,8 @@ use rightlink::internal::datum::{DATES, TIMESTAMPS, Unit, days_from_civil, days_
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
+use crate::expr::function::Registry;
 use crate::expr::operators::mismatch;
-use crate::expr::registry::Registry;
 use crate::types::calendar::{self, EPOCH_SECONDS, Field, Found, Moment};
 use crate::types::{Datum, SqlType};
 

@@ -3,8 +3,8 @@
 //! Invariants: the binder makes a column of each call, so that none is evaluated as a value.
 //! Does not do: making the rows (`exec::sets`).
 
+use crate::expr::function::{Registry, SetFunction};
 use crate::expr::operators::mismatch;
-use crate::expr::registry::{Registry, SetFunction};
 use crate::types::SqlType;
 
 /// Adds them.

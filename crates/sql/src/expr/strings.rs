@@ -1,7 +1,7 @@
 //! Functions over text and bytes. Positions and lengths count characters of text, bytes of bytea.
 //!
 //! Invariants: a result never exceeds [`MAX_BYTES`], whatever lengths are asked for.
-//! Does not do: regular expressions, `format`, `to_char`.
+//! Does not do: regular expressions, `format` (`format`), `to_char`.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,9 @@ use md5::{Digest, Md5};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::casing::{self, Casing};
+use crate::expr::deparse;
+use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
-use crate::expr::registry::{Eval, Registry};
 use crate::types::{Datum, SqlType};
 
 /// Longest text made here.
@@ -307,23 +308,25 @@ fn codes(registry: &mut Registry) {
     registry.add("md5", &[T::Text], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(text(v, 0))))));
     registry
         .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(bytes(v, 0))))));
-    registry.add("encode", &[T::Bytea, T::Text], T::Text, |v, _| match text(v, 1) {
-        "hex" => Ok(Datum::Text(hex(bytes(v, 0)))),
-        other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
+    registry.add("quote_literal", &[T::Unknown], T::Text, |v, _| {
+        Ok(v[0].to_text().map_or(Datum::Null, |text| Datum::Text(deparse::literal(&text))))
     });
-    registry.add("decode", &[T::Text, T::Text], T::Bytea, |v, _| match text(v, 1) {
-        "hex" => crate::types::text::parse_hex(text(v, 0)).map(Datum::Bytes),
-        other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
-    });
+    for ty in [T::Text, T::Unknown] {
+        let quote = registry.add("quote_nullable", &[ty], T::Text, |v, _| {
+            let text = v[0].to_text();
+            Ok(Datum::Text(text.map_or("NULL".to_owned(), |text| deparse::literal(&text))))
+        });
+        quote.strict = false;
+    }
     registry.add("quote_literal", &[T::Text], T::Text, |v, _| {
-        Ok(Datum::Text(crate::expr::deparse::literal(text(v, 0))))
+        Ok(Datum::Text(deparse::literal(text(v, 0))))
     });
     registry.add("quote_ident", &[T::Text], T::Text, |v, _| {
-        Ok(Datum::Text(crate::expr::deparse::identifier(text(v, 0))))
+        Ok(Datum::Text(deparse::identifier(text(v, 0))))
     });
 }
 
-fn hex(data: &[u8]) -> String {
+pub(super) fn hex(data: &[u8]) -> String {
     let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
     data.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

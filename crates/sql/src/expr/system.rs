@@ -4,7 +4,7 @@
 
 use crate::error::{Result, SqlError};
 use crate::expr::Context;
-use crate::expr::registry::Registry;
+use crate::expr::function::Registry;
 use crate::settings::check_settable;
 use crate::types::{Datum, SqlType};
 

@@ -6,6 +6,8 @@
 //! | `cursor` | a walk over tokens |
 //! | `sequence` | CREATE and ALTER SEQUENCE |
 //! | `interval` | interval literals with a precision |
+//! | `grouping` | sets of GROUP BY |
+//! | `frame` | EXCLUDE of window frames |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
 //! | `weight` | how much memory reading a message takes |
@@ -22,6 +24,8 @@
 
 pub(crate) mod cursor;
 mod depth;
+pub(crate) mod frame;
+pub(crate) mod grouping;
 mod interval;
 mod order;
 pub(crate) mod sequence;
@@ -231,6 +235,8 @@ pub fn is_complete(text: &str) -> bool {
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     order::options(&mut tokens);
     interval::literals(&mut tokens);
+    grouping::sets(&mut tokens);
+    frame::exclusions(&mut tokens);
     depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());

@@ -542,7 +542,7 @@ impl<'k> Lowerer<'k> {
     }
 
     fn aggregate(&mut self, group: Grouping, want: &Want<'_>) -> Result<Lowered> {
-        let Grouping { input, keys, aggregates } = group;
+        let Grouping { input, keys, sets, aggregates, marks } = group;
         let aggregates: Vec<(ColumnId, Aggregate)> =
             aggregates.into_iter().filter(|(id, _)| want.needed.contains(id)).collect();
         let mut needed = BTreeSet::new();
@@ -566,7 +566,14 @@ impl<'k> Lowerer<'k> {
         let total = below.total + below.rows * 0.0025 * made.len().max(1) as f64;
         let estimate =
             Estimate { startup: total, total: total + rows * 0.01, rows, width: below.width };
-        let group = Group { keys: group_keys, aggregates: made };
+        let mut values = Vec::with_capacity(marks.len());
+        for rel::Mark { id, values: of_sets } in marks {
+            values.push(of_sets);
+            layout.push(id);
+        }
+        let rows = rows * sets.len().max(1) as f64;
+        let estimate = Estimate { rows, ..estimate };
+        let group = Group { keys: group_keys, sets, aggregates: made, marks: values };
         let op = Op::Aggregate { input: input.node, group };
         Ok(plain(self.node(op, layout.len(), estimate), layout))
     }

@@ -140,7 +140,18 @@ pub(crate) struct SortKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Vec<Expr>,
+    /// Which keys make groups, each set by itself; none: all keys together.
+    pub(crate) sets: Vec<Vec<usize>>,
     pub(crate) aggregates: Vec<Aggregate>,
+    /// Numbers behind the aggregates, one for each set of keys.
+    pub(crate) marks: Vec<Vec<i32>>,
+}
+
+impl Group {
+    /// Values that tell groups apart: the keys, and where there are sets the number of one.
+    pub(crate) fn key_width(&self) -> usize {
+        self.keys.len() + usize::from(!self.sets.is_empty())
+    }
 }
 
 /// A query that can run.

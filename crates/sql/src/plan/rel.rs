@@ -48,8 +48,8 @@ pub(crate) enum Rel {
         input: Box<Rel>,
         output: Vec<(ColumnId, Expr)>,
     },
-    /// Each row as often as the longest of the calls gives rows, with what they give behind it. Where
-    /// a call has no more rows it gives nulls.
+    /// Each row as often as the longest of the calls gives rows, with what they give behind it.
+    /// Where a call has no more rows it gives nulls.
     ProjectSet {
         input: Box<Rel>,
         calls: Vec<SetCall>,
@@ -153,7 +153,18 @@ pub(crate) struct Join {
 pub(crate) struct Grouping {
     pub(crate) input: Rel,
     pub(crate) keys: Vec<(ColumnId, Expr)>,
+    /// GROUPING SETS: which keys make groups, each set by itself. Keys that a set has not are null
+    /// in its groups. None: all keys together.
+    pub(crate) sets: Vec<Vec<usize>>,
     pub(crate) aggregates: Vec<(ColumnId, Aggregate)>,
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// GROUPING (..): a number for each set of keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    pub(crate) id: ColumnId,
+    pub(crate) values: Vec<i32>,
 }
 
 /// LIMIT and OFFSET.
@@ -249,7 +260,7 @@ impl Rel {
             Rel::Aggregate(group) => {
                 let keys = group.keys.iter().map(|(id, _)| *id);
                 let aggregates = group.aggregates.iter().map(|(id, _)| *id);
-                keys.chain(aggregates).collect()
+                keys.chain(aggregates).chain(group.marks.iter().map(|mark| mark.id)).collect()
             }
             Rel::ProjectSet { input, calls } => {
                 let mut columns = input.columns();

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expr::{Body, Expr, Subquery, SubqueryKind};
 use crate::plan::path::flatten;
-use crate::plan::rel::{ColumnId, CteBody, Join, JoinKind, Rel, columns_of};
+use crate::plan::rel::{ColumnId, CteBody, Grouping, Join, JoinKind, Rel, columns_of};
 use crate::plan::simplify::conjuncts;
 use crate::types::Datum;
 
@@ -86,22 +86,7 @@ fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
             let down = down.into_iter().map(|one| substituted(one, &plain)).collect();
             Rel::Project { input: Box::new(push(*input, down)), output }.filtered(stay)
         }
-        Rel::Aggregate(mut group) => {
-            let keys: BTreeMap<ColumnId, Expr> = group.keys.iter().cloned().collect();
-            let own: BTreeSet<ColumnId> = group.aggregates.iter().map(|(id, _)| *id).collect();
-            let goes = |one: &Expr| {
-                let named = named(one);
-                may_move(one)
-                    && !keys.is_empty()
-                    && named.is_disjoint(&own)
-                    && named.iter().all(|id| keys.get(id).is_none_or(is_cheap))
-            };
-            let (down, stay) = split(conditions, goes);
-            let down = down.into_iter().map(|one| substituted(one, &keys)).collect();
-            let input = std::mem::replace(&mut group.input, Rel::Single);
-            group.input = push(input, down);
-            Rel::Aggregate(group).filtered(stay)
-        }
+        Rel::Aggregate(group) => push_into_groups(group, conditions),
         Rel::Distinct { input, columns } => {
             let (down, stay) = split(conditions, may_move);
             Rel::Distinct { input: Box::new(push(*input, down)), columns }.filtered(stay)
@@ -168,6 +153,35 @@ fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
         | Rel::View { .. }
         | Rel::CteScan { .. }) => leaf.filtered(conditions),
     }
+}
+
+/// Groups whose rows meet `conditions`: what is said of keys that all sets have is asked below.
+fn push_into_groups(mut group: Box<Grouping>, conditions: Vec<Expr>) -> Rel {
+    // A key that a set of them has not is another value there.
+    let always = |at: usize| group.sets.iter().all(|set| set.contains(&at));
+    let kept = group.keys.iter().enumerate().filter(|(at, _)| always(*at));
+    let keys: BTreeMap<ColumnId, Expr> = kept.map(|(_, key)| key.clone()).collect();
+    let own: BTreeSet<ColumnId> =
+        group_columns(&group).into_iter().filter(|id| !keys.contains_key(id)).collect();
+    let goes = |one: &Expr| {
+        let named = named(one);
+        may_move(one)
+            && !keys.is_empty()
+            && named.is_disjoint(&own)
+            && named.iter().all(|id| keys.get(id).is_none_or(is_cheap))
+    };
+    let (down, stay) = split(conditions, goes);
+    let down = down.into_iter().map(|one| substituted(one, &keys)).collect();
+    let input = std::mem::replace(&mut group.input, Rel::Single);
+    group.input = push(input, down);
+    Rel::Aggregate(group).filtered(stay)
+}
+
+/// Columns that groups have.
+fn group_columns(group: &Grouping) -> Vec<ColumnId> {
+    let keys = group.keys.iter().map(|(id, _)| *id);
+    let aggregates = group.aggregates.iter().map(|(id, _)| *id);
+    keys.chain(aggregates).chain(group.marks.iter().map(|mark| mark.id)).collect()
 }
 
 fn split(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, Vec<Expr>) {

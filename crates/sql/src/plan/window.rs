@@ -1,7 +1,7 @@
 //! Window functions: what each computes, and over which rows of its partition.
 //!
 //! Invariants: the rows of a window come in the order of its partition and then of its own.
-//! Does not do: EXCLUDE; binding (`bind::window`), running (`exec::window`).
+//! Does not do: binding (`bind::window`), running (`exec::window`).
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
@@ -50,6 +50,18 @@ pub(crate) struct Frame {
     pub(crate) end: Bound,
     /// The value that distances are taken of, and whether it descends.
     pub(crate) distance: Option<Distance>,
+    pub(crate) exclusion: Exclusion,
+}
+
+/// Which rows of a frame do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exclusion {
+    Nothing,
+    CurrentRow,
+    /// The row and those that are equal to it in the order.
+    Group,
+    /// Those without the row itself.
+    Ties,
 }
 
 /// The value that the rows of a window are ordered by, where a frame takes distances of it.
@@ -90,7 +102,8 @@ impl Frame {
     /// From the first row of the partition to the last one that is equal in the order.
     pub(crate) fn usual() -> Frame {
         let (start, end) = (Bound::Unbounded, Bound::CurrentRow);
-        Frame { units: Units::Range, start, end, distance: None }
+        let exclusion = Exclusion::Nothing;
+        Frame { units: Units::Range, start, end, distance: None, exclusion }
     }
 
     fn offsets(&self) -> impl Iterator<Item = &Offset> {
@@ -130,7 +143,7 @@ impl Frame {
             })
         };
         let (own, others) = (self.exprs(), other.exprs());
-        self.units == other.units
+        (self.units, self.exclusion) == (other.units, other.exclusion)
             && of(self) == of(other)
             && own.len() == others.len()
             && own.iter().zip(others).all(|(a, b)| a.same(b))

@@ -12,7 +12,7 @@ use crate::plan::lower::scan_names;
 use crate::plan::node::{CteSteps, How, JoinNode, Node, Op};
 use crate::plan::path::{self, Estimate, Path};
 use crate::plan::rel::{JoinKind, SetKind};
-use crate::plan::{Plan, SortKey, TableScan};
+use crate::plan::{Group, Plan, SortKey, TableScan};
 use crate::schemas;
 
 /// A line of the tree: what it is, its cost, details, and what is below.
@@ -223,17 +223,7 @@ impl Shower {
             Op::LockRows { input } => {
                 Line::new("LockRows", node.estimate, WRITE).over(self.line(input))
             }
-            Op::Aggregate { input, group } => {
-                let name = if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" };
-                let mut over = line(name.to_owned());
-                if !group.keys.is_empty() {
-                    let names = self.names(input);
-                    let keys: Vec<String> =
-                        group.keys.iter().map(|key| deparse::show(key, &names)).collect();
-                    over.details.push(format!("Group Key: {}", keys.join(", ")));
-                }
-                over.over(self.line(input))
-            }
+            Op::Aggregate { input, group } => self.groups(input, group, node),
             Op::ProjectSet { input, .. } => line("ProjectSet".to_owned()).over(self.line(input)),
             Op::Window { input, .. } => line("WindowAgg".to_owned()).over(self.line(input)),
             Op::Distinct { input } => line("HashAggregate".to_owned()).over(self.line(input)),
@@ -382,6 +372,31 @@ impl Shower {
         }
     }
 
+    fn groups(&self, input: &Node, group: &Group, node: &Node) -> Line {
+        let name = if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" };
+        let mut over = Line::new(name.to_owned(), node.estimate, node.number);
+        if !group.keys.is_empty() {
+            let names = self.names(input);
+            let shown = |keys: &mut dyn Iterator<Item = &Expr>| {
+                keys.map(|key| deparse::show(key, &names)).collect::<Vec<_>>().join(", ")
+            };
+            if group.sets.is_empty() {
+                let keys = shown(&mut group.keys.iter());
+                over.details.push(format!("Group Key: {keys}"));
+            }
+            for set in &group.sets {
+                over.details.push(match set.is_empty() {
+                    true => "Group Key: ()".to_owned(),
+                    false => {
+                        let keys = shown(&mut set.iter().map(|at| &group.keys[*at]));
+                        format!("Hash Key: {keys}")
+                    }
+                });
+            }
+        }
+        over.over(self.line(input))
+    }
+
     fn names_of(&self, scan: &TableScan) -> Vec<String> {
         let names = scan_names(scan).into_iter().map(|name| identifier(&name));
         match self.qualifies {
@@ -402,7 +417,8 @@ impl Shower {
                 let names = self.names(input);
                 let keys = group.keys.iter().map(|key| deparse::show(key, &names));
                 let aggregates = group.aggregates.iter().map(|one| one.shown(&names));
-                keys.chain(aggregates).collect()
+                let marks = group.marks.iter().map(|_| "GROUPING(?)".to_owned());
+                keys.chain(aggregates).chain(marks).collect()
             }
             Op::ProjectSet { input, calls } => {
                 let mut names = self.names(input);

@@ -7,7 +7,7 @@
 //! [`Decimal::MAX_SCALE`], quotients at least 16 significant digits up to [`MAX_QUOTIENT_SCALE`].
 //! A result beyond the limits is an error (22003). An operation on the largest numbers takes less
 //! than a second.
-//! Does not do: NaN and infinities, which are refused; powers, roots and logarithms.
+//! Does not do: NaN and infinities, which are refused; powers and logarithms.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rightlink::Decimal;
@@ -166,6 +166,15 @@ pub(crate) fn divide(a: &Decimal, b: &Decimal) -> Result<Decimal> {
     }
     let (x, y) = (big(a)? * ten(above), big(b)? * ten(below));
     from_big(quotient(&x, &y, true), scale)
+}
+
+/// The square root of a number that is not negative, with as many digits as it has.
+pub(crate) fn root(number: &Decimal) -> Result<Decimal> {
+    let scale = number.scale();
+    // One more digit, which says which way the last one is rounded.
+    let whole = big(number)? * ten(u32::from(scale) + 2);
+    let root = BigInt::from_biguint(Sign::Plus, whole.magnitude().sqrt());
+    from_big(cut(&root, 1, true), scale)
 }
 
 /// The whole part of the quotient.

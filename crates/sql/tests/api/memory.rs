@@ -178,3 +178,47 @@ fn plans_that_are_kept_take_no_more_than_there_is() {
     assert!(free(&db) + (1 << 20) >= before);
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// The answer of a query of one row as text.
+fn answer(session: &mut Session, sql: &str) -> Result<String, rightlink_sql::SqlError> {
+    Ok(format!("{:?}", session.execute(sql)?.remove(0).rows))
+}
+
+/// Groups that have an order, and groups by sets of keys, go to files as others do.
+#[test]
+fn groups_that_wait_for_their_order_go_to_files() {
+    let (_dir, db) = small();
+    let dir = tempfile::tempdir().unwrap();
+    let large = Database::open(dir.path()).unwrap();
+    let (mut session, mut other) = (Session::new(&db), Session::new(&large));
+    let before = free(&db);
+    for statement in [
+        "select md5(string_agg(n, '/' order by k)) from (select g % 3000 as k, \
+         string_agg(g::text, ',' order by -g) as n from generate_series(1, 60000) g group by 1) s",
+        "select sum(p), sum(r) from (select g % 3000 as k, percentile_disc(0.3) within group \
+         (order by g) as p, rank(g % 3000) within group (order by g) as r \
+         from generate_series(1, 60000) g group by g % 3000) s",
+        "select sum(n), sum(k), sum(m), count(*) from (select g as k, g % 7, count(*) as n, \
+         grouping(g, g % 7) as m from generate_series(1, 40000) g group by cube (g, g % 7)) s",
+        "select sum(n), count(*), md5(string_agg(t, ',' order by t)) from (select g % 2000 as k, \
+         count(distinct g) as n, string_agg(distinct (g % 13)::text, '' order by \
+         (g % 13)::text desc) as t from generate_series(1, 50000) g group by rollup (g % 2000)) s",
+        "select sum(v)::text, sum(c)::text from (select g % 5000 as k, variance(g) as v, \
+         corr(g, g * g) as c from generate_series(1, 60000) g group by 1 order by 1) s",
+        "select count(*) from (select g, generate_series(1, 100) from generate_series(1, 5000) g) s",
+    ] {
+        let expected = answer(&mut other, statement).unwrap();
+        assert_eq!(answer(&mut session, statement).unwrap(), expected, "{statement}");
+    }
+    for statement in [
+        "select string_agg(g::text, ',' order by -g) from generate_series(1, 400000) g",
+        "select percentile_disc(0.5) within group (order by g) from generate_series(1, 400000) g",
+        "select g % 2, mode() within group (order by g) from generate_series(1, 800000) g \
+         group by rollup (g % 2)",
+    ] {
+        assert_eq!(code(session.execute(statement)), "53200", "{statement}");
+        assert_eq!(code(session.execute("select count(*) from t")), "00000");
+    }
+    drop(session);
+    assert!(free(&db) + (1 << 20) >= before, "nothing stays reserved");
+}

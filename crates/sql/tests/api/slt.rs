@@ -179,7 +179,8 @@ files!(
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
     session_state catalog_joins strict_syntax casing tool_start numerics joins subqueries
-    set_operations windows update_from set_returning
+    set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
+    recursive window_exclusion
 );
 
 #[test]

@@ -1,0 +1,100 @@
+//! What a function is, and a table of functions by name.
+//!
+//! Invariants: a table has no two functions of one name over the same types.
+//! Does not do: which functions there are, and which of them a call means (`registry`).
+
+use std::collections::HashMap;
+
+use crate::error::Result;
+use crate::expr::Context;
+use crate::types::cast::is_implicit;
+use crate::types::{Datum, SqlType};
+
+/// What a function does with its arguments.
+pub(crate) type Eval = fn(&[Datum], &Context) -> Result<Datum>;
+
+/// A function that gives rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SetFunction {
+    /// `generate_series` of numbers or times of this type.
+    Series(SqlType),
+    /// `string_to_table`
+    TextParts,
+    /// The one value of its argument, which any function in FROM is.
+    Value,
+}
+
+/// A function or operator for one list of argument types. An argument of type unknown takes
+/// anything.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) args: Vec<SqlType>,
+    /// May the last argument be repeated?
+    pub(crate) variadic: bool,
+    pub(crate) result: SqlType,
+    /// Is the result null when an argument is?
+    pub(crate) strict: bool,
+    /// May it differ between two calls with equal arguments?
+    pub(crate) volatile: bool,
+    /// Does it give rows, and which?
+    pub(crate) rows: Option<SetFunction>,
+    pub(crate) eval: Eval,
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{:?}", self.name, self.args)
+    }
+}
+
+/// Functions by name.
+#[derive(Default)]
+pub(crate) struct Registry {
+    pub(super) by_name: HashMap<&'static str, Vec<Function>>,
+}
+
+impl Registry {
+    /// Adds a strict function without side effects.
+    pub(super) fn add(
+        &mut self,
+        name: &'static str,
+        args: &[SqlType],
+        result: SqlType,
+        eval: Eval,
+    ) -> &mut Function {
+        let function = Function {
+            name,
+            args: args.to_vec(),
+            variadic: false,
+            result,
+            strict: true,
+            volatile: false,
+            rows: None,
+            eval,
+        };
+        let list = self.by_name.entry(name).or_default();
+        debug_assert!(list.iter().all(|other| other.args != args), "{name} twice");
+        list.push(function);
+        list.last_mut().expect("pushed above")
+    }
+}
+
+impl Function {
+    pub(super) fn arg(&self, at: usize) -> Option<SqlType> {
+        match self.args.get(at) {
+            None if self.variadic => self.args.last().copied(),
+            found => found.copied(),
+        }
+    }
+
+    pub(super) fn takes(&self, types: &[SqlType]) -> bool {
+        let enough = types.len() >= self.args.len();
+        let count_fits = if self.variadic { enough } else { types.len() == self.args.len() };
+        count_fits && types.iter().enumerate().all(|(at, ty)| self.takes_at(at, *ty))
+    }
+
+    pub(super) fn takes_at(&self, at: usize, ty: SqlType) -> bool {
+        let Some(wanted) = self.arg(at) else { return false };
+        wanted == SqlType::Unknown || is_implicit(ty, wanted)
+    }
+}
