@@ -198,9 +198,12 @@ impl Binder<'_> {
         let mut parts: Vec<Typed> = Vec::new();
         for (at, arg) in args.iter().enumerate() {
             let (name, node) = match arg {
-                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(node), .. } => {
-                    (names::ident(name), node)
-                }
+                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(node), .. }
+                | FunctionArg::ExprNamed {
+                    name: ast::Expr::Identifier(name),
+                    arg: FunctionArgExpr::Expr(node),
+                    ..
+                } => (names::ident(name), node),
                 _ if parts.len() == at => {
                     parts.extend(self.arguments(std::slice::from_ref(arg))?);
                     continue;

@@ -3,7 +3,7 @@
 //!
 //! Invariants: as in PostgreSQL, it is read neither within a subquery of an expression, nor on the
 //! side of an outer join whose rows may be missing, nor where EXCEPT takes rows away, nor under an
-//! aggregate. Does not do: expressions that read each other in a circle.
+//! aggregate. Does not do: the order of expressions (`with`).
 
 use super::Binder;
 use crate::error::{Result, SqlError, code};

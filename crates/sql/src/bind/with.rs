@@ -25,6 +25,8 @@ pub(super) struct Common {
     pub(super) is_recursive: bool,
     /// Has its second part read it?
     is_read: bool,
+    /// Is it being bound and has no second part, so that nothing in it may read it?
+    is_forbidden: bool,
 }
 
 /// The two parts of a recursive expression.
@@ -46,13 +48,8 @@ impl Binder<'_> {
     pub(super) fn definitions(&mut self, with: Option<&ast::With>) -> Result<Vec<Cte>> {
         let Some(with) = with else { return Ok(Vec::new()) };
         let mut definitions: Vec<Cte> = Vec::new();
-        for cte in &with.cte_tables {
+        for cte in self.sorted_definitions(with)? {
             let name = names::ident(&cte.alias.name);
-            if definitions.iter().any(|known| known.name == name) {
-                let message = format!("WITH query name \"{name}\" specified more than once");
-                let position = self.lines.position(cte.alias.name.span);
-                return Err(SqlError::new(code::DUPLICATE_ALIAS, message).at(position));
-            }
             let definition = match (&*cte.query.body, with.recursive) {
                 (
                     SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right },
@@ -70,11 +67,48 @@ impl Binder<'_> {
                     let position = self.lines.position(cte.alias.name.span);
                     return Err(SqlError::new(code::INVALID_RECURSION, message).at(position));
                 }
-                _ => self.common_query(cte)?,
+                (_, false) => self.common_query(cte)?,
+                (_, true) => {
+                    let known = self.commons.len();
+                    self.new_common(&name, Vec::new(), false);
+                    self.commons[known].is_forbidden = true;
+                    let definition = self.common_query(cte);
+                    self.commons.remove(known);
+                    definition?
+                }
             };
             definitions.push(definition);
         }
         Ok(definitions)
+    }
+
+    /// The expressions of WITH, those that others read in front of these. Where they are not
+    /// RECURSIVE they are read by later ones only, as they stand.
+    fn sorted_definitions<'w>(&self, with: &'w ast::With) -> Result<Vec<&'w ast::Cte>> {
+        let names: Vec<String> =
+            with.cte_tables.iter().map(|cte| names::ident(&cte.alias.name)).collect();
+        let at = |of: usize| self.lines.position(with.cte_tables[of].alias.name.span);
+        if let Some(twice) = (0..names.len()).find(|of| names[..*of].contains(&names[*of])) {
+            let message = format!("WITH query name \"{}\" specified more than once", names[twice]);
+            return Err(SqlError::new(code::DUPLICATE_ALIAS, message).at(at(twice)));
+        }
+        if !with.recursive {
+            return Ok(with.cte_tables.iter().collect());
+        }
+        let mut waiting: Vec<usize> = (0..names.len()).collect();
+        let mut sorted = Vec::with_capacity(names.len());
+        while let Some(first) = waiting.first().copied() {
+            let reads = |of: usize, other: usize| {
+                of != other && names_table(&with.cte_tables[of].query.body, &names[other])
+            };
+            let is_free = |of: &usize| !waiting.iter().any(|other| reads(*of, *other));
+            let Some(place) = waiting.iter().position(|of| is_free(of)) else {
+                let message = "mutual recursion between WITH items is not implemented";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).at(at(first)));
+            };
+            sorted.push(&with.cte_tables[waiting.remove(place)]);
+        }
+        Ok(sorted)
     }
 
     fn common_query(&mut self, cte: &ast::Cte) -> Result<Cte> {
@@ -142,8 +176,14 @@ impl Binder<'_> {
         let step_columns = self.project(&mut next.rel, output);
         let first_columns = start.output;
         // From here on the name means all of its rows.
-        let common =
-            Common { name: name.clone(), number, columns, is_recursive: false, is_read: false };
+        let common = Common {
+            name: name.clone(),
+            number,
+            columns,
+            is_recursive: false,
+            is_read: false,
+            is_forbidden: false,
+        };
         self.commons.push(common);
         let ids: Vec<ColumnId> = first_columns.clone();
         let body = CteBody::Recursive {
@@ -160,7 +200,9 @@ impl Binder<'_> {
         let number = self.next_common;
         self.next_common += 1;
         let name = name.to_owned();
-        self.commons.push(Common { name, number, columns, is_recursive, is_read: false });
+        let common =
+            Common { name, number, columns, is_recursive, is_read: false, is_forbidden: false };
+        self.commons.push(common);
         number
     }
 
@@ -168,6 +210,9 @@ impl Binder<'_> {
     pub(super) fn common(&mut self, name: &str) -> Result<Option<CommonSource>> {
         let known = self.commons.iter_mut().rev().find(|common| common.name == name);
         let Some(known) = known else { return Ok(None) };
+        if known.is_forbidden {
+            return Err(refused(name, "within a subquery"));
+        }
         if known.is_recursive && std::mem::replace(&mut known.is_read, true) {
             return Err(refused(name, "more than once"));
         }

@@ -1,6 +1,8 @@
 //! Functions over bytes: their spellings as text, and single bytes and bits.
 //!
-//! Invariants: text is UTF-8, the one encoding there is. Does not do: hashes (`strings`).
+//! Invariants: text is UTF-8, the one encoding there is. Does not do: `md5` (`strings`).
+
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
@@ -25,6 +27,10 @@ pub(super) fn register(registry: &mut Registry) {
         [Datum::Text(text), Datum::Text(name)] => decode(text, name).map(Datum::Bytes),
         _ => mismatch(v),
     });
+    registry.add("sha224", &[T::Bytea], T::Bytea, |v, _| Ok(digest::<Sha224>(v)));
+    registry.add("sha256", &[T::Bytea], T::Bytea, |v, _| Ok(digest::<Sha256>(v)));
+    registry.add("sha384", &[T::Bytea], T::Bytea, |v, _| Ok(digest::<Sha384>(v)));
+    registry.add("sha512", &[T::Bytea], T::Bytea, |v, _| Ok(digest::<Sha512>(v)));
     registry.add("get_byte", &[T::Bytea, T::Int4], T::Int4, |v, _| {
         let (data, at) = (bytes(v), place(v, bytes(v).len())?);
         Ok(Datum::Int4(i32::from(data[at])))
@@ -78,6 +84,10 @@ fn bytes(values: &[Datum]) -> &[u8] {
         [Datum::Bytes(bytes), ..] => bytes,
         _ => mismatch(values),
     }
+}
+
+fn digest<D: Digest>(values: &[Datum]) -> Datum {
+    Datum::Bytes(D::digest(bytes(values)).to_vec())
 }
 
 /// The second argument as a place below `length`.

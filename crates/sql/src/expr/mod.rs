@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `eval` | evaluating, with three-valued logic |
 //! | `function`, `registry` | functions and operators, and which of them a call means |
-//! | `operators`, `math`, `strings`, `format`, `bytes` | what they do |
+//! | `operators`, `math`, `degrees`, `strings`, `format`, `bytes` | what they do |
 //! | `moments`, `spans`, `system` | the same |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
@@ -21,6 +21,7 @@
 pub(crate) mod aggregate;
 mod bytes;
 pub(crate) mod casing;
+mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod eval;
 mod format;

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, SetFunction};
-use crate::expr::{bytes, format, math, moments, operators, sets, spans, strings, system};
+use crate::expr::{bytes, degrees, format, math, moments, operators, sets, spans, strings, system};
 use crate::types::{Category, SqlType};
 
 fn registry() -> &'static Registry {
@@ -21,6 +21,7 @@ fn registry() -> &'static Registry {
         let mut registry = Registry::default();
         operators::register(&mut registry);
         math::register(&mut registry);
+        degrees::register(&mut registry);
         strings::register(&mut registry);
         format::register(&mut registry);
         bytes::register(&mut registry);
