@@ -284,7 +284,7 @@ class Maker:
 
     def ordered_call(self, scope, of):
         """An aggregate whose rows have an order, the same whichever way equal ones come."""
-        text = self.column(scope, "text") or "'t'"
+        text = self.column(scope, "text") or "'t'::text"
         way = self.one(["", " desc", " desc nulls last", " nulls first"])
         part = self.one(["0", "0.25", "0.5", "0.9", "1"])
         return self.one([

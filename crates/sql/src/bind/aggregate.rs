@@ -267,6 +267,10 @@ impl Binder<'_> {
         }
         let (mut order, mut asked) = (order, Vec::new());
         let Ordering { value, key } = order.remove(0);
+        if value.ty == SqlType::Unknown && set != OrderedSet::Between {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+        }
         let value = self.settle(value)?;
         let ty = match (set, value.ty) {
             (OrderedSet::Between, SqlType::Interval) => SqlType::Interval,
