@@ -13,7 +13,7 @@ use crate::types::{Datum, SqlType};
 /// Adds it.
 pub(super) fn register(registry: &mut Registry) {
     use SqlType as T;
-    registry.add("format", &[T::Text], T::Text, |v, context| format(v, context));
+    registry.add("format", &[T::Text], T::Text, format);
     let with_values = registry.add("format", &[T::Text, T::Unknown], T::Text, format);
     with_values.variadic = true;
     with_values.strict = false;

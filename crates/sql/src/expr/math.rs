@@ -46,7 +46,7 @@ pub(super) fn register(registry: &mut Registry) {
     }
     for name in ["gcd", "lcm"] {
         let eval: Eval = match name {
-            "gcd" => |v, _| of_numbers(v, |a, b| exact_gcd(a, b)),
+            "gcd" => |v, _| of_numbers(v, exact_gcd),
             _ => |v, _| of_numbers(v, exact_lcm),
         };
         registry.add(name, &[T::Numeric, T::Numeric], T::Numeric, eval);

@@ -204,8 +204,8 @@ fn groups_that_wait_for_their_order_go_to_files() {
          count(distinct g) as n, string_agg(distinct (g % 13)::text, '' order by \
          (g % 13)::text desc) as t from generate_series(1, 50000) g group by rollup (g % 2000)) s",
         "select sum(v)::text, sum(c)::text from (select g % 5000 as k, variance(g) as v, \
-         corr(g, g * g) as c from generate_series(1, 60000) g group by 1 order by 1) s",
-        "select count(*) from (select g, generate_series(1, 100) from generate_series(1, 5000) g) s",
+         corr(g, g % 11) as c from generate_series(1, 60000) g group by 1 order by 1) s",
+        "select count(*) from (select generate_series(1, 100) from generate_series(1, 5000)) s",
     ] {
         let expected = answer(&mut other, statement).unwrap();
         assert_eq!(answer(&mut session, statement).unwrap(), expected, "{statement}");
