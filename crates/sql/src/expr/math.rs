@@ -112,13 +112,28 @@ fn floats(registry: &mut Registry) {
             Err(SqlError::unsupported("a root, power or logarithm of numeric"))
         });
     }
+    registry.add("setseed", &[T::Float8], T::Text, set_seed).volatile = true;
     registry.add("pi", &[], T::Float8, |_, _| Ok(Datum::Float8(std::f64::consts::PI)));
     registry
         .add("random", &[], T::Float8, |_, context| {
+            if let Some(number) = context.seed.next() {
+                return Ok(Datum::Float8(number));
+            }
             // 53 random bits: every value below one is as likely.
             Ok(Datum::Float8((context.next_random() >> 11) as f64 / (1u64 << 53) as f64))
         })
         .volatile = true;
+}
+
+/// Begins the session's stream of random numbers anew; the result is void.
+fn set_seed(values: &[Datum], context: &super::Context) -> Result<Datum> {
+    let [Datum::Float8(number)] = values else { return mismatch(values) };
+    if !(-1.0..=1.0).contains(number) {
+        let message = format!("setseed parameter {number} is out of allowed range [-1,1]");
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    context.seed.set(*number);
+    Ok(Datum::Text(String::new()))
 }
 
 fn unary(values: &[Datum], f: impl Fn(f64) -> Result<f64>) -> Result<Datum> {

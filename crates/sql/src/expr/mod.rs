@@ -9,6 +9,7 @@
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery` | queries inside of expressions |
+//! | `seed` | random numbers of a session with a seed |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
 //! | `casing` | upper and lower case |
@@ -34,6 +35,7 @@ mod operators;
 pub(crate) mod probe;
 pub(crate) mod registry;
 pub(crate) mod regression;
+pub(crate) mod seed;
 pub(crate) mod sequences;
 mod sets;
 mod spans;
@@ -130,6 +132,8 @@ pub(crate) struct Context {
     pub(crate) statement_time: i64,
     /// State of `random()`.
     pub(crate) random: Cell<u64>,
+    /// What `setseed` has begun.
+    pub(crate) seed: seed::Seed,
     /// Operands of the switches whose conditions are being evaluated, the innermost last.
     pub(crate) operands: RefCell<Vec<Datum>>,
     /// Name of the database.
@@ -221,6 +225,7 @@ impl Context {
             transaction_time: 0,
             statement_time: 0,
             random: Cell::new(0),
+            seed: seed::Seed::default(),
             operands: RefCell::default(),
             database: "".into(),
             user: "".into(),

@@ -45,6 +45,7 @@ pub use transaction::TransactionStatus;
 use crate::activity::{Activity, Seat, Who};
 use crate::error::{Result, SqlError};
 use crate::expr::probe::Probe;
+use crate::expr::seed::Seed;
 use crate::expr::sequences::Sequences;
 use crate::interrupt::Interrupt;
 use crate::parse::{self, Parsed};
@@ -144,6 +145,8 @@ pub struct Session {
     cache: cache::Cache,
     copy: Option<copy::CopyIn>,
     random: u64,
+    /// What `setseed` has begun.
+    seed: Seed,
     sequences: Sequences,
     /// Where the statement that runs notes what it does, if EXPLAIN ANALYZE runs it.
     probe: Option<Probe>,
@@ -180,6 +183,7 @@ impl Session {
             sequences: Sequences::default(),
             probe: None,
             random: db.unix_micros() as u64,
+            seed: Seed::default(),
             interrupt: Interrupt::new(),
             seat: Activity::default().join(Who::embedded(), db.unix_micros()),
             longest: 0,

@@ -267,6 +267,7 @@ impl Session {
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
             statement_time,
             random: Cell::new(self.random),
+            seed: self.seed.clone(),
             database: Arc::clone(&self.database),
             user: self.seat.user(),
             probe: self.probe.clone(),
