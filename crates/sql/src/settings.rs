@@ -13,6 +13,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
 use crate::parse::utility::Level;
+use crate::plan::switches::{MOST_TOGETHER, Switches};
 use crate::schemas::SearchPath;
 
 /// What values a setting takes.
@@ -32,8 +33,10 @@ enum Kind {
     Encoding(&'static [&'static str]),
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// A whole number between.
+    /// A whole number between; others exist in PostgreSQL but not here.
     Int(i64, i64),
+    /// A whole number between.
+    Count(i64, i64),
     /// Milliseconds, with units, no less than so many.
     Millis(u64),
     /// Kilobytes, with units, no less than so many.
@@ -57,7 +60,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 46] = [
+static SETTINGS: [Setting; 59] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
@@ -94,8 +97,25 @@ static SETTINGS: [Setting; 46] = [
     setting("timezone", "UTC", Kind::Only(&["utc", "gmt", "etc/utc", "z", "0"])),
     setting("transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
     setting("transaction_read_only", "off", Kind::Bool),
-    setting("enable_seqscan", "on", Kind::Only(&["on", "true"])),
-    setting("enable_indexscan", "on", Kind::Only(&["on", "true"])),
+    // What is switched off is chosen where nothing else is left.
+    setting("enable_hashjoin", "on", Kind::Bool),
+    setting("enable_incremental_sort", "on", Kind::Bool),
+    setting("enable_indexonlyscan", "on", Kind::Bool),
+    setting("enable_indexscan", "on", Kind::Bool),
+    setting("enable_nestloop", "on", Kind::Bool),
+    setting("enable_seqscan", "on", Kind::Bool),
+    setting("enable_sort", "on", Kind::Bool),
+    // Bound how many relations are ordered together, once they are set.
+    setting("from_collapse_limit", "8", Kind::Count(1, i32::MAX as i64)),
+    setting("join_collapse_limit", "8", Kind::Count(1, i32::MAX as i64)),
+    // Accepted: there is one operator for groups, none that merges or reads by bitmaps, and what
+    // PostgreSQL's nodes of these names do, joins and queries in expressions do by themselves.
+    setting("enable_bitmapscan", "on", Kind::Bool),
+    setting("enable_hashagg", "on", Kind::Bool),
+    setting("enable_material", "on", Kind::Bool),
+    setting("enable_memoize", "on", Kind::Bool),
+    setting("enable_mergejoin", "on", Kind::Bool),
+    setting("enable_tidscan", "on", Kind::Bool),
     setting("row_security", "on", Kind::Bool),
     // What dumps and drivers set, without an effect here: there are no function bodies, no xml, no
     // tablespaces, no compiled plans, and scans begin where they like.
@@ -153,6 +173,16 @@ pub(crate) struct Often {
     pub(crate) scan_prefetch: bool,
     /// Most reads at once that somebody asked for.
     pub(crate) concurrency: Option<u32>,
+    /// What the planner may choose.
+    pub(crate) switches: Switches,
+}
+
+/// What a statement's plan depends on beside its text and its tables.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Planning {
+    /// Where names without a schema are looked for.
+    pub(crate) path: Arc<SearchPath>,
+    pub(crate) switches: Switches,
 }
 
 const OFTEN: Often = Often {
@@ -164,6 +194,7 @@ const OFTEN: Often = Often {
     insert_prefetch: true,
     scan_prefetch: true,
     concurrency: None,
+    switches: Switches::ALL,
 };
 
 /// The values at a savepoint.
@@ -233,7 +264,7 @@ impl Setting {
     fn type_name(&self) -> &'static str {
         let is_switch = matches!(self.default, "on" | "off");
         match self.kind {
-            Kind::Int(..) | Kind::Millis(_) | Kind::Memory(_) => "integer",
+            Kind::Int(..) | Kind::Count(..) | Kind::Millis(_) | Kind::Memory(_) => "integer",
             Kind::Bool => "bool",
             Kind::OneOf(_) => "enum",
             Kind::Only(_) | Kind::Fixed if is_switch => "bool",
@@ -307,7 +338,7 @@ impl State {
 
     /// A number that somebody has set.
     fn asked(&self, name: &str) -> Option<u64> {
-        let values = [&self.local, &self.values];
+        let values = [&self.local, &self.values, &self.startup];
         values.into_iter().find_map(|values| values.get(name))?.parse().ok()
     }
 
@@ -318,6 +349,22 @@ impl State {
     /// The values have changed.
     fn changed(&mut self) {
         self.changes += 1;
+        let is_on = |name: &str| self.get(name) != "off";
+        let together = |name: &str| {
+            let asked = self.asked(name).and_then(|most| usize::try_from(most).ok());
+            asked.map_or(MOST_TOGETHER, |most| most.min(MOST_TOGETHER))
+        };
+        let switches = Switches {
+            seqscan: is_on("enable_seqscan"),
+            indexscan: is_on("enable_indexscan"),
+            indexonlyscan: is_on("enable_indexonlyscan"),
+            nestloop: is_on("enable_nestloop"),
+            hashjoin: is_on("enable_hashjoin"),
+            sort: is_on("enable_sort"),
+            incremental_sort: is_on("enable_incremental_sort"),
+            join_collapse: together("join_collapse_limit"),
+            from_collapse: together("from_collapse_limit"),
+        };
         let level = self.get("default_transaction_isolation");
         self.often = Often {
             level: Level::named(&level).unwrap_or(OFTEN.level),
@@ -330,6 +377,7 @@ impl State {
             concurrency: self
                 .asked("effective_io_concurrency")
                 .map(|most| u32::try_from(most).unwrap_or(1).max(1)),
+            switches,
         };
         let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
         if path != *self.path {
@@ -366,6 +414,12 @@ impl Settings {
     /// Where names without a schema are looked for.
     pub(crate) fn path(&self) -> Arc<SearchPath> {
         Arc::clone(&self.0.lock().path)
+    }
+
+    /// What the plans of statements depend on.
+    pub(crate) fn planning(&self) -> Planning {
+        let state = self.0.lock();
+        Planning { path: Arc::clone(&state.path), switches: state.often.switches }
     }
 
     /// A time in milliseconds, none for zero.
@@ -430,7 +484,7 @@ impl Settings {
         let value = of_transaction(modes, name);
         let (category, text) = about::about(name);
         let (least, most) = match setting.kind {
-            Kind::Int(least, most) => (Some(least), Some(most)),
+            Kind::Int(least, most) | Kind::Count(least, most) => (Some(least), Some(most)),
             Kind::Millis(least) | Kind::Memory(least) => {
                 (i64::try_from(least).ok(), i64::try_from(MOST).ok())
             }
@@ -607,6 +661,17 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             Ok(number) if (low..=high).contains(&number) => Ok(number.to_string()),
             Ok(number) => {
                 Err(SqlError::unsupported(format!("the value {number} of \"{}\"", setting.name)))
+            }
+            Err(_) => Err(invalid(setting, value)),
+        },
+        Kind::Count(low, high) => match value.parse::<i64>() {
+            Ok(number) if (low..=high).contains(&number) => Ok(number.to_string()),
+            Ok(number) => {
+                let name = setting.name;
+                let message = format!(
+                    "{number} is outside the valid range for parameter \"{name}\" ({low} .. {high})"
+                );
+                Err(SqlError::new(code::INVALID_PARAMETER, message))
             }
             Err(_) => Err(invalid(setting, value)),
         },

@@ -70,7 +70,8 @@ impl Binder<'_> {
                     let position = self.position(&item.relation);
                     let scope = left.scope.join(next.scope).map_err(|e| e.at(position))?;
                     let (left, right) = (left.rel, next.rel);
-                    let join = Join { kind: JoinKind::Inner, left, right, on: Vec::new() };
+                    let (kind, on) = (JoinKind::Inner, Vec::new());
+                    let join = Join { kind, left, right, on, is_list: true };
                     Sourced { rel: Rel::Join(Box::new(join)), scope }
                 }
             });

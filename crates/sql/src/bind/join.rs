@@ -104,7 +104,7 @@ impl Binder<'_> {
         }
         let (left, right) = (left.rel, right.rel);
         self.check_outer_join(kind, &left, &right)?;
-        let mut rel = Rel::Join(Box::new(Join { kind, left, right, on }));
+        let mut rel = Rel::Join(Box::new(Join { kind, left, right, on, is_list: false }));
         if !made.is_empty() {
             let kept = rel.columns().into_iter().map(|id| (id, Expr::Column(id)));
             let output = kept.chain(made).collect();

@@ -60,6 +60,7 @@ use crate::expr::{Expr, Typed};
 use crate::parse::Lines;
 use crate::plan::lower;
 use crate::plan::rel::ColumnId;
+use crate::plan::switches::Switches;
 use crate::plan::{Plan, Table};
 use crate::schemas::{self, Found};
 use crate::statistics::Statistics;
@@ -175,6 +176,8 @@ pub(crate) struct Binder<'a> {
     kept: bool,
     /// Nodes of expressions that have been copied.
     copies: usize,
+    /// What the planner may choose.
+    pub(crate) switches: Switches,
 }
 
 impl<'a> Binder<'a> {
@@ -201,6 +204,7 @@ impl<'a> Binder<'a> {
             once: false,
             kept: false,
             copies: 0,
+            switches: Switches::ALL,
         }
     }
 
@@ -264,7 +268,7 @@ impl<'a> Binder<'a> {
 
     /// What is known about the tables that are read.
     fn known(&mut self) -> Result<lower::Known> {
-        let mut known = lower::Known::default();
+        let mut known = lower::Known::with(self.switches);
         for (_, table) in &self.scans {
             if !known.has(table) {
                 known.add(table, self.catalog.statistics(table)?);

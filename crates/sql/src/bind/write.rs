@@ -283,7 +283,8 @@ impl Binder<'_> {
             columns: (0..tid).collect(),
             tid,
         }));
-        Ok(Rel::Join(Box::new(Join { kind: JoinKind::Inner, left, right, on: Vec::new() })))
+        let (kind, on) = (JoinKind::Inner, Vec::new());
+        Ok(Rel::Join(Box::new(Join { kind, left, right, on, is_list: true })))
     }
 
     fn target(&mut self, table: &TableWithJoins) -> Result<TableScan> {
@@ -392,12 +393,13 @@ impl Binder<'_> {
             scan.statistics = self.catalog.statistics(&scan.table)?;
             match current {
                 Some(_) => scan.path = Path::Tid(Expr::null()),
-                None => path::choose_change(&mut scan, &[]),
+                None => path::choose_change(&mut scan, &[], self.switches),
             }
         }
         let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
         let sequences = Vec::new();
         Ok(Change {
+            switches: self.switches,
             scan,
             source,
             condition,

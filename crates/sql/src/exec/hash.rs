@@ -101,16 +101,6 @@ pub(in crate::exec) fn hash_of(value: &Datum, bytes: &mut Vec<u8>) -> Option<u64
 }
 
 impl HashTable {
-    /// A table of the rows of a batch, by these keys.
-    pub(in crate::exec) fn build<'e>(
-        exprs: impl Iterator<Item = &'e Expr>,
-        rows: &Batch,
-        context: &Context,
-    ) -> Result<HashTable> {
-        let Keys { values, hashes } = values(exprs, rows, context)?;
-        Ok(HashTable::of(values, &hashes))
-    }
-
     /// A table of rows with these keys.
     pub(in crate::exec) fn of(keys: Vec<Vector>, of_rows: &[Option<u64>]) -> HashTable {
         let size = (of_rows.len() * 2).next_power_of_two().max(16);

@@ -1,7 +1,7 @@
 //! Memory that grows with the data, counted against the database's one budget.
 //!
-//! Invariants: a row is counted before it is kept. Does not do: spilling to disk (`spill` does); a
-//! statement that needs more than the budget has fails with `53200`.
+//! Invariants: a row is counted before it is kept, or leaves memory when it does not fit. Does not
+//! do: spilling to disk (`spill` does); what no operator can spill fails with `53200`.
 
 use rightlink::{Budget, Reservation};
 
@@ -89,11 +89,24 @@ impl Memory {
 pub(crate) struct KeptRows {
     pub(crate) rows: Batch,
     memory: Memory,
+    /// Is a hash table of the rows counted with them?
+    has_table: bool,
+    /// What was counted for it.
+    of_table: usize,
 }
+
+/// Bytes of a row's places in a hash table, whose keys are at most all of the row.
+const TABLE: usize = 32;
 
 impl KeptRows {
     pub(crate) fn new(budget: &Budget) -> KeptRows {
-        KeptRows { rows: Batch::default(), memory: Memory::new(budget) }
+        KeptRows { has_table: false, ..KeptRows::with_table(budget, 0) }
+    }
+
+    /// For rows of this width, with which a hash table of theirs is counted.
+    pub(crate) fn with_table(budget: &Budget, width: usize) -> KeptRows {
+        let rows = Batch::with_width(width, 0);
+        KeptRows { rows, memory: Memory::new(budget), has_table: true, of_table: 0 }
     }
 
     /// Adds rows.
@@ -103,9 +116,49 @@ impl KeptRows {
         Ok(())
     }
 
-    /// Counts bytes of what is kept beside the rows.
-    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
-        self.memory.charge(bytes)
+    /// Adds rows; false if the budget has nothing left for them, who are there nonetheless.
+    pub(crate) fn try_append(&mut self, batch: Batch) -> bool {
+        let fits = self.try_charge(batch.bytes(), batch.len);
+        match self.rows.len {
+            0 => self.rows = batch,
+            _ => self.rows.append(batch),
+        }
+        fits
+    }
+
+    /// Adds a row; false if the budget has nothing left for it, which is there nonetheless.
+    pub(crate) fn add(&mut self, row: Row) -> bool {
+        let fits = self.try_charge(row_bytes(&row), 1);
+        self.rows.push(row);
+        fits
+    }
+
+    fn try_charge(&mut self, bytes: usize, rows: usize) -> bool {
+        let of_table = if self.has_table { bytes + TABLE * rows } else { 0 };
+        self.of_table += of_table;
+        self.memory.charge(bytes + of_table).is_ok()
+    }
+
+    /// Counts what their table takes, whose keys may be longer than the rows.
+    pub(crate) fn charge_table(&mut self, bytes: usize) -> Result<()> {
+        self.memory.charge(bytes.saturating_sub(self.of_table))
+    }
+
+    /// What is counted, in bytes.
+    pub(crate) fn used(&self) -> usize {
+        self.memory.used()
+    }
+
+    /// What the budget has left.
+    pub(crate) fn available(&self) -> usize {
+        self.memory.available()
+    }
+
+    /// The rows, which are not counted any more.
+    pub(crate) fn give_up(&mut self) -> Batch {
+        self.memory.release();
+        self.of_table = 0;
+        std::mem::take(&mut self.rows)
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `source` | rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `ordered`, `unique`, `sort` | groups, duplicates, order |
+//! | `incremental` | order of rows that have the first part of it |
 //! | `window` | window functions |
 //! | `sets` | functions that give rows |
 //! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
@@ -30,6 +31,7 @@ pub(crate) mod ddl;
 mod group;
 mod groups;
 mod hash;
+mod incremental;
 mod join;
 pub(crate) mod kept;
 pub(crate) mod memory;
@@ -95,20 +97,42 @@ struct Watched {
     /// Number of the node.
     number: usize,
     inner: Box<dyn Operator>,
+    has_begun: bool,
 }
 
 impl Operator for Watched {
     fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
-        let (batch, spent) = self.probe.timed(|| self.inner.next(most, context));
+        let (batch, spent) = self.probe.step(self.number, || self.inner.next(most, context));
         let batch = batch?;
         self.probe.note(self.number, |figures| {
             figures.total += spent;
-            if figures.rows == 0 {
-                figures.first = figures.total;
+            if !std::mem::replace(&mut self.has_begun, true) {
+                figures.first += spent;
+                figures.loops += 1;
             }
             figures.rows += batch.as_ref().map_or(0, |batch| batch.len as u64);
         });
         Ok(batch)
+    }
+}
+
+/// An operator whose batches are cut, for tests.
+struct Split {
+    inner: Box<dyn Operator>,
+    /// Rows of a batch at most.
+    rows: usize,
+    pending: Batch,
+}
+
+impl Operator for Split {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        if self.pending.len == 0 {
+            match self.inner.next(most, context)? {
+                Some(batch) => self.pending = batch,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(self.pending.split_front(self.rows)))
     }
 }
 

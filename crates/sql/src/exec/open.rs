@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::exec::batch::Batch;
 use crate::exec::group::Grouped;
+use crate::exec::incremental::IncrementalSort;
 use crate::exec::query::{Cut, Filter, Limits, Project, WithTies};
 use crate::exec::sets::ProjectSet;
 use crate::exec::sort::Sort;
 use crate::exec::unique::{Unique, UniqueOn};
 use crate::exec::window::Windowed;
-use crate::exec::{Batched, Operator, RowsOf, Watched, join, setop, source, with};
+use crate::exec::{Batched, Operator, RowsOf, Split, Watched, join, setop, source, with};
 use crate::expr::Context;
 use crate::plan::node::{Node, Op};
 
@@ -36,9 +38,14 @@ impl Node {
             }
             _ => operator(self, most, context)?,
         };
+        let operator: Box<dyn Operator> = match context.batch_rows {
+            Some(rows) => Box::new(Split { inner: operator, rows, pending: Batch::default() }),
+            None => operator,
+        };
         Ok(match &context.probe {
             Some(probe) => {
-                Box::new(Watched { probe: probe.clone(), number: self.number, inner: operator })
+                let (probe, number) = (probe.clone(), self.number);
+                Box::new(Watched { probe, number, inner: operator, has_begun: false })
             }
             None => operator,
         })
@@ -74,6 +81,11 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
         Op::DistinctOn { input, keys } => {
             let input = Box::new(RowsOf::new(input.open(None, context)?));
             let stream = UniqueOn::new(input, keys);
+            Box::new(Batched { stream, width: node.width })
+        }
+        Op::Sort { input, keys, presorted: presorted @ 1.. } => {
+            let input = RowsOf::new(input.open(None, context)?);
+            let stream = IncrementalSort::new(keys, *presorted, input, &budget);
             Box::new(Batched { stream, width: node.width })
         }
         Op::Sort { input, keys, .. } => {

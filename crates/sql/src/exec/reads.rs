@@ -10,6 +10,7 @@ use rightlink::Reader;
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError};
+use crate::exec::kept::Kept;
 use crate::exec::subquery::Memo;
 use crate::exec::with::Common;
 use crate::types::{Datum, Row};
@@ -26,7 +27,7 @@ pub(crate) struct Reads {
     /// Common table expressions by number.
     pub(super) commons: RefCell<BTreeMap<usize, Arc<Mutex<Common>>>>,
     /// Rows that the second part of a recursive one reads.
-    pub(super) steps: RefCell<BTreeMap<usize, Arc<Vec<Row>>>>,
+    pub(super) steps: RefCell<BTreeMap<usize, Arc<Mutex<Kept>>>>,
     /// What queries in expressions gave, by number.
     pub(super) memos: RefCell<BTreeMap<usize, Memo>>,
 }

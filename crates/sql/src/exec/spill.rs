@@ -33,6 +33,9 @@ impl Spill {
     pub(super) fn new(memory: usize, context: &Context) -> Result<Spill> {
         let db = &context.db.as_ref().expect("a statement has a database").0;
         let sorter = db.sorter(memory).map_err(too_much)?;
+        if let Some(probe) = &context.probe {
+            probe.spilled();
+        }
         let longest = sorter.max_record();
         Ok(Spill { sorter, longest, bytes: Vec::new(), piece: Vec::new() })
     }

@@ -3,18 +3,24 @@
 //! A query that gives the same for the same values of rows around it remembers what it gave: one
 //! that reads none runs once.
 //!
+//! Rows that values are compared with for equality are found by their hashes, where they stay for
+//! several rows around the query, as in PostgreSQL's hashed subplans.
+//!
 //! Invariants: its slots are filled before it is opened; it is closed before the row around it is
 //! left; what is remembered is counted. Does not do: queries that have become joins.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Result, SqlError, code};
-use crate::exec::batch::{Batch, ROWS};
+use crate::exec::batch::{Batch, NO_ROW, ROWS, Vector};
+use crate::exec::columns::is_steady;
+use crate::exec::hash::{self, HashTable};
 use crate::exec::memory::{KeptRows, Memory, row_bytes};
 use crate::exec::sort::SHARE;
 use crate::exec::{RowsOf, Stream};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Body, Context, Expr, PlannedSubquery, Subquery, SubqueryKind};
+use crate::plan::join::hash_alike;
 use crate::types::{Datum, Row};
 use std::sync::Arc;
 
@@ -35,8 +41,24 @@ pub(crate) struct Memo {
 /// The rows of a query for values of its slots.
 struct RowsFor {
     slots: Ordered,
-    rows: Arc<KeptRows>,
+    rows: Arc<Compared>,
 }
+
+/// Rows that values are compared with.
+struct Compared {
+    kept: KeptRows,
+    lookup: Option<Lookup>,
+}
+
+/// Rows by the hashes of what values have to equal.
+struct Lookup {
+    table: HashTable,
+    /// Rows with a null among that.
+    nulls: Vec<u32>,
+}
+
+/// Rows from which on they are found by hashes.
+const LEAST_HASHED: usize = 16;
 
 /// A copy, for another execution, has nothing to remember.
 impl Clone for Memo {
@@ -75,8 +97,9 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
         SubqueryKind::Compare { needles, test, all } => {
             let needles = needles.iter().map(|(_, needle)| needle.eval(row, context));
             let needles = needles.collect::<Result<Row>>()?;
-            let rows = rows(query.number, plan, context)?;
-            compare(&rows.rows, needles, test, *all, context)
+            let question = Question { test, all: *all, width: needles.len() };
+            let rows = rows(query.number, plan, &question, context)?;
+            question.answer(&rows, needles, context)
         }
         SubqueryKind::Scalar | SubqueryKind::Exists => {
             let slots = slots(plan, context);
@@ -122,25 +145,130 @@ fn exists(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {
     Ok(Datum::Bool(rows.next(1, context)?.is_some()))
 }
 
-/// Is the test true of any row, or of all? `row`: the values that each is compared with.
-fn compare(rows: &Batch, mut row: Row, test: &Expr, all: bool, context: &Context) -> Result<Datum> {
-    let width = row.len();
-    let mut unknown = false;
-    for at in 0..rows.len {
-        context.spend(1)?;
-        row.truncate(width);
-        row.extend(rows.columns.iter().map(|column| column.get(at)));
-        match test.eval(&row, context)? {
-            Datum::Bool(value) if value != all => return Ok(Datum::Bool(!all)),
-            Datum::Bool(_) => {}
-            _ => unknown = true,
+/// What is asked of rows and of values in front of them: is the test true of any, or of all?
+struct Question<'q> {
+    test: &'q Expr,
+    all: bool,
+    /// How many values are in front.
+    width: usize,
+}
+
+/// What is equal if a test says so: an expression over the values, and one over a row behind them.
+struct Sides<'q> {
+    own: Vec<&'q Expr>,
+    of_rows: Vec<&'q Expr>,
+}
+
+impl Question<'_> {
+    /// The sides of the equalities that the test is, or is the contrary of.
+    fn sides(&self) -> Option<Sides<'_>> {
+        let (parts, name) = match (self.test, self.all) {
+            (Expr::And(list), false) => (list.as_slice(), "="),
+            (Expr::Or(list), true) => (list.as_slice(), "<>"),
+            (one, all) => (std::slice::from_ref(one), if all { "<>" } else { "=" }),
+        };
+        let mut sides = Sides { own: Vec::new(), of_rows: Vec::new() };
+        for part in parts {
+            let Expr::Call(function, args) = part else { return None };
+            let ([a, b], [x, y]) = (args.as_slice(), function.args.as_slice()) else { return None };
+            let steady = is_steady(a) && is_steady(b);
+            if function.name != name || !hash_alike(*x, *y) || !steady {
+                return None;
+            }
+            if !self.names(a, true) && !self.names(b, false) {
+                sides.own.push(a);
+                sides.of_rows.push(b);
+            } else if !self.names(b, true) && !self.names(a, false) {
+                sides.own.push(b);
+                sides.of_rows.push(a);
+            } else {
+                return None;
+            }
         }
+        Some(sides)
     }
-    Ok(if unknown { Datum::Null } else { Datum::Bool(all) })
+
+    /// Does an expression name columns of rows, or values in front of them?
+    fn names(&self, expr: &Expr, of_rows: bool) -> bool {
+        let mut found = false;
+        expr.walk(&mut |inner| {
+            if let Expr::Column(at) = inner {
+                found |= (*at >= self.width) == of_rows;
+            }
+        });
+        found
+    }
+
+    /// Finds rows by hashes.
+    fn lookup(&self, rows: &Batch, context: &Context) -> Result<Option<Lookup>> {
+        let Some(sides) = self.sides() else { return Ok(None) };
+        let values = (0..self.width).map(|_| Vector::Same(Datum::Null, rows.len));
+        let columns = values.chain(rows.columns.iter().cloned()).collect();
+        let whole = Batch { len: rows.len, columns };
+        let keys = hash::values(sides.of_rows.into_iter(), &whole, context)?;
+        let nulls = keys.hashes.iter().enumerate().filter(|(_, hash)| hash.is_none());
+        // Of one column one null is as good as many.
+        let most = if self.width == 1 { 1 } else { rows.len };
+        let nulls = nulls.map(|(at, _)| at as u32).take(most).collect();
+        let table = HashTable::of(keys.values, &keys.hashes);
+        Ok(Some(Lookup { table, nulls }))
+    }
+
+    /// The answer for these values.
+    fn answer(&self, rows: &Compared, values: Row, context: &Context) -> Result<Datum> {
+        let all = 0..rows.kept.rows.len as u32;
+        let (Some(lookup), Some(sides)) = (&rows.lookup, self.sides()) else {
+            return self.ask(&rows.kept.rows, all, values, context);
+        };
+        context.spend(1)?;
+        let own = sides.own.iter().map(|expr| expr.eval(&values, context));
+        let own: Row = own.collect::<Result<_>>()?;
+        let keys = hash::hashed(own.into_iter().map(|one| Vector::Same(one, 1)).collect(), 1);
+        if keys.hashes[0].is_none() {
+            let most = if self.width == 1 { 1 } else { rows.kept.rows.len };
+            return self.ask(&rows.kept.rows, all.take(most), values, context);
+        }
+        let mut at = lookup.table.first(keys.hashes[0]);
+        while at != NO_ROW {
+            if lookup.table.matches(at, &keys, 0) {
+                return Ok(Datum::Bool(!self.all));
+            }
+            at = lookup.table.after(at);
+        }
+        // Only with a null among them a row may be equal as far as one knows.
+        self.ask(&rows.kept.rows, lookup.nulls.iter().copied(), values, context)
+    }
+
+    /// Is the test true of any of these rows, or of all?
+    fn ask(
+        &self,
+        rows: &Batch,
+        these: impl Iterator<Item = u32>,
+        mut row: Row,
+        context: &Context,
+    ) -> Result<Datum> {
+        let mut unknown = false;
+        for at in these {
+            context.spend(1)?;
+            row.truncate(self.width);
+            row.extend(rows.columns.iter().map(|column| column.get(at as usize)));
+            match self.test.eval(&row, context)? {
+                Datum::Bool(value) if value != self.all => return Ok(Datum::Bool(!self.all)),
+                Datum::Bool(_) => {}
+                _ => unknown = true,
+            }
+        }
+        Ok(if unknown { Datum::Null } else { Datum::Bool(self.all) })
+    }
 }
 
 /// All rows of a query, for the values that its slots have.
-fn rows(number: usize, plan: &PlannedSubquery, context: &Context) -> Result<Arc<KeptRows>> {
+fn rows(
+    number: usize,
+    plan: &PlannedSubquery,
+    question: &Question<'_>,
+    context: &Context,
+) -> Result<Arc<Compared>> {
     let slots = slots(plan, context);
     if plan.is_stable
         && let Some(Memo { rows: Some(known), .. }) = context.reads.memos.borrow().get(&number)
@@ -153,7 +281,14 @@ fn rows(number: usize, plan: &PlannedSubquery, context: &Context) -> Result<Arc<
     while let Some(batch) = input.next(ROWS, context)? {
         kept.append(batch)?;
     }
-    let rows = Arc::new(kept);
+    let mut lookup = None;
+    if plan.is_stable && kept.rows.len >= LEAST_HASHED {
+        lookup = question.lookup(&kept.rows, context)?;
+        if let Some(lookup) = &lookup {
+            kept.charge_table(lookup.table.bytes() + size_of_val(lookup.nulls.as_slice()))?;
+        }
+    }
+    let rows = Arc::new(Compared { kept, lookup });
     if plan.is_stable {
         let known = RowsFor { slots, rows: Arc::clone(&rows) };
         context.reads.memos.borrow_mut().entry(number).or_default().rows = Some(known);

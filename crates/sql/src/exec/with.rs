@@ -1,16 +1,19 @@
 //! Common table expressions: rows that several parts of a statement read, made once.
 //!
 //! Rows are made as far as they are read, and kept for whoever reads them later. A recursive
-//! expression reads in each round the rows that were added in the round before.
+//! expression reads in each round the rows that were added in the round before. Both kinds of rows
+//! go to files beyond their share of the budget, and then up to twice as many are made as are read.
 //!
 //! Invariants: an expression is run once for each time that the query which defines it is opened;
-//! rows that are kept are counted. Does not do: rows beyond the memory budget (`53200`).
+//! rows that are kept are counted. Does not do: a recursive UNION whose different rows are beyond
+//! the memory budget (`53200`).
 
 use std::collections::BTreeSet;
 
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::Result;
+use crate::exec::kept::{Growing, Keeping, Kept};
 use crate::exec::memory::Memory;
 use crate::exec::{Batched, Operator, RowsOf, Stream};
 use crate::expr::Context;
@@ -22,8 +25,7 @@ use crate::types::Row;
 pub(crate) struct Common {
     definition: CteNode,
     producer: Producer,
-    rows: Vec<Row>,
-    memory: Memory,
+    rows: Growing,
 }
 
 enum Producer {
@@ -41,8 +43,7 @@ pub(super) fn define(definitions: &[CteNode], context: &Context) {
         let common = Common {
             definition: definition.clone(),
             producer: Producer::Waiting,
-            rows: Vec::new(),
-            memory: Memory::new(&context.budget()),
+            rows: Growing::new(&context.budget(), context),
         };
         commons.insert(definition.number, Arc::new(Mutex::new(common)));
     }
@@ -55,7 +56,7 @@ pub(super) fn scan(node: &std::sync::Arc<Node>, context: &Context) -> Result<Box
     };
     let (columns, width) = (columns.clone(), node.width);
     if *is_step {
-        let rows = context.reads.steps.borrow().get(cte).cloned().unwrap_or_default();
+        let rows = context.reads.steps.borrow().get(cte).cloned();
         return Ok(Box::new(Batched { stream: StepRows { rows, at: 0, columns }, width }));
     }
     let common = context.reads.commons.borrow().get(cte).cloned();
@@ -65,14 +66,15 @@ pub(super) fn scan(node: &std::sync::Arc<Node>, context: &Context) -> Result<Box
 
 /// Rows of the round before.
 struct StepRows {
-    rows: Arc<Vec<Row>>,
-    at: usize,
+    rows: Option<Arc<Mutex<Kept>>>,
+    at: u64,
     columns: Vec<usize>,
 }
 
 impl Stream for StepRows {
-    fn next(&mut self, _: usize, _: &Context) -> Result<Option<Row>> {
-        let Some(row) = self.rows.get(self.at) else { return Ok(None) };
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        let Some(rows) = &self.rows else { return Ok(None) };
+        let Some(row) = rows.lock().row(self.at, context)? else { return Ok(None) };
         self.at += 1;
         Ok(Some(self.columns.iter().map(|at| row[*at].clone()).collect()))
     }
@@ -81,55 +83,54 @@ impl Stream for StepRows {
 /// Rows of an expression, from the first.
 struct CommonRows {
     common: Arc<Mutex<Common>>,
-    at: usize,
+    at: u64,
     columns: Vec<usize>,
 }
 
 impl Stream for CommonRows {
     fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
         let mut common = self.common.lock();
-        while common.rows.len() <= self.at {
-            if !common.produce(most, context)? {
-                return Ok(None);
-            }
-        }
-        let row = &common.rows[self.at];
+        let Common { definition, producer, rows } = &mut *common;
+        let mut make = || producer.next(definition, most, context);
+        let Some(row) = rows.row(self.at, &mut make, context)? else { return Ok(None) };
         self.at += 1;
         Ok(Some(self.columns.iter().map(|at| row[*at].clone()).collect()))
     }
 }
 
-impl Common {
-    /// Makes one more row; false at the end.
-    fn produce(&mut self, most: usize, context: &Context) -> Result<bool> {
-        if let Producer::Waiting = self.producer {
-            self.producer = match &self.definition.body {
+impl Producer {
+    /// Makes one more row.
+    fn next(
+        &mut self,
+        definition: &CteNode,
+        most: usize,
+        context: &Context,
+    ) -> Result<Option<Row>> {
+        if let Producer::Waiting = self {
+            *self = match &definition.body {
                 CteSteps::Query(node) => Producer::Query(RowsOf::new(node.open(None, context)?)),
                 CteSteps::Recursive { first, .. } => {
                     let input = RowsOf::new(first.open(None, context)?);
-                    let memory = Memory::new(&context.budget());
+                    let budget = context.budget();
                     Producer::Recursive(Box::new(Recursion {
-                        definition: self.definition.clone(),
+                        definition: definition.clone(),
                         input,
-                        next: Vec::new(),
+                        next: Keeping::new(&budget, context),
                         seen: BTreeSet::new(),
-                        memory,
+                        memory: Memory::new(&budget),
                     }))
                 }
             };
         }
-        let row = match &mut self.producer {
+        let row = match self {
             Producer::Query(input) => input.next(most, context)?,
-            Producer::Recursive(recursion) => recursion.next(most, context)?,
+            Producer::Recursive(recursion) => recursion.watched(most, context)?,
             Producer::Waiting | Producer::Done => None,
         };
-        let Some(row) = row else {
-            self.producer = Producer::Done;
-            return Ok(false);
-        };
-        self.memory.charge_row(&row)?;
-        self.rows.push(row);
-        Ok(true)
+        if row.is_none() {
+            *self = Producer::Done;
+        }
+        Ok(row)
     }
 }
 
@@ -139,10 +140,30 @@ struct Recursion {
     /// The first part, then the second one over the rows of the last round.
     input: RowsOf,
     /// Rows of this round.
-    next: Vec<Row>,
+    next: Keeping,
     /// Rows that came out, if none may come twice.
     seen: BTreeSet<Ordered>,
     memory: Memory,
+}
+
+impl Recursion {
+    /// The next row, noted where somebody asks what nodes do.
+    fn watched(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        let Some(probe) = &context.probe else { return self.next(most, context) };
+        let CteSteps::Recursive { number, .. } = self.definition.body else {
+            unreachable!("made for a recursive expression")
+        };
+        let (row, spent) = probe.step(number, || self.next(most, context));
+        let row = row?;
+        probe.note(number, |figures| {
+            figures.total += spent;
+            if figures.loops == 0 {
+                (figures.loops, figures.first) = (1, spent);
+            }
+            figures.rows += u64::from(row.is_some());
+        });
+        Ok(row)
+    }
 }
 
 impl Stream for Recursion {
@@ -160,18 +181,17 @@ impl Stream for Recursion {
                     self.memory.charge_row(&row)?;
                     self.seen.insert(key);
                 }
-                self.memory.charge_row(&row)?;
-                self.next.push(row.clone());
+                self.next.push(row.clone(), context)?;
                 return Ok(Some(row));
             }
-            if self.next.is_empty() {
+            if self.next.count() == 0 {
                 return Ok(None);
             }
             context.check()?;
-            let rows = std::mem::take(&mut self.next);
-            rows.iter().for_each(|row| self.memory.give_back_row(row));
+            let next = Keeping::new(&context.budget(), context);
+            let rows = Arc::new(Mutex::new(std::mem::replace(&mut self.next, next).finish()?));
             let number = self.definition.number;
-            context.reads.steps.borrow_mut().insert(number, Arc::new(rows));
+            context.reads.steps.borrow_mut().insert(number, rows);
             self.input = RowsOf::new(step.open(None, context)?);
         }
     }

@@ -161,6 +161,8 @@ pub(crate) struct Context {
     pub(crate) held: Held,
     /// What the statement reads by.
     pub(crate) reads: Reads,
+    /// Rows that operators hand on at a time at most, if a test wants fewer than they do.
+    pub(crate) batch_rows: Option<usize>,
 }
 
 /// Work between two looks at whether the statement is still wanted: some milliseconds, where a unit
@@ -240,6 +242,7 @@ impl Context {
             work: Cell::new(0),
             held: Held::default(),
             reads: Reads::default(),
+            batch_rows: None,
         }
     }
 

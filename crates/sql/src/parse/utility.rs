@@ -221,6 +221,16 @@ pub(crate) struct ExplainOptions {
     pub(crate) costs: Option<bool>,
     pub(crate) timing: Option<bool>,
     pub(crate) buffers: bool,
+    pub(crate) summary: Option<bool>,
+    pub(crate) format: Format,
+}
+
+/// How EXPLAIN shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
 }
 
 /// Reads a utility statement, if it is one.
@@ -816,6 +826,10 @@ fn explain(cursor: &mut Cursor) -> Result<Utility> {
             }
         }
         cursor.expect_token(&Token::RParen)?;
+        if options.timing == Some(true) && !options.analyze {
+            let message = "EXPLAIN option TIMING requires ANALYZE";
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
     } else {
         options.analyze = cursor.take_any(&["analyze", "analyse"]).is_some();
         options.verbose = cursor.take("verbose");
@@ -834,9 +848,23 @@ fn explain_option(cursor: &mut Cursor, options: &mut ExplainOptions) -> Result<(
         "costs" => options.costs = Some(on),
         "timing" => options.timing = Some(on),
         "buffers" => options.buffers = on,
-        "summary" | "settings" | "wal" => {}
-        "format" if value.as_deref() == Some("text") => {}
-        "format" => return Err(SqlError::unsupported("EXPLAIN in another format than text")),
+        "summary" => options.summary = Some(on),
+        "settings" | "wal" => {}
+        "format" => {
+            options.format = match value.as_deref() {
+                Some("text") => Format::Text,
+                Some("json") => Format::Json,
+                Some(format @ ("xml" | "yaml")) => {
+                    return Err(SqlError::unsupported(format!("EXPLAIN in the format {format}")));
+                }
+                other => {
+                    let other = other.unwrap_or_default();
+                    let message =
+                        format!("unrecognized value for EXPLAIN option \"format\": \"{other}\"");
+                    return Err(SqlError::new(code::INVALID_PARAMETER, message));
+                }
+            }
+        }
         _ => {
             let message = format!("unrecognized EXPLAIN option \"{name}\"");
             return Err(SqlError::syntax(message));

@@ -18,6 +18,7 @@ use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
+use crate::plan::switches::Switches;
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Group, Plan, Query, Reads, SortKey, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
@@ -34,9 +35,16 @@ const SET_ROWS: f64 = 1_000.0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     tables: Vec<(Arc<Table>, Option<Arc<Statistics>>)>,
+    /// What the planner may choose.
+    switches: Switches,
 }
 
 impl Known {
+    /// Nothing about tables yet.
+    pub(crate) fn with(switches: Switches) -> Known {
+        Known { tables: Vec::new(), switches }
+    }
+
     /// Is the table known?
     pub(crate) fn has(&self, table: &Arc<Table>) -> bool {
         self.tables.iter().any(|(known, _)| known.info.id == table.info.id)
@@ -44,6 +52,10 @@ impl Known {
 
     pub(crate) fn add(&mut self, table: &Arc<Table>, statistics: Option<Arc<Statistics>>) {
         self.tables.push((Arc::clone(table), statistics));
+    }
+
+    pub(super) fn switches(&self) -> Switches {
+        self.switches
     }
 
     fn statistics(&self, table: &Table) -> Option<Arc<Statistics>> {
@@ -98,7 +110,7 @@ pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
         }),
         Plan::Change(change) if change.scan.by_values => {
             let mut change = change.clone();
-            path::choose_change(&mut change.scan, params);
+            path::choose_change(&mut change.scan, params, change.switches);
             Some(Plan::Change(change))
         }
         Plan::Change(change) => settled(change.source.as_ref()?, params).map(|source| {
@@ -429,6 +441,7 @@ impl<'k> Lowerer<'k> {
             limit: want.limit,
             asks_all: want.asks_all,
             params: self.params,
+            switches: self.known.switches(),
         };
         let ordered = path::choose_scan(&mut scan, &demand);
         scan.any_order = want.any_order || (!want.order.is_empty() && !ordered);
@@ -620,17 +633,63 @@ impl<'k> Lowerer<'k> {
         let mut needed = want.needed.clone();
         needed.extend(keys.iter().map(|key| key.at));
         let below = Want { needed: &needed, order: &keys, ..*want };
+        let again = want.limit.filter(|_| is_simple(&input)).map(|_| input.clone());
         let input = self.lower(input, &below)?;
+        // Its own order may be another one than is wanted of it.
+        let ordered = !want.order.is_empty() && keys.starts_with(want.order);
         if input.ordered {
-            return Ok(input);
+            return Ok(Lowered { ordered, ..input });
+        }
+        let whole = input.node.estimate.total + path::sort_cost(input.node.estimate.rows);
+        if let Some(rel) = again
+            && let Some(node) = self.presorted(rel, &keys, &below, whole)?
+        {
+            return Ok(Lowered { ordered, ..node });
         }
         let keys = placed_keys(keys, &input.layout)?;
         let (width, of_input) = (input.node.width, input.node.estimate);
-        let rows = of_input.rows.max(1.0);
-        let total = of_input.total + rows * rows.log2().max(1.0) * 0.005;
+        let total = of_input.total + path::sort_cost(of_input.rows);
         let estimate = Estimate { startup: total, total, ..of_input };
-        let op = Op::Sort { input: input.node, keys };
-        Ok(Lowered { node: self.node(op, width, estimate), layout: input.layout, ordered: true })
+        let op = Op::Sort { input: input.node, keys, presorted: 0 };
+        Ok(Lowered { node: self.node(op, width, estimate), layout: input.layout, ordered })
+    }
+
+    /// A sort of rows that come in the order of the first keys, if that costs less than `whole`
+    /// where not all rows are wanted.
+    fn presorted(
+        &mut self,
+        rel: Rel,
+        keys: &[SortKey],
+        want: &Want<'_>,
+        whole: f64,
+    ) -> Result<Option<Lowered>> {
+        let Some(limit) = want.limit else { return Ok(None) };
+        if want.asks_all || !self.known.switches().incremental_sort {
+            return Ok(None);
+        }
+        for presorted in (1..keys.len()).rev() {
+            let want = Want { order: &keys[..presorted], ..*want };
+            let input = self.lower(rel.clone(), &want)?;
+            if !input.ordered {
+                continue;
+            }
+            let Estimate { startup, total, rows, .. } = input.node.estimate;
+            // As many groups as values of a column about which nothing is known.
+            let group = (rows / 200.0).max(1.0);
+            let share = ((limit + group) / rows.max(1.0)).min(1.0);
+            let cost = startup + (total - startup) * share + path::sort_cost(rows * share);
+            if cost >= whole {
+                return Ok(None);
+            }
+            let startup = startup + (total - startup) * (group / rows.max(1.0)).min(1.0);
+            let total = total + path::sort_cost(rows);
+            let estimate = Estimate { startup, total, ..input.node.estimate };
+            let (keys, width) = (placed_keys(keys.to_vec(), &input.layout)?, input.node.width);
+            let op = Op::Sort { input: input.node, keys, presorted };
+            let node = self.node(op, width, estimate);
+            return Ok(Some(Lowered { node, layout: input.layout, ordered: true }));
+        }
+        Ok(None)
     }
 
     fn limit(&mut self, limit: Limit, want: &Want<'_>) -> Result<Lowered> {
@@ -697,7 +756,8 @@ impl<'k> Lowerer<'k> {
                     let rows = estimate.rows * 10.0;
                     self.commons.insert(number, Estimate { rows, ..estimate });
                     let step = exact(self, step, &step_columns)?;
-                    CteSteps::Recursive { first, step, all }
+                    self.nodes += 1;
+                    CteSteps::Recursive { first, step, all, number: self.nodes - 1 }
                 }
             };
             nodes.push(CteNode { number, name, body });
@@ -713,6 +773,15 @@ impl<'k> Lowerer<'k> {
         let width = input.node.width;
         let op = Op::With { definitions: nodes, input: input.node };
         Ok(Lowered { node: self.node(op, width, estimate), ..input })
+    }
+}
+
+/// Is it rows of one table, with conditions and values made of them at most?
+fn is_simple(rel: &Rel) -> bool {
+    match rel {
+        Rel::Scan(_) => true,
+        Rel::Filter { input, .. } | Rel::Project { input, .. } => is_simple(input),
+        _ => false,
     }
 }
 

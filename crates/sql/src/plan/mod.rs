@@ -5,10 +5,12 @@
 //! | `rel` | the algebra |
 //! | `rewrite` | the same relation in a form that is cheaper |
 //! | `simplify` | conditions in a form that more can be done with |
-//! | `order` | in which order relations are joined, and how |
+//! | `order` | in which order relations are joined |
+//! | `join` | how two sides are joined |
 //! | `lower`, `node` | from the algebra to what runs |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
+//! | `switches` | which operators a client lets the planner choose |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
 //! | `notes` | what SQL keeps with definitions |
 //! | `window` | window functions |
@@ -19,6 +21,7 @@
 //! run again; it is good as long as the tables it names have the versions it was bound to.
 //! Does not do: running it (`exec`).
 
+pub(crate) mod join;
 pub(crate) mod lower;
 mod model;
 pub(crate) mod node;
@@ -30,6 +33,7 @@ pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
+pub(crate) mod switches;
 pub(crate) mod views;
 pub(crate) mod window;
 
@@ -306,6 +310,8 @@ pub(crate) struct Change {
     pub(crate) sequences: Vec<String>,
     /// What queries in its expressions read.
     pub(crate) reads: Reads,
+    /// What the planner may choose.
+    pub(crate) switches: switches::Switches,
 }
 
 /// A statement with a plan.

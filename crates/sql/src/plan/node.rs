@@ -81,6 +81,8 @@ pub(crate) enum Op {
     Sort {
         input: Arc<Node>,
         keys: Vec<SortKey>,
+        /// So many keys are ones in whose order the input is.
+        presorted: usize,
     },
     Limit {
         input: Arc<Node>,
@@ -143,7 +145,24 @@ pub(crate) enum How {
     /// By a hash table of the right side, under the values of these expressions.
     Hash { right: Arc<Node>, keys: Vec<HashKey> },
     /// By an index of a table, for the keys of many rows of the left side at once.
-    Keyed { scan: Box<TableScan>, index: Box<IndexInfo>, keys: Vec<KeyPart> },
+    Keyed {
+        scan: Box<TableScan>,
+        index: Box<IndexInfo>,
+        keys: Vec<KeyPart>,
+        /// Do the rows have to come in the order of the left side, whatever memory there is?
+        keeps_order: bool,
+        /// What goes on when there are far more keys than was thought.
+        instead: Option<Box<Instead>>,
+    },
+}
+
+/// The same join by a hash table of the whole right side.
+#[derive(Clone, Debug)]
+pub(crate) struct Instead {
+    /// Keys from which on it costs less than to look more of them up.
+    pub(crate) after: u64,
+    /// Its left side is what is left of that of the other join.
+    pub(crate) join: Arc<Node>,
 }
 
 /// A key of a hash join: equal values of both sides have equal bytes.
@@ -176,7 +195,13 @@ pub(crate) struct CteNode {
 #[derive(Clone, Debug)]
 pub(crate) enum CteSteps {
     Query(Arc<Node>),
-    Recursive { first: Arc<Node>, step: Arc<Node>, all: bool },
+    Recursive {
+        first: Arc<Node>,
+        step: Arc<Node>,
+        all: bool,
+        /// As which it notes what it does.
+        number: usize,
+    },
 }
 
 impl Node {
@@ -276,8 +301,9 @@ impl Node {
                 offset: offset.clone(),
                 ties: ties.clone(),
             }),
-            Op::Sort { input, keys } if sorts => {
-                wrap(Op::Sort { input: input.with_place(sorts)?, keys: keys.clone() })
+            Op::Sort { input, keys, presorted } if sorts => {
+                let (keys, presorted) = (keys.clone(), *presorted);
+                wrap(Op::Sort { input: input.with_place(sorts)?, keys, presorted })
             }
             Op::LockRows { input } => wrap(Op::LockRows { input: input.with_place(sorts)? }),
             _ => None,

@@ -1,40 +1,34 @@
-//! In which order relations are joined, and how.
+//! In which order relations are joined.
 //!
 //! Relations that inner joins bring together are joined in the cheapest order: of up to
 //! [`MAX_EXHAUSTIVE`] by dynamic programming over their subsets, beyond that by always joining the
 //! cheapest pair. A relation that reads columns of others is joined behind them. Outer, semi and
 //! anti joins stay where they are written.
 //!
+//! Where an order is wanted that an index of one relation has, the rows of that relation come first
+//! and all others are looked up by indexes, if that costs less than a sort.
+//!
 //! Invariants: each condition is asked once, at the first join that has all of its columns.
-//! Does not do: orders that rows could come in.
+//! Does not do: an order that sides further to the right have.
 //!
 //! Selinger et al., Access Path Selection in a Relational Database Management System, 1979.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use rightlink::{Collation, IndexInfo};
 
 use crate::error::Result;
 use crate::expr::Expr;
-use crate::plan::lower::{Lowered, Lowerer, Want, plain};
+use crate::plan::join::{
+    BUILD, EQUAL, Equality, KeyedSide, Method, PAIR, PROBE, Pair, ROW, Side, Tie, UNKNOWN,
+    bare_scan, equality, keyed_side, turned,
+};
+use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::model::Model;
-use crate::plan::node::{HashKey, How, JoinNode, KeyPart, Op};
-use crate::plan::path::{self, Estimate, flatten, is_integer};
-use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel};
-use crate::plan::{TableScan, rel::columns_of};
-use crate::types::SqlType;
+use crate::plan::path::{self, Estimate, flatten};
+use crate::plan::rel::{ColumnId, Join, JoinKind, Rel, columns_of};
+use crate::plan::switches::{MOST_TOGETHER, Switches, penalty};
 
 /// Relations up to which all orders are looked at.
 const MAX_EXHAUSTIVE: usize = 10;
-/// Selectivity of a condition on two relations about which nothing is known.
-const UNKNOWN: f64 = 1.0 / 3.0;
-const EQUAL: f64 = 0.005;
-/// Cost of a pair of rows, of a row that is put into a hash table, and of one that is looked for.
-const PAIR: f64 = 0.0025;
-const BUILD: f64 = 0.02;
-const PROBE: f64 = 0.015;
-const ROW: f64 = 0.01;
 
 /// A relation of a join of several.
 struct Leaf {
@@ -44,47 +38,6 @@ struct Leaf {
     scan: Option<KeyedSide>,
     /// The others whose columns it reads.
     needs: u64,
-}
-
-/// Rows of a table that keys can be looked up in.
-#[derive(Clone)]
-struct KeyedSide {
-    scan: rel::Scan,
-    conditions: Vec<Expr>,
-}
-
-/// The index that keys are looked up in.
-struct Lookup {
-    index: IndexInfo,
-    /// For each key column the number of the equality that gives its value.
-    parts: Vec<usize>,
-    estimate: Estimate,
-}
-
-/// A condition between relations.
-struct Tie {
-    expr: Expr,
-    /// The relations that it names.
-    of: u64,
-    equality: Option<Equality>,
-    share: f64,
-}
-
-/// A condition that two values are equal.
-#[derive(Clone)]
-struct Equality {
-    sides: [Expr; 2],
-    types: [SqlType; 2],
-    of: [u64; 2],
-}
-
-/// How two sets of relations are joined.
-#[derive(Clone, Debug)]
-enum Method {
-    Loop,
-    Apply,
-    Hash,
-    Keyed,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +74,14 @@ struct Cluster {
     ties: Vec<Tie>,
     /// The share of the result that is wanted.
     share: f64,
+    /// Do the rows come in the order of the first relation?
+    keeps_order: bool,
+}
+
+/// A relation whose rows come in the order that is wanted of all.
+struct First {
+    at: usize,
+    lowered: Lowered,
 }
 
 impl Lowerer<'_> {
@@ -135,7 +96,8 @@ impl Lowerer<'_> {
     /// All relations that inner joins bring together.
     fn inner(&mut self, join: Join, want: &Want<'_>) -> Result<Lowered> {
         let (mut rels, mut conditions) = (Vec::new(), Vec::new());
-        gather(Rel::Join(Box::new(join)), &mut rels, &mut conditions);
+        let switches = self.known.switches();
+        gather_sides(join, &switches, &mut rels, &mut conditions);
         let owners: Vec<BTreeSet<ColumnId>> =
             rels.iter().map(|rel| rel.columns().into_iter().collect()).collect();
         let of = |named: &BTreeSet<ColumnId>| {
@@ -147,13 +109,10 @@ impl Lowerer<'_> {
             }
             set
         };
-        if rels.len() > 63 {
-            let message = "a join of more than 63 relations";
-            return Err(crate::error::SqlError::unsupported(message));
-        }
         let mut needed = want.needed.clone();
         conditions.iter().for_each(|one| columns_of(one, &mut needed));
         rels.iter().for_each(|rel| needed.extend(rel.free()));
+        let first = self.first(&rels, &owners, &needed, want)?;
         let mut leaves = Vec::with_capacity(rels.len());
         for (at, rel) in rels.into_iter().enumerate() {
             let needs = of(&rel.free()) & !(1 << at);
@@ -173,17 +132,77 @@ impl Lowerer<'_> {
             let share = self.share(&expr, equality.as_ref(), &leaves);
             ties.push(Tie { of: of(&named), equality, share, expr });
         }
-        let mut cluster = Cluster { leaves, ties, share: 1.0 };
+        let mut cluster = Cluster { leaves, ties, share: 1.0, keeps_order: false };
         let all = (1u64 << cluster.leaves.len()) - 1;
-        if let Some(limit) = want.limit {
-            let rows = cluster.rows(all);
-            cluster.share = (limit / rows.max(1.0)).clamp(0.0, 1.0);
+        let rows = cluster.rows(all);
+        let share = want.limit.map_or(1.0, |limit| (limit / rows).clamp(0.0, 1.0));
+        if want.order.is_empty() {
+            cluster.share = share;
         }
-        let best = match cluster.leaves.len() <= MAX_EXHAUSTIVE {
+        let mut best = match cluster.leaves.len() <= MAX_EXHAUSTIVE {
             true => self.exhaustive(&cluster),
             false => self.greedy(&cluster),
         };
+        if let Some(First { at, lowered }) = first
+            && let Some(chain) = self.chain(&cluster, at, &lowered.node.estimate)
+            && chain.cost(share) < best.total + path::sort_cost(rows) + penalty(switches.sort)
+        {
+            cluster.leaves[at].lowered = Some(lowered);
+            cluster.keeps_order = true;
+            best = chain;
+        }
         self.built(best.tree, &mut cluster, &needed)
+    }
+
+    /// The relation that all columns of the wanted order are of, if its rows can come in that
+    /// order.
+    fn first(
+        &mut self,
+        rels: &[Rel],
+        owners: &[BTreeSet<ColumnId>],
+        needed: &BTreeSet<ColumnId>,
+        want: &Want<'_>,
+    ) -> Result<Option<First>> {
+        if want.order.is_empty() || want.asks_all || !self.known.switches().keyed_join() {
+            return Ok(None);
+        }
+        let has_all = |own: &BTreeSet<ColumnId>| want.order.iter().all(|key| own.contains(&key.at));
+        let Some(at) = owners.iter().position(has_all) else { return Ok(None) };
+        if keyed_side(&rels[at]).is_none() || !rels[at].free().is_empty() {
+            return Ok(None);
+        }
+        let want = Want { order: want.order, limit: want.limit, is_cut: true, ..Want::of(needed) };
+        let lowered = self.lower(rels[at].clone(), &want)?;
+        Ok(lowered.ordered.then_some(First { at, lowered }))
+    }
+
+    /// The cheapest way to look up the rows of all other relations by indexes, one relation behind
+    /// the other; it has the order of the first one.
+    fn chain(&self, cluster: &Cluster, first: usize, estimate: &Estimate) -> Option<Best> {
+        let Estimate { startup, total, rows, .. } = *estimate;
+        let mut best = Best { tree: Tree::Leaf(first), startup, total, rows };
+        let mut set = 1u64 << first;
+        for _ in 1..cluster.leaves.len() {
+            let mut next: Option<(u64, Best)> = None;
+            for at in 0..cluster.leaves.len() {
+                let one = 1u64 << at;
+                if set & one != 0 || cluster.needs(one) != 0 {
+                    continue;
+                }
+                let Some(found) = self.keyed_best(cluster, set, one, best.rows) else { continue };
+                let rows = cluster.rows(set | one);
+                let total = best.total + found.total + best.rows * PROBE + rows * ROW;
+                if next.as_ref().is_none_or(|(_, known)| total < known.total) {
+                    let (left, right) = (Box::new(best.tree.clone()), Box::new(Tree::Leaf(at)));
+                    let tree = Tree::Join(left, right, Method::Keyed);
+                    let startup = best.startup + found.startup;
+                    next = Some((one, Best { tree, startup, total, rows }));
+                }
+            }
+            let (one, made) = next?;
+            (set, best) = (set | one, made);
+        }
+        Some(best)
     }
 
     /// The share of pairs of rows for which a condition holds.
@@ -315,7 +334,8 @@ impl Lowerer<'_> {
             return single.then(|| Best { tree: tree(Method::Apply), startup, total, rows });
         }
         let pairs = a.rows * b.rows;
-        let total = a.total + b.total + b.rows * ROW + pairs * PAIR;
+        let switches = self.known.switches();
+        let total = a.total + b.total + b.rows * ROW + pairs * PAIR + penalty(switches.nestloop);
         let mut best = Best { tree: tree(Method::Loop), startup: a.startup + b.total, total, rows };
         let mut offer = |made: Best| {
             if made.cost(cluster.share) < best.cost(cluster.share) {
@@ -323,12 +343,21 @@ impl Lowerer<'_> {
             }
         };
         if cluster.equalities(left, right).next().is_some() {
-            let total = a.total + b.total + b.rows * BUILD + a.rows * PROBE + rows * ROW;
+            let total = a.total
+                + b.total
+                + b.rows * BUILD
+                + a.rows * PROBE
+                + rows * ROW
+                + penalty(switches.hashjoin);
             let startup = a.startup + b.total + b.rows * BUILD;
             offer(Best { tree: tree(Method::Hash), startup, total, rows });
         }
         if let Some(found) = self.keyed_best(cluster, left, right, a.rows) {
-            let total = a.total + found.total + a.rows * PROBE + rows * ROW;
+            let total = a.total
+                + found.total
+                + a.rows * PROBE
+                + rows * ROW
+                + penalty(switches.keyed_join());
             let startup = a.startup + found.startup;
             offer(Best { tree: tree(Method::Keyed), startup, total, rows });
         }
@@ -344,44 +373,6 @@ impl Lowerer<'_> {
         let side = leaf.scan.as_ref()?;
         let equalities: Vec<Equality> = cluster.equalities(left, right).collect();
         self.keyed(side, &equalities, rows).map(|found| found.estimate)
-    }
-
-    /// The index that keys are best looked up in.
-    fn keyed(&self, side: &KeyedSide, equalities: &[Equality], rows: f64) -> Option<Lookup> {
-        let table = &side.scan.table;
-        let scan = bare_scan(table, self.known_statistics(table));
-        let column_of = |name: &str| table.info.columns.iter().position(|c| c.name == *name);
-        // The equality, if its value can be a key of the column as it is.
-        let gives = |column: usize, equality: &Equality| {
-            let own = table.types[column];
-            let is_column = matches!(equality.sides[1], Expr::Column(id)
-                if side.scan.columns.get(column) == Some(&id));
-            let fits = |ty: SqlType| ty == own || (is_integer(ty) && is_integer(own));
-            is_column && fits(equality.types[0]) && fits(equality.types[1])
-        };
-        let mut best: Option<Lookup> = None;
-        for index in table.info.indexes.iter().filter(|index| index.is_whole()) {
-            let mut parts = Vec::new();
-            for part in &index.columns {
-                let exact = part.collation.given().is_none_or(Collation::is_deterministic);
-                let found = column_of(&part.name).and_then(|column| {
-                    equalities.iter().position(|equality| gives(column, equality))
-                });
-                match found.filter(|_| exact) {
-                    Some(at) => parts.push(at),
-                    None => break,
-                }
-            }
-            let whole = parts.len() == index.columns.len();
-            if parts.is_empty() || (!whole && !index.method.is_ordered()) {
-                continue;
-            }
-            let estimate = path::of_keys(&scan, index, parts.len(), rows);
-            if best.as_ref().is_none_or(|known| estimate.total < known.estimate.total) {
-                best = Some(Lookup { index: index.clone(), parts, estimate });
-            }
-        }
-        best
     }
 
     /// Makes nodes of a tree.
@@ -410,192 +401,12 @@ impl Lowerer<'_> {
                     tie.of & !both == 0 && tie.of & of_left != 0 && tie.of & of_right != 0
                 };
                 let ties: Vec<Tie> = cluster.ties.extract_if(.., here).collect();
-                let pair = Pair { kind: JoinKind::Inner, left, right, of_left, of_right, rows };
+                let (kind, keeps_order) = (JoinKind::Inner, cluster.keeps_order);
+                let pair = Pair { kind, left, right, of_left, of_right, rows, keeps_order };
                 self.paired(pair, ties, needed)
             }
         }
     }
-
-    /// A join that stays where it is.
-    fn outer_join(&mut self, join: Join, want: &Want<'_>) -> Result<Lowered> {
-        let Join { kind, left, right, on } = join;
-        let on = flatten(on);
-        let (own, other): (BTreeSet<ColumnId>, BTreeSet<ColumnId>) =
-            (left.columns().into_iter().collect(), right.columns().into_iter().collect());
-        let of = |named: &BTreeSet<ColumnId>| {
-            u64::from(!named.is_disjoint(&own)) | u64::from(!named.is_disjoint(&other)) << 1
-        };
-        let dependent = !right.free().is_disjoint(&own);
-        let mut needed = want.needed.clone();
-        on.iter().for_each(|one| columns_of(one, &mut needed));
-        needed.extend(right.free());
-        let keyed = keyed_side(&right);
-        let left = self.lower(
-            left,
-            &Want { any_order: want.any_order, is_cut: want.is_cut, ..Want::of(&needed) },
-        )?;
-        let right = self.lower(right, &Want::of(&needed))?;
-        let mut ties = Vec::with_capacity(on.len());
-        for expr in on {
-            let mut named = BTreeSet::new();
-            columns_of(&expr, &mut named);
-            let equality = equality(&expr, &of);
-            ties.push(Tie { of: of(&named), equality, share: UNKNOWN, expr });
-        }
-        let (a, b) = (left.node.estimate, right.node.estimate);
-        let rows = match kind {
-            JoinKind::Semi | JoinKind::Anti => (a.rows * 0.5).max(1.0),
-            JoinKind::Full => a.rows + b.rows,
-            _ => a.rows.max((a.rows * b.rows * EQUAL).min(a.rows * 10.0)),
-        };
-        let equalities: Vec<Equality> =
-            ties.iter().filter_map(|tie| turned(tie.equality.as_ref()?, 1, 2)).collect();
-        let lookup = match (&keyed, kind) {
-            (Some(side), JoinKind::Left | JoinKind::Semi | JoinKind::Anti) if !dependent => {
-                self.keyed(side, &equalities, a.rows).map(|found| found.estimate.total)
-            }
-            _ => None,
-        };
-        let by_hash = b.total + b.rows * BUILD;
-        let right = match (dependent, equalities.is_empty(), lookup) {
-            (true, ..) => Side::Rows(right, Method::Apply),
-            (_, _, Some(total)) if equalities.is_empty() || total < by_hash => {
-                Side::Keyed(keyed.expect("it was looked up"))
-            }
-            (_, false, _) => Side::Rows(right, Method::Hash),
-            (_, true, _) => Side::Rows(right, Method::Loop),
-        };
-        let pair = Pair { kind, left, right, of_left: 1, of_right: 2, rows };
-        self.paired(pair, ties, &needed)
-    }
-
-    /// The node of a join whose conditions are `ties`.
-    fn paired(
-        &mut self,
-        pair: Pair,
-        ties: Vec<Tie>,
-        needed: &BTreeSet<ColumnId>,
-    ) -> Result<Lowered> {
-        let Pair { kind, left, right, of_left, of_right, rows } = pair;
-        let keeps_right = !matches!(kind, JoinKind::Semi | JoinKind::Anti);
-        let mut residual: Vec<Expr> = Vec::new();
-        let mut equalities: Vec<(Equality, Expr)> = Vec::new();
-        for tie in ties {
-            match tie.equality.as_ref().and_then(|one| turned(one, of_left, of_right)) {
-                Some(equality) => equalities.push((equality, tie.expr)),
-                None => residual.push(tie.expr),
-            }
-        }
-        let a = left.node.estimate;
-        let (how, right_layout, b) = match right {
-            Side::Keyed(side) => {
-                let list: Vec<Equality> = equalities.iter().map(|(one, _)| one.clone()).collect();
-                let found = self.keyed(&side, &list, a.rows);
-                let Lookup { index, parts, estimate } = found.expect("an index was found before");
-                let mut wanted = needed.clone();
-                let mut columns = Vec::with_capacity(parts.len());
-                for at in &parts {
-                    let Expr::Column(id) = list[*at].sides[1] else {
-                        unreachable!("a key column is a column")
-                    };
-                    wanted.insert(id);
-                    columns.push(id);
-                }
-                let (scan, layout) = self.table_scan(side.scan, side.conditions, &wanted)?;
-                let mut keys = Vec::with_capacity(parts.len());
-                for (at, id) in parts.iter().zip(columns) {
-                    let mut value = list[*at].sides[0].clone();
-                    self.place(&mut value, &left.layout)?;
-                    let place = layout.iter().position(|known| *known == id);
-                    let place = place.expect("key columns are wanted");
-                    let ty = scan.table.types[scan.columns[place]];
-                    keys.push(KeyPart { value, ty, at: place });
-                }
-                let rest = equalities.into_iter().enumerate();
-                let rest = rest.filter(|(at, _)| !parts.contains(at)).map(|(_, (_, expr))| expr);
-                residual.extend(rest);
-                (
-                    How::Keyed { scan: Box::new(scan), index: Box::new(index), keys },
-                    layout,
-                    estimate,
-                )
-            }
-            Side::Rows(right, Method::Hash) if !equalities.is_empty() => {
-                let mut keys = Vec::with_capacity(equalities.len());
-                for (equality, _) in equalities {
-                    let [mut own, mut other] = equality.sides;
-                    self.place(&mut own, &left.layout)?;
-                    self.place(&mut other, &right.layout)?;
-                    keys.push(HashKey { left: own, right: other });
-                }
-                let b = right.node.estimate;
-                (How::Hash { right: right.node, keys }, right.layout, b)
-            }
-            Side::Rows(right, method) => {
-                residual.extend(equalities.into_iter().map(|(_, expr)| expr));
-                let b = right.node.estimate;
-                let how = match method {
-                    Method::Apply => {
-                        let binds = self.binds(&left.layout);
-                        How::Apply { right: right.node, binds }
-                    }
-                    _ => How::Loop { right: right.node },
-                };
-                (how, right.layout, b)
-            }
-        };
-        let mut both = left.layout.clone();
-        both.extend(&right_layout);
-        residual.iter_mut().try_for_each(|one| self.place(one, &both))?;
-        let condition = match residual.len() {
-            0 | 1 => residual.pop(),
-            _ => Some(Expr::And(residual)),
-        };
-        let total = match &how {
-            How::Loop { .. } => a.total + b.total + a.rows * b.rows * PAIR,
-            How::Apply { .. } => a.total + a.rows.max(1.0) * b.total,
-            How::Hash { .. } => a.total + b.total + b.rows * BUILD + a.rows * PROBE,
-            How::Keyed { .. } => a.total + b.total + a.rows * PROBE,
-        };
-        let startup = match &how {
-            How::Loop { .. } | How::Hash { .. } => a.startup + b.total,
-            How::Apply { .. } | How::Keyed { .. } => a.startup + b.startup,
-        };
-        let layout = if keeps_right { both } else { left.layout };
-        let width = a.width + if keeps_right { b.width } else { 0 };
-        let estimate = Estimate { startup, total: total + rows * ROW, rows, width };
-        let right_width = right_layout.len();
-        let join = JoinNode { kind, left: left.node, how, condition, right_width };
-        Ok(plain(self.node(Op::Join(Box::new(join)), layout.len(), estimate), layout))
-    }
-
-    /// Slots of the columns of a layout that some query inside reads.
-    fn binds(&mut self, layout: &[ColumnId]) -> Vec<(usize, Expr)> {
-        let mut binds = Vec::new();
-        for (at, id) in layout.iter().enumerate() {
-            if let Some(slot) = self.known_slot(*id) {
-                binds.push((slot, Expr::Column(at)));
-            }
-        }
-        binds
-    }
-}
-
-/// Two sides of a join.
-struct Pair {
-    kind: JoinKind,
-    left: Lowered,
-    right: Side,
-    /// The relations of each side.
-    of_left: u64,
-    of_right: u64,
-    rows: f64,
-}
-
-/// The right side of a join.
-enum Side {
-    Rows(Lowered, Method),
-    Keyed(KeyedSide),
 }
 
 impl Cluster {
@@ -632,47 +443,6 @@ impl Cluster {
     }
 }
 
-/// An equality with the side that is of `left` first; `None` if it is not between the two.
-fn turned(equality: &Equality, left: u64, right: u64) -> Option<Equality> {
-    let within = |of: u64, set: u64| of != 0 && of & !set == 0;
-    let [a, b] = equality.of;
-    if within(a, left) && within(b, right) {
-        return Some(equality.clone());
-    }
-    if within(b, left) && within(a, right) {
-        let (mut turned, [x, y]) = (equality.clone(), equality.types);
-        turned.sides.reverse();
-        (turned.types, turned.of) = ([y, x], [b, a]);
-        return Some(turned);
-    }
-    None
-}
-
-/// The two values that a condition says are equal, if equal ones can be found by a hash.
-fn equality(expr: &Expr, of: &dyn Fn(&BTreeSet<ColumnId>) -> u64) -> Option<Equality> {
-    let Expr::Call(function, args) = expr else { return None };
-    let ([a, b], [x, y]) = (args.as_slice(), function.args.as_slice()) else { return None };
-    let float = |ty: SqlType| matches!(ty, SqlType::Float4 | SqlType::Float8);
-    let alike = x == y || (is_integer(*x) && is_integer(*y)) || (float(*x) && float(*y));
-    if function.name != "=" || !alike || has_query(a) || has_query(b) {
-        return None;
-    }
-    let side = |expr: &Expr| {
-        let mut named = BTreeSet::new();
-        columns_of(expr, &mut named);
-        of(&named)
-    };
-    let of = [side(a), side(b)];
-    let apart = of[0] != 0 && of[1] != 0 && of[0] & of[1] == 0;
-    apart.then(|| Equality { sides: [a.clone(), b.clone()], types: [*x, *y], of })
-}
-
-fn has_query(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
-    found
-}
-
 /// The relations of a tree.
 fn set_of(tree: &Tree) -> u64 {
     match tree {
@@ -681,47 +451,57 @@ fn set_of(tree: &Tree) -> u64 {
     }
 }
 
-/// The relations that inner joins bring together, and all conditions of these.
-fn gather(rel: Rel, rels: &mut Vec<Rel>, conditions: &mut Vec<Expr>) {
+/// The relations that inner joins bring together, and all conditions of these. A side that would
+/// make them too many to be ordered together stays one relation.
+fn gather(rel: Rel, switches: &Switches, rels: &mut Vec<Rel>, conditions: &mut Vec<Expr>) {
     match rel {
         Rel::Join(join) if join.kind == JoinKind::Inner => {
-            gather(join.left, rels, conditions);
-            gather(join.right, rels, conditions);
-            conditions.extend(flatten(join.on));
+            gather_sides(*join, switches, rels, conditions);
         }
         other => rels.push(other),
     }
 }
 
-/// The scan of a relation that keys can be looked up in.
-fn keyed_side(rel: &Rel) -> Option<KeyedSide> {
-    match rel {
-        Rel::Scan(scan) => Some(KeyedSide { scan: (**scan).clone(), conditions: Vec::new() }),
-        Rel::Filter { input, conditions } => match &**input {
-            Rel::Scan(scan) => {
-                Some(KeyedSide { scan: (**scan).clone(), conditions: conditions.clone() })
-            }
-            _ => None,
-        },
-        _ => None,
+fn gather_sides(join: Join, switches: &Switches, rels: &mut Vec<Rel>, conditions: &mut Vec<Expr>) {
+    let sides = Sides::of(&join, switches);
+    match sides.left_is_one {
+        true => rels.push(join.left),
+        false => gather(join.left, switches, rels, conditions),
+    }
+    match sides.right_is_one {
+        true => rels.push(join.right),
+        false => gather(join.right, switches, rels, conditions),
+    }
+    conditions.extend(flatten(join.on));
+}
+
+/// Which sides of an inner join are ordered by themselves.
+struct Sides {
+    left_is_one: bool,
+    right_is_one: bool,
+    /// Relations that are ordered together.
+    count: usize,
+}
+
+impl Sides {
+    fn of(join: &Join, switches: &Switches) -> Sides {
+        let (left, right) = (count(&join.left, switches), count(&join.right, switches));
+        let most = if join.is_list { switches.from_collapse } else { switches.join_collapse };
+        let fits = left + right <= most.max(2);
+        // A list in FROM is ordered together whatever its length, as in PostgreSQL.
+        let is_list = join.is_list && left + right.min(1) <= MOST_TOGETHER;
+        let left_is_one = !fits && !is_list;
+        let right_is_one = !fits && (right > 1 || !join.is_list);
+        let of_left = if left_is_one { 1 } else { left };
+        let of_right = if right_is_one { 1 } else { right };
+        Sides { left_is_one, right_is_one, count: of_left + of_right }
     }
 }
 
-/// A scan of a table for what is known about it.
-fn bare_scan(
-    table: &Arc<crate::plan::Table>,
-    statistics: Option<Arc<crate::statistics::Statistics>>,
-) -> TableScan {
-    TableScan {
-        table: Arc::clone(table),
-        alias: String::new(),
-        columns: (0..table.types.len()).collect(),
-        with_tid: false,
-        path: path::Path::Sequential,
-        filter: None,
-        statistics,
-        asked: None,
-        by_values: false,
-        any_order: true,
+/// Relations that a relation brings into the order of a join.
+fn count(rel: &Rel, switches: &Switches) -> usize {
+    match rel {
+        Rel::Join(join) if join.kind == JoinKind::Inner => Sides::of(join, switches).count,
+        _ => 1,
     }
 }

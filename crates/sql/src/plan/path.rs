@@ -16,6 +16,7 @@ use rightlink::{Collation, Direction, IndexInfo, IndexMethod, ScanOptions, Value
 use crate::error::Result;
 use crate::expr::{Context, Expr};
 use crate::plan::model::{Model, OPERATOR};
+use crate::plan::switches::{Switches, penalty};
 use crate::plan::{TableScan, predicate};
 use crate::types::{Datum, SqlType};
 
@@ -83,6 +84,7 @@ pub(crate) struct Demand<'d> {
     pub(crate) asks_all: bool,
     /// Values of parameters, as far as they are known.
     pub(crate) params: &'d [Datum],
+    pub(crate) switches: Switches,
 }
 
 /// Chooses how a query scans a table; says whether the rows come in the wanted order.
@@ -96,7 +98,7 @@ pub(crate) fn choose_scan(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
 }
 
 /// Chooses for an UPDATE or DELETE.
-pub(crate) fn choose_change(scan: &mut TableScan, params: &[Datum]) {
+pub(crate) fn choose_change(scan: &mut TableScan, params: &[Datum], switches: Switches) {
     begin(scan);
     if let Some(place) = take_tid(scan) {
         scan.path = Path::Tid(place);
@@ -104,7 +106,7 @@ pub(crate) fn choose_change(scan: &mut TableScan, params: &[Datum]) {
         scan.filter = None;
         return;
     }
-    choose(scan, &Demand { params, ..Demand::default() });
+    choose(scan, &Demand { params, switches, ..Demand::default() });
 }
 
 /// Puts all conditions into the filter, also of a scan whose path was chosen before.
@@ -171,7 +173,7 @@ pub(crate) struct Wanted {
 /// Chooses the cheapest path; says whether it delivers the wanted order. If all conditions are to
 /// be asked, none is left out that an index by its own terms makes true.
 fn choose(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
-    let Demand { order, limit, asks_all, params } = *demand;
+    let Demand { order, limit, asks_all, params, switches } = *demand;
     let conjuncts = match scan.filter.take() {
         None => Vec::new(),
         Some(Expr::And(list)) => flatten(list),
@@ -181,7 +183,10 @@ fn choose(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
     let model = Model::new(scan, params);
     let all: Vec<&Expr> = conjuncts.iter().collect();
     let mut best = (Path::Sequential, Vec::new(), false);
-    let mut best_cost = cost(&model.sequential(&all), order.is_empty(), limit);
+    let sorts = |sorted: bool| penalty(sorted || switches.sort);
+    let mut best_cost = cost(&model.sequential(&all), order.is_empty(), limit)
+        + penalty(switches.seqscan)
+        + sorts(order.is_empty());
     let mut by_values = false;
     for index in &table.info.indexes {
         if !has_all(scan, index, &conjuncts) {
@@ -208,10 +213,12 @@ fn choose(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
         let left: Vec<&Expr> = left.map(|(_, conjunct)| conjunct).collect();
         path.expected = model.expected(&path);
         let estimate = model.of_index(&path, &left);
-        let mut cost = cost(&estimate, order.is_empty() || ordered, limit);
+        let is_allowed = if path.covers { switches.indexonlyscan } else { switches.indexscan };
+        let sorted = order.is_empty() || ordered;
+        let mut cost = cost(&estimate, sorted, limit) + penalty(is_allowed) + sorts(sorted);
         if scan.statistics.is_some() {
             by_values |= conjuncts.iter().any(names_parameter);
-            if is_certain(&path) {
+            if is_allowed && is_certain(&path) {
                 cost -= CERTAIN;
             }
         }
@@ -289,6 +296,12 @@ pub(crate) fn flatten(list: Vec<Expr>) -> Vec<Expr> {
         }
     }
     out
+}
+
+/// What putting so many rows in order costs.
+pub(super) fn sort_cost(rows: f64) -> f64 {
+    let rows = rows.max(1.0);
+    rows * rows.log2().max(1.0) * 0.005
 }
 
 /// The cost when a sort may follow and only the first rows may be wanted.

@@ -146,6 +146,8 @@ pub(crate) struct Join {
     pub(crate) left: Rel,
     pub(crate) right: Rel,
     pub(crate) on: Vec<Expr>,
+    /// Do the sides stand beside each other in a list, without the word JOIN?
+    pub(crate) is_list: bool,
 }
 
 /// Groups: keys and aggregates over the rows of each.

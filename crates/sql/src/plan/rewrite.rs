@@ -219,7 +219,7 @@ fn substituted(mut expr: Expr, names: &BTreeMap<ColumnId, Expr>) -> Expr {
 
 /// A join whose rows meet `conditions`.
 fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
-    let Join { mut kind, mut left, mut right, on } = join;
+    let Join { mut kind, mut left, mut right, on, is_list } = join;
     let mut on = conjuncts(on);
     if kind == JoinKind::Right {
         // Columns have numbers, so the sides may change places.
@@ -288,7 +288,7 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
         JoinKind::Full | JoinKind::Right => stay = conditions,
     }
     let (left, right) = (push(left, to_left), push(right, to_right));
-    Rel::Join(Box::new(Join { kind, left, right, on })).filtered(stay)
+    Rel::Join(Box::new(Join { kind, left, right, on, is_list })).filtered(stay)
 }
 
 /// What a condition of pairs says of one side alone: of an OR whose every arm says something about
@@ -411,7 +411,7 @@ fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Ke
         on.extend(conjuncts(vec![substituted(test, &names)]));
     }
     let kind = if negated { JoinKind::Anti } else { JoinKind::Semi };
-    Ok(Rel::Join(Box::new(Join { kind, left: input, right, on })))
+    Ok(Rel::Join(Box::new(Join { kind, left: input, right, on, is_list: false })))
 }
 
 /// What EXISTS asks about: order, values and duplicates do not matter.
@@ -471,7 +471,7 @@ fn decorrelated(rel: Rel, around: &BTreeSet<ColumnId>) -> Option<(Rel, Vec<Expr>
             Some((Rel::Project { input: Box::new(input), output }, on))
         }
         Rel::Join(join) if join.kind == JoinKind::Inner => {
-            let Join { left, right, on, kind } = *join;
+            let Join { left, right, on, kind, is_list } = *join;
             let dependent = !right.free().is_disjoint(&columns(&left));
             if dependent {
                 return None;
@@ -482,7 +482,7 @@ fn decorrelated(rel: Rel, around: &BTreeSet<ColumnId>) -> Option<(Rel, Vec<Expr>
             let (right, more) = decorrelated(right, around)?;
             all.extend(more);
             all.extend(ties);
-            Some((Rel::Join(Box::new(Join { kind, left, right, on: own })), all))
+            Some((Rel::Join(Box::new(Join { kind, left, right, on: own, is_list })), all))
         }
         _ => None,
     }

@@ -114,8 +114,8 @@ impl Session {
         }
         let current = match &known.planned {
             Some(planned) => {
-                let path = self.settings.path();
-                planned.is_current(&mut self.ensure()?.txn, &path)?
+                let planning = self.settings.planning();
+                planned.is_current(&mut self.ensure()?.txn, &planning)?
             }
             None => false,
         };
@@ -137,8 +137,9 @@ impl Session {
         if let Err(error) = self.check_usable() {
             return Some(Err(error));
         }
-        let path = self.settings.path();
-        let current = self.ensure().and_then(|active| planned.is_current(&mut active.txn, &path));
+        let planning = self.settings.planning();
+        let current =
+            self.ensure().and_then(|active| planned.is_current(&mut active.txn, &planning));
         let current = match current {
             Ok(current) => current,
             Err(error) => return Some(Err(error)),

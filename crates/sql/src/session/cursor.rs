@@ -151,7 +151,7 @@ impl Cursor {
             if has_place {
                 row.pop();
             }
-            keeping.push(row)
+            keeping.push(row, context)
         };
         let gone = match read.take() {
             Some(mut read) => {

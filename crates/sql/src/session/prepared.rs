@@ -21,7 +21,7 @@ use crate::expr::Context;
 use crate::parse::utility::Utility;
 use crate::parse::{self, Parsed, Stmt};
 use crate::plan::{Column, Plan};
-use crate::schemas::SearchPath;
+use crate::settings::Planning;
 use crate::statistics;
 use crate::types::{Datum, Row, SqlType, cast};
 
@@ -41,8 +41,8 @@ pub(super) struct Planned {
     pub(super) once: bool,
     /// Of the statistics that it was made by.
     edition: u64,
-    /// Where its names were looked for.
-    path: Arc<SearchPath>,
+    /// Where its names were looked for, and what the planner could choose.
+    planning: Planning,
 }
 
 /// A prepared statement.
@@ -112,8 +112,9 @@ pub(super) fn bind(
     parsed: &Arc<Parsed>,
     types: &[SqlType],
     txn: &mut Transaction,
-    path: &Arc<SearchPath>,
+    planning: &Planning,
 ) -> Result<Planned> {
+    let path = &planning.path;
     let Stmt::Sql(statement) = &parsed.stmt else {
         return Err(SqlError::unsupported("a utility statement here"));
     };
@@ -122,9 +123,11 @@ pub(super) fn bind(
     let bind = |txn: &mut Transaction| -> Result<Option<Planned>> {
         let mut tables = Along(Tables(txn), path);
         let mut binder = Binder::new(&mut tables, &parsed.lines, types);
+        binder.switches = planning.switches;
         let Some(plan) = binder.plan(statement)? else { return Ok(None) };
         let (params, once) = (binder.parameter_types()?, binder.once);
-        Ok(Some(Planned { plan: Arc::new(plan), params, once, edition, path: Arc::clone(path) }))
+        let (plan, planning) = (Arc::new(plan), planning.clone());
+        Ok(Some(Planned { plan, params, once, edition, planning }))
     };
     let mut refused = None;
     if crate::catalog::reads_view(statement) {
@@ -142,8 +145,8 @@ pub(super) fn bind(
         refused.filter(|error| error.sqlstate != code::UNDEFINED_FUNCTION || answer.is_ok());
     let not_known = match (answer, refused) {
         (Ok(Some(plan)), _) => {
-            let (path, params) = (Arc::clone(path), Vec::new());
-            return Ok(Planned { plan: Arc::new(plan), params, once: true, edition, path });
+            let (planning, params) = (planning.clone(), Vec::new());
+            return Ok(Planned { plan: Arc::new(plan), params, once: true, edition, planning });
         }
         (Err(error), _) if error.ends_statement() => return Err(error),
         (_, Some(error)) => return Err(error),
@@ -161,12 +164,13 @@ pub(super) fn bind(
 }
 
 impl Planned {
-    /// Are the tables still what they were, and what the names mean along `path`?
+    /// Are the tables still what they were, and what the names mean, and may the planner choose
+    /// what it could?
     ///
     /// # Errors
     /// One that ends the statement, as when a lock was waited for too long.
-    pub(super) fn is_current(&self, txn: &mut Transaction, path: &SearchPath) -> Result<bool> {
-        if self.once || self.edition != statistics::edition() || *self.path != *path {
+    pub(super) fn is_current(&self, txn: &mut Transaction, planning: &Planning) -> Result<bool> {
+        if self.once || self.edition != statistics::edition() || self.planning != *planning {
             return Ok(false);
         }
         // The first table is locked as it will be when its rows are changed.
@@ -565,8 +569,8 @@ impl Session {
     /// The plan of a prepared statement, bound anew if a table has changed.
     fn current_plan(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
         let planned = prepared.planned.as_ref().expect("a statement with a plan");
-        let path = self.settings.path();
-        if planned.is_current(&mut self.ensure()?.txn, &path)? {
+        let planning = self.settings.planning();
+        if planned.is_current(&mut self.ensure()?.txn, &planning)? {
             return Ok(Arc::clone(&planned.plan));
         }
         let parsed = prepared.parsed.as_ref().expect("a plan has a statement");

@@ -179,10 +179,10 @@ impl Session {
 
     /// Binds a statement that has a plan.
     pub(super) fn plan(&mut self, parsed: &Arc<Parsed>, types: &[SqlType]) -> Result<Planned> {
-        let path = self.settings.path();
+        let planning = self.settings.planning();
         let active = self.ensure()?;
         active.used = true;
-        super::prepared::bind(parsed, types, &mut active.txn, &path)
+        super::prepared::bind(parsed, types, &mut active.txn, &planning)
     }
 
     /// Runs a definition.
@@ -281,6 +281,7 @@ impl Session {
             work: Cell::new(0),
             held: Held::of(self.db.budget()),
             reads: exec::Reads::default(),
+            batch_rows: self.batch_rows,
         }
     }
 

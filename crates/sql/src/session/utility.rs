@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rightlink::{Busy, Database, VacuumOptions, Watch};
 use sqlparser::ast;
 
+use super::explain::Run;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
 use crate::bind::{Binder, Place, names};
@@ -380,7 +381,7 @@ impl Session {
         let probe = Probe::new();
         let (planned, planning) = probe.timed(|| self.plan(&Arc::new(statement.clone()), &[]));
         let planned = planned?;
-        let mut lines;
+        let mut run = Run { options, probe: None, planning, execution: None };
         if options.analyze {
             if !planned.params.is_empty() {
                 let message = "there is no parameter $1";
@@ -393,15 +394,9 @@ impl Session {
             probe.note(WRITE, |figures| {
                 (figures.rows, figures.first, figures.total) = (count, spent, spent);
             });
-            lines = super::explain::show(&planned.plan, options, Some(&probe));
-            if options.timing != Some(false) {
-                let millis = |time: std::time::Duration| time.as_secs_f64() * 1_000.0;
-                lines.push(format!("Planning Time: {:.3} ms", millis(planning)));
-                lines.push(format!("Execution Time: {:.3} ms", millis(spent)));
-            }
-        } else {
-            lines = super::explain::show(&planned.plan, options, None);
+            (run.probe, run.execution) = (Some(&probe), Some(spent));
         }
+        let lines = super::explain::show(&planned.plan, &run)?;
         self.show(&["QUERY PLAN"], lines.into_iter().map(|line| vec![line]).collect(), sink)
     }
 }

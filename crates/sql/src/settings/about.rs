@@ -15,13 +15,14 @@ const LOCKS: &str = "Lock Management";
 const LOG: &str = "Write-Ahead Log / Settings";
 const MEMORY: &str = "Resource Usage / Memory";
 const METHODS: &str = "Query Tuning / Planner Method Configuration";
+const OPTIMIZER: &str = "Query Tuning / Other Planner Options";
 const PRESET: &str = "Preset Options";
 const PREVIOUS: &str = "Version and Platform Compatibility / Previous PostgreSQL Versions";
 const REPORTS: &str = "Reporting and Logging / What to Log";
 const STATEMENTS: &str = "Client Connection Defaults / Statement Behavior";
 
 /// Name, category, purpose.
-static ABOUT: [(&str, &str, &str); 37] = [
+static ABOUT: [(&str, &str, &str); 50] = [
     ("application_name", REPORTS, "What the client calls itself."),
     ("bytea_output", STATEMENTS, "How bytea is shown."),
     ("client_encoding", FORMAT, "Encoding of what the client sends and gets."),
@@ -32,17 +33,30 @@ static ABOUT: [(&str, &str, &str); 37] = [
     ("default_transaction_isolation", STATEMENTS, "Isolation level of new transactions."),
     ("default_transaction_read_only", STATEMENTS, "Do new transactions only read?"),
     ("effective_io_concurrency", ASYNCHRONOUS, "Most reads at once of the pages of a table."),
-    ("enable_indexscan", METHODS, "May queries read by an index?"),
+    ("enable_bitmapscan", METHODS, "Accepted; nothing reads by bitmaps."),
+    ("enable_hashagg", METHODS, "Accepted; groups are always made by hashes."),
+    ("enable_hashjoin", METHODS, "May joins use a hash table?"),
+    ("enable_incremental_sort", METHODS, "May sorts use an index that has the first keys?"),
+    ("enable_indexonlyscan", METHODS, "May queries read an index that has all columns?"),
+    ("enable_indexscan", METHODS, "May queries and joins read by an index?"),
     ("enable_indexscan_prefetch", METHODS, "Do index scans read ahead?"),
     ("enable_insert_prefetch", METHODS, "Are index pages read ahead that a statement writes to?"),
+    ("enable_material", METHODS, "Accepted; joins by loop always keep the inner side."),
+    ("enable_memoize", METHODS, "Accepted; joins by an index look each key up once."),
+    ("enable_mergejoin", METHODS, "Accepted; no join merges."),
+    ("enable_nestloop", METHODS, "May joins go by loop, or look rows up by an index?"),
     ("enable_seqscan", METHODS, "May queries read whole tables?"),
+    ("enable_sort", METHODS, "May queries sort where an index has the order?"),
+    ("enable_tidscan", METHODS, "Accepted; a place is always read by itself."),
     ("extra_float_digits", FORMAT, "Digits of numbers with a floating point."),
+    ("from_collapse_limit", OPTIMIZER, "Most relations in FROM that are ordered together."),
     ("idle_in_transaction_session_timeout", STATEMENTS, "Longest rest inside of a transaction."),
     ("in_hot_standby", PRESET, "Is the server a standby?"),
     ("integer_datetimes", PRESET, "Are times whole numbers?"),
     ("intervalstyle", FORMAT, "How intervals are shown."),
     ("io_method", ASYNCHRONOUS, "How reads and writes reach the device."),
     ("is_superuser", PRESET, "May the user do everything?"),
+    ("join_collapse_limit", OPTIMIZER, "Most relations of JOIN that are ordered together."),
     ("lock_timeout", STATEMENTS, "Longest wait for a lock."),
     ("maintenance_work_mem", MEMORY, "Accepted; the database's memory budget counts."),
     ("max_identifier_length", PRESET, "Most bytes of a name."),

@@ -180,7 +180,7 @@ files!(
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
     session_state catalog_joins strict_syntax casing tool_start numerics joins subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
-    recursive window_exclusion
+    recursive window_exclusion planner
 );
 
 #[test]

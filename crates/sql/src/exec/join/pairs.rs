@@ -1,7 +1,10 @@
 //! From candidates for pairs to the rows of a join: conditions, rows without a partner.
 //!
+//! A right side that comes in blocks meets the same rows of the left side block by block. Whether
+//! these have a partner is known behind the last one.
+//!
 //! Invariants: rows come out in the order of the left side, then those that only the right side
-//! has.
+//! has; where the right side comes in blocks, in the order of its blocks first.
 //! Does not do: finding candidates by an index.
 
 use std::collections::BTreeSet;
@@ -38,6 +41,11 @@ pub(super) struct Pairs {
     partners: Vec<bool>,
     /// Rows that only the right side has: how many were looked at.
     looked: usize,
+    /// Number of the first row of the block of the right side at hand.
+    first: usize,
+    /// Of each row of the left side at hand whether it has a partner in some block; empty if the
+    /// right side does not come in blocks.
+    met: Vec<bool>,
     /// Rows that are made and not handed on.
     ready: Batch,
     /// Places of the columns that the condition names.
@@ -66,6 +74,8 @@ impl Pairs {
             has_partner: false,
             partners,
             looked: 0,
+            first: 0,
+            met: Vec::new(),
             ready: Batch::default(),
             named,
         }
@@ -75,6 +85,29 @@ impl Pairs {
     pub(super) fn begin(&mut self, left: Batch, keys: Option<Keys>) {
         (self.left, self.keys, self.at, self.candidate) = (left, keys, 0, None);
         self.has_partner = false;
+    }
+
+    /// Goes on with other rows of the left side, which meet the right side block by block.
+    pub(super) fn begin_blocks(&mut self, left: Batch, keys: Option<Keys>) {
+        self.met = vec![false; left.len];
+        self.begin(left, keys);
+        // There is no block yet.
+        self.at = self.left.len;
+    }
+
+    /// Goes on with the block of the right side whose first row has this number.
+    pub(super) fn meet(&mut self, first: usize) {
+        (self.at, self.candidate, self.first) = (0, None, first);
+    }
+
+    /// All blocks have been met: rows without a partner come next.
+    pub(super) fn meet_none(&mut self, right: &Batch) {
+        if matches!(of(&self.node).kind, JoinKind::Inner | JoinKind::Semi) {
+            return;
+        }
+        let alone = (0..self.left.len as u32).filter(|at| !self.met[*at as usize]);
+        let alone: Vec<Pair> = alone.map(|left| Pair { left, right: NO_ROW }).collect();
+        self.ready = self.rows(&alone, right);
     }
 
     /// The next rows of the batch at hand, `None` when it is done.
@@ -118,6 +151,11 @@ impl Pairs {
     /// Adds candidates of the row at hand; goes on to the next row when it has no more.
     fn gather(&mut self, rows: u32, table: Option<&HashTable>, out: &mut Vec<Pair>) {
         let left = self.at as u32;
+        let one_is_enough = matches!(of(&self.node).kind, JoinKind::Semi | JoinKind::Anti);
+        if one_is_enough && self.met.get(self.at) == Some(&true) {
+            (self.candidate, self.at) = (None, self.at + 1);
+            return;
+        }
         let mut next = match (self.candidate, table, &self.keys) {
             (Some(next), ..) => next,
             (None, Some(table), Some(keys)) => table.first(keys.hashes[self.at]),
@@ -177,9 +215,12 @@ impl Pairs {
             return kept;
         }
         for pair in &kept {
-            if let Some(partner) = self.partners.get_mut(pair.right as usize) {
+            if let Some(partner) = self.partners.get_mut(self.first + pair.right as usize) {
                 *partner = true;
             }
+        }
+        if !self.met.is_empty() {
+            return self.met_by(kept);
         }
         let mut out = Vec::with_capacity(kept.len());
         let mut kept = kept.into_iter().peekable();
@@ -207,6 +248,21 @@ impl Pairs {
         out
     }
 
+    /// What comes out for these pairs with rows of a block.
+    fn met_by(&mut self, kept: Vec<Pair>) -> Vec<Pair> {
+        let kind = of(&self.node).kind;
+        let mut out = Vec::with_capacity(kept.len());
+        for pair in kept {
+            let was_met = std::mem::replace(&mut self.met[pair.left as usize], true);
+            match kind {
+                JoinKind::Semi if !was_met => out.push(Pair { right: NO_ROW, ..pair }),
+                JoinKind::Semi | JoinKind::Anti => {}
+                _ => out.push(pair),
+            }
+        }
+        out
+    }
+
     /// The rows of pairs.
     fn rows(&self, pairs: &[Pair], right: &Batch) -> Batch {
         let lefts: Vec<u32> = pairs.iter().map(|pair| pair.left).collect();
@@ -219,12 +275,19 @@ impl Pairs {
         batch
     }
 
-    /// When the left side has ended: rows that only the right side has.
-    pub(super) fn rest(&mut self, most: usize, right: &Batch) -> Result<Option<Batch>> {
+    /// When the left side has ended: rows that only the right side has, of those that begin with
+    /// this number.
+    pub(super) fn rest(
+        &mut self,
+        most: usize,
+        right: &Batch,
+        first: usize,
+    ) -> Result<Option<Batch>> {
         let mut alone = Vec::new();
-        while self.looked < self.partners.len() && alone.len() < most.min(ROWS) {
+        let end = self.partners.len().min(first + right.len);
+        while self.looked < end && alone.len() < most.min(ROWS) {
             if !self.partners[self.looked] {
-                alone.push(self.looked as u32);
+                alone.push((self.looked - first) as u32);
             }
             self.looked += 1;
         }

@@ -1,0 +1,196 @@
+//! Operators whose rows memory does not hold: the same rows by way of files as in memory, and files
+//! that go with their statement.
+
+use std::path::Path;
+
+use rightlink::Database;
+use rightlink_env::Rng;
+use rightlink_sql::{Datum, Outcome, Session};
+
+/// Tables with nulls, keys that many rows have, and rows that are alike.
+pub(crate) fn fill(session: &mut Session, seed: u64) {
+    let mut random = Rng::from_seed(seed);
+    session
+        .execute(
+            "create table a (id int primary key, k int, v int, t text);
+             create table b (id int primary key, k int, w bigint, t text);
+             create index b_k on b (k)",
+        )
+        .unwrap();
+    for (table, rows, heavy) in [("a", 300, 100), ("b", 900, 5)] {
+        let row = |id: u64| {
+            let key = match random.next_u64() % 100 {
+                0..10 => "null".to_owned(),
+                // Too many for memory in one of the tables.
+                10..30 if random.next_u64().is_multiple_of(heavy / 5) => "7".to_owned(),
+                _ => (random.next_u64() % 300).to_string(),
+            };
+            let value = random.next_u64() % 50;
+            let text = "x".repeat((random.next_u64() % 90) as usize);
+            format!("({id}, {key}, {value}, '{text}{}')", value % 3)
+        };
+        let rows: Vec<String> = (0..rows).map(row).collect();
+        session.execute(&format!("insert into {table} values {}", rows.join(", "))).unwrap();
+    }
+}
+
+/// Statements for each operator that gathers rows.
+pub(crate) fn statements() -> Vec<String> {
+    let mut all = Vec::new();
+    for kind in ["join", "left join", "right join", "full join"] {
+        all.push(format!("select a.*, b.* from a {kind} b on a.k = b.k"));
+        all.push(format!("select a.id, b.t from a {kind} b on a.k = b.k and a.v = b.w"));
+        all.push(format!("select a.t, b.id from a {kind} b on a.k + 1 = b.w"));
+    }
+    for kind in ["join", "left join", "full join"] {
+        let on = "on a.k = b.k and a.v < b.w";
+        all.push(format!("select a.id, b.id from a {kind} b {on}"));
+    }
+    for kind in ["join", "left join"] {
+        all.push(format!("select a.id, b.id from a {kind} b on a.v > b.w + 30 and a.k < 100"));
+    }
+    for not in ["", "not"] {
+        all.push(format!("select * from a where {not} exists (select from b where b.k = a.k)"));
+        let both = "b.k = a.k and b.w < a.v";
+        all.push(format!("select * from a where {not} exists (select from b where {both})"));
+        let less = "b.w < a.v - 45 and b.k > a.k";
+        all.push(format!("select * from a where {not} exists (select from b where {less})"));
+        all.push(format!("select * from a where k {not} in (select k from b where k is not null)"));
+    }
+    for kind in ["union", "union all", "intersect", "intersect all", "except", "except all"] {
+        all.push(format!("select k, v::bigint, t from a {kind} select k, w, t from b"));
+        all.push(format!("select w, t from b {kind} select v, t from a"));
+        all.push(format!("select t from b {kind} select t from a"));
+    }
+    for statement in [
+        "with c as materialized (select * from b) select count(*), sum(x.w + y.w) from c x, c y \
+             where x.id = y.id + 1",
+        "with c as materialized (select * from b) select * from c where id < 10 \
+             union all select * from c where id > 890 union all select * from c",
+        "with recursive r as (select id, k, t from a where id < 20 union all \
+             select r.id + 20, r.k, a.t from r join a on a.id = r.id + 20) select * from r",
+        "with recursive r as (select id, t from a where id < 150 union \
+             select (id * 7) % 300, t from r where id > 3) select count(*), sum(id) from r",
+        "select distinct k, t from b",
+        "select distinct on (k) k, t, id from b order by k, id",
+        "select k, count(*), sum(w), max(t), count(distinct t) from b group by k",
+        "select t, string_agg(k::text, ',') from (select * from b order by id) s group by t",
+        "select * from b order by t, id",
+        "select k, sum(w) over (partition by k order by id) from b",
+        "select id, row_number() over (partition by v order by id) from a",
+        "select x.id, y.id, z.id from a x join b y on x.k = y.k join b z on z.w = x.v and z.id < 9",
+    ] {
+        all.push(statement.to_owned());
+    }
+    all
+}
+
+/// Settings that make the planner choose each kind of join.
+const OPERATORS: [&str; 3] = [
+    "set enable_nestloop = off",
+    "set enable_hashjoin = off",
+    "set enable_hashjoin = off; set enable_indexscan = off",
+];
+
+/// Rows without their order.
+pub(crate) fn rows(session: &mut Session, sql: &str) -> Vec<String> {
+    let outcomes = session.execute(sql);
+    let outcomes = outcomes.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let last: &Outcome = outcomes.last().unwrap();
+    let mut rows: Vec<String> = last.rows.iter().map(|row| format!("{row:?}")).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn files(path: &Path) -> usize {
+    std::fs::read_dir(path.join("tmp")).unwrap().count()
+}
+
+#[test]
+fn rows_by_way_of_files_are_those_in_memory() {
+    for seed in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut session = Session::new(&db);
+        fill(&mut session, seed);
+        if seed == 2 {
+            session.execute("analyze").unwrap();
+        }
+        let before = db.budget().available();
+        for sql in statements() {
+            session.execute("reset all").unwrap();
+            let expected = rows(&mut session, &sql);
+            for settings in OPERATORS {
+                let set = format!("reset all; {settings}; set work_mem = '64kB'");
+                session.execute(&set).unwrap();
+                let found = rows(&mut session, &sql);
+                assert_eq!(found.len(), expected.len(), "seed {seed}, {settings}: {sql}");
+                assert_eq!(found, expected, "seed {seed}, {settings}: {sql}");
+                assert_eq!(files(dir.path()), 0, "{sql}");
+            }
+        }
+        drop(session);
+        assert!(db.budget().available() + (1 << 20) >= before, "nothing stays reserved");
+    }
+}
+
+/// Rows do not depend on how many of them operators hand on at a time.
+#[test]
+fn batches_of_few_rows_give_the_same_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    fill(&mut session, 5);
+    let (mut one, mut two) = (Session::new(&db), Session::new(&db));
+    one.set_batch_rows(1);
+    two.set_batch_rows(2);
+    for sql in statements() {
+        let expected = rows(&mut session, &sql);
+        for settings in &OPERATORS {
+            for (few, session) in [(1, &mut one), (2, &mut two)] {
+                session.execute(&format!("reset all; {settings}")).unwrap();
+                assert_eq!(rows(session, &sql), expected, "{few} rows, {settings}: {sql}");
+            }
+        }
+    }
+}
+
+/// Joins, set operations and expressions of WITH that are several times larger than memory.
+#[test]
+fn what_is_larger_than_the_database_s_memory_goes_to_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().memory(16 << 20).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let series = "select g, repeat('x', 600) || g % 1000 as t from generate_series(1, 25000) g";
+    for (sql, expected) in [
+        (format!("select count(*) from ({series}) a join ({series}) b on a.g = b.g"), 25_000),
+        (
+            format!("select count(*) from ({series}) a left join ({series}) b on a.g = b.g + 1"),
+            25_000,
+        ),
+        (
+            format!("select count(*) from ({series}) a full join ({series}) b on a.g = b.g + 1"),
+            25_001,
+        ),
+        (format!("select count(*) from (({series}) intersect ({series})) a"), 25_000),
+        (format!("select count(*) from (({series}) except (select 1, 'x')) a"), 25_000),
+        (format!("with c as materialized ({series}) select count(*) from c where g > 0"), 25_000),
+        (
+            "with recursive r as (select 1 as n, repeat('x', 600) as t union all \
+                 select n + 1, t from r) select count(*) from (select * from r limit 20000) s"
+                .to_owned(),
+            20_000,
+        ),
+        (
+            "select count(*) from generate_series(1, 3) a join \
+                 (select g, repeat('x', 600) || g as t from generate_series(1, 25000) g) b \
+                 on b.g > a * 7500"
+                .to_owned(),
+            30_000,
+        ),
+    ] {
+        let outcomes = session.execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert_eq!(outcomes[0].rows[0][0], Datum::Int8(expected), "{sql}");
+        assert_eq!(files(dir.path()), 0, "{sql}");
+    }
+}
