@@ -12,6 +12,8 @@ inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have
 places, correlated ones too, groups, also by sets of keys, aggregates whose rows have an order,
 functions that give rows, window functions, set operations, WITH and WITH RECURSIVE,
 DISTINCT, order and limits. Rows are compared as bags, or in their order where that is total.
+Statements that read are asked of us again under each list of settings that forces an operator, and
+with memory so small that operators use files; these answers must be equal, too.
 Statements that write read other tables in subqueries, FROM and USING. Statements that we refuse
 with 0A000 are counted and left out. Equal seeds give equal statements; ours is verified at the end.
 
@@ -45,6 +47,14 @@ SETUP = [
     "insert into c select g, case when g % 8 = 0 then null else g * 5 % 100 end, g % 10 / 4.0, g % 9"
     " from generate_series(1, 120) g",
     "insert into d values (1, 't1'), (2, null), (null, 't3'), (2, 't2'), (2, 't2'), (null, null)",
+]
+# Each makes the planner choose other operators.
+FORCED = [
+    "set enable_hashjoin = off",
+    "set enable_nestloop = off",
+    "set enable_hashjoin = off; set enable_indexscan = off; set enable_indexonlyscan = off",
+    "set enable_seqscan = off",
+    "set join_collapse_limit = 1; set enable_sort = off; set work_mem = '64kB'",
 ]
 NUMBERS = {"int", "bigint", "smallint", "numeric"}
 
@@ -415,6 +425,22 @@ def settled(answer, sql):
     return answer[0], sorted(answer[1], key=lambda row: [(value is None, value or "") for value in row])
 
 
+def compare_forced(session, asked, count, show):
+    """Asks again with other operators."""
+    name, sql, mine = asked
+    for settings in FORCED:
+        for setting in settings.split("; "):
+            session.run(setting)
+        again = settled(session.run(sql), sql)
+        session.run("reset all")
+        session.run("set statement_timeout = '20s'")
+        if again != mine and again != ("error", "57014"):
+            count["different when forced"] += 1
+            if count["different when forced"] <= show:
+                print(f"{name}, {settings}: {sql}\n  before: {str(mine)[:400]}\n"
+                      f"  forced: {str(again)[:400]}", flush=True)
+
+
 def run_part(sessions, name, statements, show):
     count = collections.Counter()
     for sql in ["drop table if exists a, b, c, d", *SETUP]:
@@ -441,6 +467,8 @@ def run_part(sessions, name, statements, show):
         if other is None:
             count["refused"] += 1
             continue
+        if not writes and mine[0] != "error":
+            compare_forced(sessions[0], (f"{name} {at}", sql, mine), count, show)
         count["error" if other[0] == "error" else "rows"] += 1
         early = other[0] == "error" and other[1].startswith("22") or mine[0] == "error" and str(mine[1]).startswith("22")
         if mine != other and early:
@@ -484,7 +512,7 @@ def main():
         ours.close()
         theirs.close()
     print(f"seed {args.seed}: {dict(total)}")
-    return total["different"] != 0
+    return total["different"] + total["different when forced"] != 0
 
 
 if __name__ == "__main__":
