@@ -116,7 +116,7 @@ impl KeptRows {
         Ok(())
     }
 
-    /// Adds rows; false if the budget has nothing left for them, who are there nonetheless.
+    /// Adds rows; false if the budget has no room for them, which are kept nonetheless.
     pub(crate) fn try_append(&mut self, batch: Batch) -> bool {
         let fits = self.try_charge(batch.bytes(), batch.len);
         match self.rows.len {
@@ -126,7 +126,7 @@ impl KeptRows {
         fits
     }
 
-    /// Adds a row; false if the budget has nothing left for it, which is there nonetheless.
+    /// Adds a row; false if the budget has no room for it, which is kept nonetheless.
     pub(crate) fn add(&mut self, row: Row) -> bool {
         let fits = self.try_charge(row_bytes(&row), 1);
         self.rows.push(row);

@@ -13,7 +13,7 @@
 //! of the budget does not hold goes to files.
 //!
 //! Invariants: rows come out in the order of the left side, unless files are used; what is in
-//! memory is counted.
+//! memory is counted. Does not do: choosing how rows are joined (`plan`).
 
 mod apply;
 mod blocks;
