@@ -7,7 +7,7 @@
 /// What an operator costs beyond its own cost where it is switched off, as in PostgreSQL.
 pub(crate) const DISABLED: f64 = 1e10;
 /// Relations whose order of joins is chosen together, at most.
-pub(crate) const MOST_TOGETHER: usize = 63;
+pub(crate) const MOST_TOGETHER: usize = 40;
 
 /// Operators that may be chosen, and bounds on the order of joins.
 #[derive(Clone, Copy, Debug, PartialEq)]
