@@ -74,6 +74,16 @@ pub(super) enum Method {
     Keyed,
 }
 
+/// A side whose rows are looked up.
+struct KeyedHow {
+    how: How,
+    /// Columns of its rows.
+    layout: Vec<ColumnId>,
+    estimate: Estimate,
+    /// Conditions that the keys do not stand for.
+    rest: Vec<Expr>,
+}
+
 /// Another way to join, for more keys than these.
 struct Other {
     after: u64,
@@ -244,37 +254,14 @@ impl Lowerer<'_> {
         let mut instead = None;
         let (how, right_layout, b) = match right {
             Side::Keyed(side) => {
-                let list: Vec<Equality> = equalities.iter().map(|(one, _)| one.clone()).collect();
-                let found = self.keyed(&side, &list, a.rows);
-                let Lookup { index, parts, estimate } = found.expect("an index was found before");
-                let mut wanted = needed.clone();
-                let mut columns = Vec::with_capacity(parts.len());
-                for at in &parts {
-                    let Expr::Column(id) = list[*at].sides[1] else {
-                        unreachable!("a key column is a column")
-                    };
-                    wanted.insert(id);
-                    columns.push(id);
+                let made = self.keyed_how(side, equalities, &left, needed)?;
+                residual.extend(made.rest);
+                if let How::Keyed { scan, index, keys, .. } = &made.how
+                    && !keeps_order
+                {
+                    instead = self.instead(scan, index, keys, a.rows);
                 }
-                let (scan, layout) = self.table_scan(side.scan, side.conditions, &wanted)?;
-                let mut keys = Vec::with_capacity(parts.len());
-                for (at, id) in parts.iter().zip(columns) {
-                    let mut value = list[*at].sides[0].clone();
-                    self.place(&mut value, &left.layout)?;
-                    let place = layout.iter().position(|known| *known == id);
-                    let place = place.expect("key columns are wanted");
-                    let ty = scan.table.types[scan.columns[place]];
-                    keys.push(KeyPart { value, ty, at: place });
-                }
-                let rest = equalities.into_iter().enumerate();
-                let rest = rest.filter(|(at, _)| !parts.contains(at)).map(|(_, (_, expr))| expr);
-                residual.extend(rest);
-                if !keeps_order {
-                    instead = self.instead(&scan, &index, &keys, a.rows);
-                }
-                let (scan, index) = (Box::new(scan), Box::new(index));
-                let how = How::Keyed { scan, index, keys, keeps_order, instead: None };
-                (how, layout, estimate)
+                (made.how, made.layout, made.estimate)
             }
             Side::Rows(right, Method::Hash) if !equalities.is_empty() => {
                 let mut keys = Vec::with_capacity(equalities.len());
@@ -322,6 +309,9 @@ impl Lowerer<'_> {
         let estimate = Estimate { startup, total: total + rows * ROW, rows, width };
         let right_width = right_layout.len();
         let mut join = JoinNode { kind, left: left.node, how, condition, right_width };
+        if let How::Keyed { keeps_order: kept, .. } = &mut join.how {
+            *kept = keeps_order;
+        }
         if let (Some(Other { after, how: other }), How::Keyed { .. }) = (instead, &join.how) {
             let other = JoinNode { how: other, ..join.clone() };
             let other = self.node(Op::Join(Box::new(other)), layout.len(), estimate);
@@ -331,6 +321,44 @@ impl Lowerer<'_> {
         }
         let node = self.node(Op::Join(Box::new(join)), layout.len(), estimate);
         Ok(Lowered { node, layout, ordered: keeps_order })
+    }
+
+    /// How rows of a table are looked up for those of `left`.
+    fn keyed_how(
+        &mut self,
+        side: KeyedSide,
+        equalities: Vec<(Equality, Expr)>,
+        left: &Lowered,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<KeyedHow> {
+        let list: Vec<Equality> = equalities.iter().map(|(one, _)| one.clone()).collect();
+        let found = self.keyed(&side, &list, left.node.estimate.rows);
+        let Lookup { index, parts, estimate } = found.expect("an index was found before");
+        let mut wanted = needed.clone();
+        let mut columns = Vec::with_capacity(parts.len());
+        for at in &parts {
+            let Expr::Column(id) = list[*at].sides[1] else {
+                unreachable!("a key column is a column")
+            };
+            wanted.insert(id);
+            columns.push(id);
+        }
+        let (scan, layout) = self.table_scan(side.scan, side.conditions, &wanted)?;
+        let mut keys = Vec::with_capacity(parts.len());
+        for (at, id) in parts.iter().zip(columns) {
+            let mut value = list[*at].sides[0].clone();
+            self.place(&mut value, &left.layout)?;
+            let place = layout.iter().position(|known| *known == id);
+            let place = place.expect("key columns are wanted");
+            let ty = scan.table.types[scan.columns[place]];
+            keys.push(KeyPart { value, ty, at: place });
+        }
+        let rest = equalities.into_iter().enumerate();
+        let rest = rest.filter(|(at, _)| !parts.contains(at)).map(|(_, (_, expr))| expr);
+        let rest = rest.collect();
+        let (scan, index) = (Box::new(scan), Box::new(index));
+        let how = How::Keyed { scan, index, keys, keeps_order: false, instead: None };
+        Ok(KeyedHow { how, layout, estimate, rest })
     }
 
     /// How a join by an index for the keys of so many rows goes on when there are far more of them.

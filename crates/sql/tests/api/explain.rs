@@ -51,7 +51,8 @@ fn files_are_told() {
     let (_dir, db) = filled();
     let mut session = Session::new(&db);
     let sql = "explain (analyze, costs off, timing off, summary off) select * from \
-               generate_series(1, 20000) g join generate_series(1, 20000) h on g = h order by g + h";
+               generate_series(1, 20000) g join generate_series(1, 20000) h on g = h \
+               order by g + h";
     assert!(!shown(&mut session, sql).contains("Temporary Files"));
     session.execute("set work_mem = '64kB'").unwrap();
     let text = shown(&mut session, sql);

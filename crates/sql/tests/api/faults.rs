@@ -94,7 +94,8 @@ const LONG: [&str; 24] = [
     "select count(*) from s a left join s b on a.g < b.g + 0.5 and b.g < 0 join s c on c.g > a.g",
     "select count(*) from s a full join s b on a.g % 2 = b.g % 2",
     "select count(*) from s a join s b on a.g % 2 = b.g % 2 and a.g + b.g < 0",
-    "select count(*) from s a where exists (select from s b where a.g % 2 = b.g % 2 and b.g < -a.g)",
+    "select count(*) from s a where exists \
+         (select from s b where a.g % 2 = b.g % 2 and b.g < -a.g)",
     "select count(*) from s a where not exists (select from s b where a.g < b.g and b.g < -a.g)",
     "select count(*) from generate_series(1, 100000000) a join generate_series(1, 100000000) b \
          on a = b",

@@ -2,9 +2,10 @@
 //!
 //! Rows of the left side are taken in windows, of one row at first where few rows are wanted, of
 //! [`MOST_ROWS`] otherwise. The keys of a window, each once, become one scan of the index, which
-//! reads leaves and heap pages ahead and together. What it gives goes into a hash table by key, in
-//! which the rows of the window find their partners; beyond its share of the budget it goes to files
-//! and meets the window block by block.
+//! reads leaves and heap pages ahead and together.
+//!
+//! What it gives goes into a hash table by key, in which the rows of the window find partners. What
+//! is beyond its share of the budget goes to files and meets the window block by block.
 //!
 //! When far more keys were looked up than the planner thought, the rows of the left side that are
 //! left are joined by a hash table of the whole right side.

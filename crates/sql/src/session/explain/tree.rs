@@ -9,7 +9,7 @@ use crate::expr::probe::{TARGET, WRITE};
 use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, Subquery};
 use crate::plan::lower::scan_names;
-use crate::plan::node::{CteSteps, How, JoinNode, Node, Op};
+use crate::plan::node::{CteNode, CteSteps, How, JoinNode, Node, Op};
 use crate::plan::path::{self, Estimate, Path};
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::{Group, Plan, SortKey, TableScan};
@@ -230,39 +230,28 @@ impl Shower {
             Op::Limit { input, .. } => entry("Limit").over(self.entry(input)),
             Op::Join(join) => self.join(join, node),
             Op::SetOperation { kind, all, left, right } => {
-                let command = match (kind, all) {
-                    (SetKind::Union, _) => "",
-                    (SetKind::Intersect, true) => "Intersect All",
-                    (SetKind::Intersect, false) => "Intersect",
-                    (SetKind::Except, true) => "Except All",
-                    (SetKind::Except, false) => "Except",
-                };
-                let over = match (kind, all) {
-                    (SetKind::Union, true) => entry("Append"),
-                    (SetKind::Union, false) => hashed(entry("Aggregate")),
-                    _ => entry("SetOp")
-                        .titled(format!("HashSetOp {command}"))
-                        .fact("Strategy", "Hashed")
-                        .fact("Command", command),
-                };
+                let over = set_operation(entry, *kind, *all);
                 over.over(self.entry(left)).over(self.entry(right))
             }
-            Op::With { definitions, input } => {
-                let mut over = self.entry(input);
-                for definition in definitions {
-                    let title = Some(format!("CTE {}", identifier(&definition.name)));
-                    let entry = match &definition.body {
-                        CteSteps::Query(node) => self.entry(node),
-                        CteSteps::Recursive { first, step, number, .. } => {
-                            let union = Entry::new("Recursive Union", first.estimate, *number);
-                            union.over(self.entry(first)).over(self.entry(step))
-                        }
-                    };
-                    over.below.push(Below { relationship: "InitPlan", title, entry });
-                }
-                over
-            }
+            Op::With { definitions, input } => self.with(definitions, input),
         }
+    }
+
+    /// A query with common table expressions.
+    fn with(&self, definitions: &[CteNode], input: &Node) -> Entry {
+        let mut over = self.entry(input);
+        for definition in definitions {
+            let title = Some(format!("CTE {}", identifier(&definition.name)));
+            let entry = match &definition.body {
+                CteSteps::Query(node) => self.entry(node),
+                CteSteps::Recursive { first, step, number, .. } => {
+                    let union = Entry::new("Recursive Union", first.estimate, *number);
+                    union.over(self.entry(first)).over(self.entry(step))
+                }
+            };
+            over.below.push(Below { relationship: "InitPlan", title, entry });
+        }
+        over
     }
 
     fn scan(&self, scan: &TableScan, estimate: Estimate, number: usize) -> Entry {
@@ -477,6 +466,22 @@ impl Shower {
             Op::CteScan { .. } | Op::Single => vec!["?".to_owned(); node.width],
         }
     }
+}
+
+/// UNION and its kind.
+fn set_operation(entry: impl Fn(&'static str) -> Entry, kind: SetKind, all: bool) -> Entry {
+    let command = match (kind, all) {
+        (SetKind::Union, true) => return entry("Append"),
+        (SetKind::Union, false) => return hashed(entry("Aggregate")),
+        (SetKind::Intersect, true) => "Intersect All",
+        (SetKind::Intersect, false) => "Intersect",
+        (SetKind::Except, true) => "Except All",
+        (SetKind::Except, false) => "Except",
+    };
+    entry("SetOp")
+        .titled(format!("HashSetOp {command}"))
+        .fact("Strategy", "Hashed")
+        .fact("Command", command)
 }
 
 /// Groups by a hash of their keys.
