@@ -104,9 +104,16 @@ struct Joined {
 /// Where the right side is.
 enum RightSide {
     Unread,
-    Memory { right: KeptRows, table: Option<HashTable>, pairs: Pairs },
+    Memory(Box<InMemory>),
     Blocks(Box<Blocks>),
     Hashed(Box<Hashed>),
+}
+
+/// A right side that memory holds.
+struct InMemory {
+    right: KeptRows,
+    table: Option<HashTable>,
+    pairs: Pairs,
 }
 
 impl Joined {
@@ -154,7 +161,7 @@ impl Joined {
         }
         let table = right_table(join, &mut right, context)?;
         let pairs = Pairs::new(&self.node, right.rows.len);
-        Ok(RightSide::Memory { right, table, pairs })
+        Ok(RightSide::Memory(Box::new(InMemory { right, table, pairs })))
     }
 }
 
@@ -165,7 +172,8 @@ impl Operator for Joined {
                 RightSide::Unread => self.side = self.build(context)?,
                 RightSide::Blocks(blocks) => return blocks.next(&mut *self.left, most, context),
                 RightSide::Hashed(hashed) => return hashed.next(&mut *self.left, most, context),
-                RightSide::Memory { right, table, pairs } => {
+                RightSide::Memory(memory) => {
+                    let InMemory { right, table, pairs } = &mut **memory;
                     if let Some(batch) = pairs.next(most, &right.rows, table.as_ref(), context)? {
                         return Ok(Some(batch));
                     }
