@@ -7,8 +7,7 @@
 //! | `query` | filter, projection, limits |
 //! | `source` | rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
-//! | `group`, `ordered`, `unique`, `sort` | groups, duplicates, order |
-//! | `incremental` | order of rows that have the first part of it |
+//! | `group`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
 //! | `window` | window functions |
 //! | `sets` | functions that give rows |
 //! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
