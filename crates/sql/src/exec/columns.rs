@@ -2,8 +2,8 @@
 //!
 //! Comparisons and arithmetic of integers and floats, AND, OR, NOT and IS NULL go through a whole
 //! column at a time, comparisons of other types and sums of `numeric` through columns of values.
-//! Other functions are called for each row with copies of values, once where all rows have the same.
-//! What evaluates its parts only for some rows, as CASE does, is evaluated row by row.
+//! Other functions are called for each row with copies of values, or once if all rows have the
+//! same. What evaluates its parts only for some rows, as CASE does, is evaluated row by row.
 //!
 //! Invariants: a part is evaluated for the rows for which row by row it would be: the right side of
 //! AND only where the left one does not decide, and conditions only where those in front are true.

@@ -38,7 +38,7 @@ use crate::ids::RowId;
 pub trait RowVisitor {
     /// Takes the value of the wanted column at `place`. Values of a row come in any order.
     fn value(&mut self, place: usize, value: Value);
-    /// Takes null, as [`RowVisitor::value`] does unless this is implemented; so for the types below.
+    /// Takes null: by [`RowVisitor::value`], unless this is implemented. So for the types below.
     fn null(&mut self, place: usize) {
         self.value(place, Value::Null);
     }

@@ -443,7 +443,8 @@ impl Shower {
                     }
                     How::Keyed { scan, .. } => self.names_of(scan),
                 };
-                names.extend(right);
+                // Columns that only the filter of an index's rows asks for are not handed on.
+                names.extend(right.into_iter().take(join.right_width));
                 names
             }
             Op::Filter { input, .. }
