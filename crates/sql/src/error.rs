@@ -59,6 +59,7 @@ pub(crate) mod code {
     pub(crate) const SERIALIZATION_FAILURE: &str = "40001";
     pub(crate) const DEADLOCK: &str = "40P01";
     pub(crate) const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    pub(crate) const CHECK_OPTION: &str = "44000";
     pub(crate) const SYNTAX_ERROR: &str = "42601";
     pub(crate) const INVALID_NAME: &str = "42602";
     pub(crate) const RESERVED_NAME: &str = "42939";

@@ -83,7 +83,7 @@ pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};
 pub use parse::is_complete;
 pub use plan::Column;
-pub use plan::notes::has_sql_default;
+pub use plan::notes::{has_sql_default, is_view};
 pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use session::{
     CopyHeader, Description, Execution, Outcome, STACK, Session, Sink, TransactionStatus,

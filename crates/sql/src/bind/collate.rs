@@ -47,10 +47,18 @@ impl Rule {
         locale.cloned().map(Rule::Locale).or(bytes.map(Rule::Bytes))
     }
 
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Rule::Bytes(order) => order.name(),
             Rule::Locale(collation) => collation.name(),
+        }
+    }
+
+    /// As a column keeps it: what the store knows, and what is noted.
+    pub(crate) fn kept(&self) -> (Option<Collation>, Option<ByteOrder>) {
+        match self {
+            Rule::Bytes(order) => (None, Some(*order)),
+            Rule::Locale(collation) => (Some(collation.clone()), None),
         }
     }
 

@@ -52,7 +52,7 @@ struct Called {
 }
 
 impl Sourced {
-    fn of(rel: Rel, relation: Relation) -> Sourced {
+    pub(super) fn of(rel: Rel, relation: Relation) -> Sourced {
         Sourced { rel, scope: Scope::of(relation) }
     }
 }
@@ -170,18 +170,24 @@ impl Binder<'_> {
             }
             table => table?,
         };
-        self.table(&table, alias)
+        self.table(&table, &parts, alias)
     }
 
-    /// The rows of a table, with `ctid` after its columns.
-    pub(super) fn table(
+    /// The rows of a table, with `ctid` after its columns, or those of a view.
+    fn table(
         &mut self,
         table: &Arc<Table>,
+        written: &[String],
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
+        if let Some(notes) = &table.notes.view {
+            return self.view_source(table, notes, written, alias);
+        }
         let first = self.new_columns(table.types.len() + 1);
         self.scans.push((first, Arc::clone(table)));
-        let relation = renamed(table_relation(table, first), alias)?;
+        let relation = table_relation(table, first);
+        self.note_columns(written, &relation);
+        let relation = renamed(self.as_written(written, relation)?, alias)?;
         let scan = Scan {
             table: Arc::clone(table),
             alias: relation.alias.clone(),
@@ -384,6 +390,7 @@ pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
         modifier: table.column_notes[at].modifier,
         hidden: false,
         collation: Rule::of(column.collation.as_ref(), table.column_notes[at].collation),
+        computed: None,
     };
     table.info.columns.iter().enumerate().map(column).collect()
 }

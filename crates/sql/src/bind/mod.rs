@@ -10,12 +10,15 @@
 //! | `select`, `target`, `group` | queries: their clauses and lists |
 //! | `grouping` | sets of keys that they group by |
 //! | `from`, `join`, `with`, `recursion` | their sources |
+//! | `updatable` | tables that are changed, also through views |
+//! | `view` | views: their queries, and what is kept of a new one |
 //! | `window` | window functions and their windows |
 //! | `sets` | functions that give rows, outside of FROM |
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
-//! | `write` | INSERT, UPDATE, DELETE |
+//! | `write`, `writing_with` | INSERT, UPDATE, DELETE; WITH that writes |
+//! | `assign` | SET |
 //! | `rules` | defaults, checks, foreign keys |
 //! | `ddl` | definitions of tables and indexes |
 //!
@@ -23,6 +26,7 @@
 //! Does not do: reading rows.
 
 mod aggregate;
+mod assign;
 pub(crate) mod call;
 pub(crate) mod collate;
 pub(crate) mod ddl;
@@ -43,9 +47,12 @@ mod setop;
 mod sets;
 mod subquery;
 pub(crate) mod target;
+mod updatable;
+pub(crate) mod view;
 mod window;
 mod with;
 pub(crate) mod write;
+mod writing_with;
 
 use std::sync::Arc;
 
@@ -54,6 +61,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::bind::scope::Scope;
+use crate::bind::writing_with::writes_in_with;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{Expr, Typed};
@@ -158,6 +166,10 @@ pub(crate) struct Binder<'a> {
     /// Numbers of what comes next.
     next_column: ColumnId,
     next_common: usize,
+    /// Numbers of those that were named.
+    used_commons: Vec<usize>,
+    /// Do several parts of the statement write, which share a snapshot?
+    shares_snapshot: bool,
     /// How deep inside of set operations it is.
     set_depth: usize,
     pub(crate) aggregates: Vec<Aggregate>,
@@ -174,6 +186,7 @@ pub(crate) struct Binder<'a> {
     pub(crate) once: bool,
     /// Is it text that is kept with a definition, whose names mean the same to everybody?
     kept: bool,
+    views: view::Views,
     /// Nodes of expressions that have been copied.
     copies: usize,
     /// What the planner may choose.
@@ -193,6 +206,8 @@ impl<'a> Binder<'a> {
             scans: Vec::new(),
             next_column: 0,
             next_common: 0,
+            used_commons: Vec::new(),
+            shares_snapshot: false,
             set_depth: 0,
             aggregates: Vec::new(),
             windows: window::Windows::default(),
@@ -203,6 +218,7 @@ impl<'a> Binder<'a> {
             mentions: Vec::new(),
             once: false,
             kept: false,
+            views: view::Views::default(),
             copies: 0,
             switches: Switches::ALL,
         }
@@ -216,11 +232,13 @@ impl<'a> Binder<'a> {
 
     /// What the store calls the relation that these parts name.
     pub(crate) fn find(&mut self, parts: &[String]) -> Result<String> {
-        let found = match self.kept {
-            true => schemas::find_kept(parts)?,
-            false => self.catalog.find(parts)?,
+        let found = match (self.kept, self.found_in_view(parts)) {
+            (true, _) => schemas::find_kept(parts)?,
+            (false, Some(name)) => return Ok(name),
+            (false, None) => self.catalog.find(parts)?,
         };
         self.once |= !found.settled;
+        self.note_name(parts, &found.name);
         Ok(found.name)
     }
 
@@ -242,8 +260,16 @@ impl<'a> Binder<'a> {
     /// The plan of a statement that has one.
     pub(crate) fn plan(&mut self, statement: &ast::Statement) -> Result<Option<Plan>> {
         let mut plan = match statement {
+            ast::Statement::Query(query) if writes_in_with(query) => {
+                return self.writing_with(query).map(Some);
+            }
             ast::Statement::Query(query) => {
                 let bound = self.query_for(query, select::Purpose::Client)?;
+                if bound.locks.as_ref().is_some_and(|locks| !locks.tables.is_empty()) {
+                    let mut locked = self.locked(bound)?;
+                    locked.sequences = std::mem::take(&mut self.sequences);
+                    return Ok(Some(Plan::Locked(Box::new(locked))));
+                }
                 Plan::Query(Arc::new(self.planned(bound)?))
             }
             ast::Statement::Insert(insert) => Plan::Insert(Box::new(self.insert(insert)?)),
@@ -251,13 +277,24 @@ impl<'a> Binder<'a> {
             ast::Statement::Delete(delete) => Plan::Change(Box::new(self.delete(delete)?)),
             _ => return Ok(None),
         };
-        let named = match &mut plan {
-            Plan::Query(query) => &mut Arc::get_mut(query).expect("nobody has it yet").sequences,
-            Plan::Insert(insert) => &mut insert.sequences,
-            Plan::Change(change) => &mut change.sequences,
-        };
-        *named = std::mem::take(&mut self.sequences);
+        let named = std::mem::take(&mut self.sequences);
+        match &mut plan {
+            Plan::Query(query) => {
+                Arc::get_mut(query).expect("nobody has it yet").sequences = named;
+            }
+            Plan::Insert(insert) => insert.sequences = named,
+            Plan::Change(change) => change.sequences = named,
+            Plan::With(with) => with.sequences = named,
+            Plan::Locked(query) => query.sequences = named,
+        }
         Ok(Some(plan))
+    }
+
+    /// Binds a query whose rows are stored as they come.
+    pub(crate) fn kept_rows(&mut self, query: &ast::Query) -> Result<select::Bound> {
+        let bound = self.query_for(query, select::Purpose::Inner)?;
+        lock::refuse_locks(&bound)?;
+        Ok(bound)
     }
 
     /// The executable form of a query.
@@ -300,11 +337,19 @@ impl<'a> Binder<'a> {
 
     /// A copy of `value`. Copies of copies double, hence their number is bounded.
     pub(crate) fn copy(&mut self, value: &Typed) -> Result<Typed> {
-        value.expr.walk(&mut |_| self.copies += 1);
-        if self.copies > MAX_COPIES {
-            return Err(crate::parse::too_complex());
-        }
+        let mut nodes = 0;
+        value.expr.walk(&mut |_| nodes += 1);
+        self.count_copies(nodes)?;
         Ok(value.clone())
+    }
+
+    /// Counts nodes that are there once more.
+    fn count_copies(&mut self, nodes: usize) -> Result<()> {
+        self.copies += nodes;
+        match self.copies > MAX_COPIES {
+            true => Err(crate::parse::too_complex()),
+            false => Ok(()),
+        }
     }
 
     /// Parameter `number`, counted from 1.

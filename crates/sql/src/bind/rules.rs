@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rightlink::ColumnDefault;
 
-use super::from::{table_columns, table_relation};
-use super::scope::{Relation, Scope};
+use super::from::table_relation;
+use super::scope::Scope;
 use super::{Binder, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
@@ -213,15 +213,6 @@ impl Binder<'_> {
         if !self.sequences.iter().any(|known| known == name) {
             self.sequences.push(name.to_owned());
         }
-    }
-
-    /// The columns of `table` with `ctid` after them, then those of a row that is proposed.
-    pub(super) fn with_excluded(&mut self, table: &Table) {
-        let columns = table_columns(table, table.types.len() + 1);
-        let excluded = Relation { alias: "excluded".to_owned(), columns, ..Relation::default() };
-        // A name without a source may be either row's, and is ambiguous.
-        self.scope.shown.extend(excluded.columns.iter().cloned());
-        self.scope.relations.push(excluded);
     }
 
     /// `nextval('s')` and its like.

@@ -27,18 +27,24 @@ pub(crate) struct ScopeColumn {
     pub(crate) hidden: bool,
     /// How its text compares; `None`: as the default says, by bytes.
     pub(crate) collation: Option<Rule>,
+    /// What it is made of, if it is no column by itself.
+    pub(crate) computed: Option<Box<Expr>>,
 }
 
 impl ScopeColumn {
     /// A column of a type without a declared length.
     pub(crate) fn new(id: ColumnId, name: impl Into<String>, ty: SqlType) -> ScopeColumn {
         let name = name.into();
-        ScopeColumn { id, name, ty, modifier: None, hidden: false, collation: None }
+        ScopeColumn { id, name, ty, modifier: None, hidden: false, collation: None, computed: None }
     }
 
     /// Its value.
     pub(crate) fn value(&self) -> Typed {
-        let expr = padded(Expr::Column(self.id), self.modifier);
+        let expr = match &self.computed {
+            Some(expr) => Expr::clone(expr),
+            None => Expr::Column(self.id),
+        };
+        let expr = padded(expr, self.modifier);
         let collated = Collated::of_column(self.collation.as_ref());
         Typed { modifier: self.modifier, collated, ..Typed::new(expr, self.ty) }
     }

@@ -7,6 +7,7 @@
 //! locks (`lock`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rightlink::{Busy, RowLock};
 use sqlparser::ast::{
@@ -23,7 +24,7 @@ use super::{Binder, Place, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
 use crate::plan::rel::{self, ColumnId, Grouping, Limit, Rel};
-use crate::plan::{Column, SortKey};
+use crate::plan::{Column, SortKey, Table};
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 
@@ -55,9 +56,23 @@ pub(crate) enum Purpose<'a> {
     Into(&'a [Slot]),
 }
 
-/// How rows are locked, and of which source if it is said.
+/// How rows are locked.
 #[derive(Clone, Debug)]
 pub(crate) struct Locks {
+    pub(crate) lock: RowLock,
+    pub(crate) busy: Busy,
+    /// Of a query over several sources the tables whose rows are locked.
+    pub(crate) tables: Vec<LockedTable>,
+}
+
+/// A table of a join whose rows are locked.
+#[derive(Clone, Debug)]
+pub(crate) struct LockedTable {
+    pub(crate) table: Arc<Table>,
+    /// Of each column of the table its number.
+    pub(crate) columns: Vec<ColumnId>,
+    /// That of `ctid`.
+    pub(crate) tid: ColumnId,
     pub(crate) lock: RowLock,
     pub(crate) busy: Busy,
 }
@@ -89,6 +104,7 @@ impl Bound {
             modifier: column.modifier,
             hidden: false,
             collation: column.collation.clone(),
+            computed: None,
         };
         self.output.iter().zip(&self.columns).map(column).collect()
     }
@@ -780,11 +796,13 @@ fn refuse_first(refused: &[(bool, &str)]) -> Result<()> {
 }
 
 fn refuse_select(select: &ast::Select) -> Result<()> {
+    if select.into.is_some() {
+        return Err(SqlError::syntax("SELECT ... INTO is not allowed here"));
+    }
     refuse_first(&[
         (select.select_modifiers.is_some(), "a modifier of SELECT"),
         (select.top.is_some(), "TOP"),
         (select.exclude.is_some(), "EXCLUDE"),
-        (select.into.is_some(), "SELECT INTO"),
         (!select.lateral_views.is_empty(), "LATERAL VIEW"),
         (select.prewhere.is_some(), "PREWHERE"),
         (!select.connect_by.is_empty(), "CONNECT BY"),

@@ -6,10 +6,12 @@
 use sqlparser::ast::{self, BinaryOperator, Query};
 
 use super::lock::refuse_locks;
+use super::scope::ScopeColumn;
 use super::select::{Bound, Purpose};
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};
+use crate::plan::rewrite::is_stable;
 use crate::types::SqlType;
 
 /// Where expressions stand that are kept with a definition, or evaluated without a plan.
@@ -71,6 +73,30 @@ impl Binder<'_> {
         let value = column.value();
         let expr = Self::subquery(SubqueryKind::Scalar, bound);
         Ok(Typed { expr: super::padded(expr, value.modifier), ..value })
+    }
+
+    /// `(SELECT ..)` as the values of a row: each asks a copy of the query.
+    pub(super) fn row_subquery(&mut self, query: &Query) -> Result<Vec<Typed>> {
+        let bound = self.nested(query)?;
+        let columns = bound.scope_columns();
+        if columns.len() > 1 && !is_stable(&bound.rel) {
+            return Err(SqlError::unsupported(
+                "a query with volatile functions for several columns at once",
+            ));
+        }
+        let mut nodes = 0;
+        bound.rel.visit(&mut |rel| {
+            nodes += 1;
+            rel.exprs().into_iter().for_each(|expr| expr.walk(&mut |_| nodes += 1));
+        });
+        self.count_copies(nodes * columns.len())?;
+        let value = |column: &ScopeColumn| {
+            let one = Bound::new(bound.rel.clone(), vec![column.id], Vec::new());
+            let expr = Self::subquery(SubqueryKind::Scalar, one);
+            let value = column.value();
+            Typed { expr: super::padded(expr, value.modifier), ..value }
+        };
+        Ok(columns.iter().map(value).collect())
     }
 
     /// `EXISTS (SELECT ..)`

@@ -17,7 +17,7 @@ use crate::types::cast::{self, CastContext};
 /// A common table expression that names can mean.
 #[derive(Clone, Debug)]
 pub(super) struct Common {
-    name: String,
+    pub(super) name: String,
     pub(super) number: usize,
     /// What its columns are called, and their types.
     columns: Vec<ScopeColumn>,
@@ -27,6 +27,8 @@ pub(super) struct Common {
     is_read: bool,
     /// Is it being bound and has no second part, so that nothing in it may read it?
     is_forbidden: bool,
+    /// Does it write without RETURNING, so that nobody can read it?
+    pub(super) returns_nothing: bool,
 }
 
 /// The two parts of a recursive expression.
@@ -49,42 +51,14 @@ impl Binder<'_> {
         let Some(with) = with else { return Ok(Vec::new()) };
         let mut definitions: Vec<Cte> = Vec::new();
         for cte in self.sorted_definitions(with)? {
-            let name = names::ident(&cte.alias.name);
-            let definition = match (&*cte.query.body, with.recursive) {
-                (
-                    SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right },
-                    true,
-                ) if names_table(right, &name) => {
-                    let all = *set_quantifier == SetQuantifier::All;
-                    let parts = Parts { first: left, step: right, all };
-                    self.recursive(cte, parts, &mut definitions)?
-                }
-                (body, true) if names_table(body, &name) => {
-                    let message = format!(
-                        "recursive query \"{name}\" does not have the form non-recursive-term \
-                         UNION [ALL] recursive-term"
-                    );
-                    let position = self.lines.position(cte.alias.name.span);
-                    return Err(SqlError::new(code::INVALID_RECURSION, message).at(position));
-                }
-                (_, false) => self.common_query(cte)?,
-                (_, true) => {
-                    let known = self.commons.len();
-                    self.new_common(&name, Vec::new(), false);
-                    self.commons[known].is_forbidden = true;
-                    let definition = self.common_query(cte);
-                    self.commons.remove(known);
-                    definition?
-                }
-            };
-            definitions.push(definition);
+            self.definition(cte, with.recursive, &mut definitions)?;
         }
         Ok(definitions)
     }
 
     /// The expressions of WITH, those that others read in front of these. Where they are not
     /// RECURSIVE they are read by later ones only, as they stand.
-    fn sorted_definitions<'w>(&self, with: &'w ast::With) -> Result<Vec<&'w ast::Cte>> {
+    pub(super) fn sorted_definitions<'w>(&self, with: &'w ast::With) -> Result<Vec<&'w ast::Cte>> {
         let names: Vec<String> =
             with.cte_tables.iter().map(|cte| names::ident(&cte.alias.name)).collect();
         let at = |of: usize| self.lines.position(with.cte_tables[of].alias.name.span);
@@ -109,6 +83,50 @@ impl Binder<'_> {
             sorted.push(&with.cte_tables[waiting.remove(place)]);
         }
         Ok(sorted)
+    }
+
+    /// Binds an expression of WITH, which its name means from then on.
+    pub(super) fn definition(
+        &mut self,
+        cte: &ast::Cte,
+        recursive: bool,
+        definitions: &mut Vec<Cte>,
+    ) -> Result<()> {
+        let name = names::ident(&cte.alias.name);
+        let position = self.lines.position(cte.alias.name.span);
+        if writes(&cte.query) {
+            let message =
+                "WITH clause containing a data-modifying statement must be at the top level";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).at(position));
+        }
+        let definition = match (&*cte.query.body, recursive) {
+            (
+                SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right },
+                true,
+            ) if names_table(right, &name) => {
+                let all = *set_quantifier == SetQuantifier::All;
+                let parts = Parts { first: left, step: right, all };
+                self.recursive(cte, parts, definitions)?
+            }
+            (body, true) if names_table(body, &name) => {
+                let message = format!(
+                    "recursive query \"{name}\" does not have the form non-recursive-term UNION \
+                     [ALL] recursive-term"
+                );
+                return Err(SqlError::new(code::INVALID_RECURSION, message).at(position));
+            }
+            (_, false) => self.common_query(cte)?,
+            (_, true) => {
+                let known = self.commons.len();
+                self.new_common(&name, Vec::new(), false);
+                self.commons[known].is_forbidden = true;
+                let definition = self.common_query(cte);
+                self.commons.remove(known);
+                definition?
+            }
+        };
+        definitions.push(definition);
+        Ok(())
     }
 
     fn common_query(&mut self, cte: &ast::Cte) -> Result<Cte> {
@@ -183,6 +201,7 @@ impl Binder<'_> {
             is_recursive: false,
             is_read: false,
             is_forbidden: false,
+            returns_nothing: false,
         };
         self.commons.push(common);
         let ids: Vec<ColumnId> = first_columns.clone();
@@ -196,13 +215,23 @@ impl Binder<'_> {
         Ok(Cte { number, name, body, columns: ids })
     }
 
-    fn new_common(&mut self, name: &str, columns: Vec<ScopeColumn>, is_recursive: bool) -> usize {
+    pub(super) fn new_common(
+        &mut self,
+        name: &str,
+        columns: Vec<ScopeColumn>,
+        is_recursive: bool,
+    ) -> usize {
         let number = self.next_common;
         self.next_common += 1;
-        let name = name.to_owned();
-        let common =
-            Common { name, number, columns, is_recursive, is_read: false, is_forbidden: false };
-        self.commons.push(common);
+        self.commons.push(Common {
+            name: name.to_owned(),
+            number,
+            columns,
+            is_recursive,
+            is_read: false,
+            is_forbidden: false,
+            returns_nothing: false,
+        });
         number
     }
 
@@ -217,6 +246,11 @@ impl Binder<'_> {
             return Err(refused(name, "more than once"));
         }
         let found = known.clone();
+        if found.returns_nothing {
+            let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.used_commons.push(found.number);
         let first = self.new_columns(found.columns.len());
         let ids: Vec<ColumnId> = (first..first + found.columns.len()).collect();
         let columns = found.columns.into_iter().zip(&ids);
@@ -228,8 +262,16 @@ impl Binder<'_> {
     }
 }
 
+/// Does an expression of WITH write?
+pub(super) fn writes(query: &ast::Query) -> bool {
+    matches!(&*query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+}
+
 /// The columns under the names that are given behind the expression's.
-fn named(mut columns: Vec<ScopeColumn>, alias: &ast::TableAlias) -> Result<Vec<ScopeColumn>> {
+pub(super) fn named(
+    mut columns: Vec<ScopeColumn>,
+    alias: &ast::TableAlias,
+) -> Result<Vec<ScopeColumn>> {
     if alias.columns.len() > columns.len() {
         let message = format!(
             "WITH query \"{}\" has {} columns available but {} columns specified",

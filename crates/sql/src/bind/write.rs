@@ -13,15 +13,16 @@ use std::sync::Arc;
 
 use rightlink::IndexInfo;
 use sqlparser::ast::{
-    self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SetExpr,
-    TableFactor, TableObject, TableWithJoins, UpdateTableFromKind,
+    self, ConflictTarget, FromTable, OnConflictAction, OnInsert, SetExpr, TableFactor, TableObject,
+    TableWithJoins, UpdateTableFromKind,
 };
 
-use super::from::table_relation;
+use super::from::renamed;
 use super::join::hidden;
 use super::lock::refuse_locks;
 use super::scope::Scope;
 use super::select::{Bound, Purpose, is_default};
+use super::updatable::{Action, ChangedRelation};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
@@ -36,9 +37,13 @@ use crate::plan::{
 };
 use crate::schemas::{bare, beside};
 
+/// The number of no column: of a view through which rows are written nothing is read.
+const NO_COLUMN: ColumnId = usize::MAX / 2;
+
 /// The rows that an UPDATE or DELETE looks at.
 struct Candidates {
     scan: TableScan,
+    changed: ChangedRelation,
     /// Those of the table beside those of FROM or USING.
     joined: Option<Rel>,
 }
@@ -51,17 +56,13 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("INSERT into this"));
         };
         let position = self.position(name);
-        let table = self.table_named(&names::parts(name)?).map_err(|e| e.at(position))?;
-        // The columns of the old row, its `ctid`, and those of the new one have their places in a
-        // row of both for numbers.
-        self.new_columns(2 * table.types.len() + 1);
-        let columns = self.insert_columns(&table, &insert.columns)?;
+        let named = self.table_named(&names::parts(name)?).map_err(|e| e.at(position))?;
+        let changed = self.changed_relation(named, Action::Insert)?;
+        let table = Arc::clone(&changed.table);
+        let shown = self.insert_columns(&changed, &insert.columns)?;
         let targets: Vec<Slot> =
-            columns.iter().map(|at| self.slot(&table, *at)).collect::<Result<_>>()?;
+            shown.iter().map(|at| self.slot_of(&changed, *at)).collect::<Result<_>>()?;
         let overriding = Overriding::of(insert);
-        if overriding.is_none() {
-            refuse_generated(&table, &columns, insert.source.as_deref())?;
-        }
         let source = match &insert.source {
             Some(query) => self.apart(|b| b.query_for(query, Purpose::Into(&targets)))?,
             // The one row of DEFAULT VALUES, without columns.
@@ -76,18 +77,23 @@ impl Binder<'_> {
         if width < targets.len() && !insert.columns.is_empty() {
             return Err(SqlError::syntax("INSERT has more target columns than expressions"));
         }
+        let columns = written_places(&changed, &shown[..width])?;
+        if overriding.is_none() {
+            refuse_generated(&table, &columns, insert.source.as_deref())?;
+        }
         let mut given = Vec::with_capacity(table.types.len());
         for at in 0..table.types.len() {
             let passed_over = overriding == Some(Overriding::User) && is_identity(&table, at);
-            given.push(match columns.iter().take(width).position(|column| *column == at) {
+            given.push(match columns.iter().position(|column| *column == at) {
                 Some(place) if !passed_over => Given::Place(place),
                 _ => Given::Default(self.default_of(&table, at)?),
             });
         }
-        let rules = self.rules(&table)?;
+        let mut rules = self.rules(&table)?;
+        rules.view_checks = changed.checks()?;
         let source = self.planned(source)?;
-        self.scans.clear();
-        let mut relation = table_relation(&table, 0);
+        self.reads_views_only(&changed);
+        let mut relation = changed.relation.clone();
         if let Some(alias) = &insert.table_alias {
             (relation.alias, relation.schema) = (names::ident(&alias.alias), None);
         }
@@ -98,7 +104,7 @@ impl Binder<'_> {
             Some(OnInsert::OnConflict(on)) => {
                 let mut settings = insert.settings.iter().flatten();
                 let only = settings.find(|one| one.key.value == ARBITER).map(|one| &one.value);
-                Some(self.conflict(on, only, &table)?)
+                Some(self.conflict(on, only, &changed)?)
             }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY")),
         };
@@ -111,6 +117,7 @@ impl Binder<'_> {
             let assigned = conflict.assignments.iter_mut().flatten().map(|(_, value)| value);
             exprs.extend(assigned.chain(&mut conflict.condition));
         }
+        exprs.extend(rules.view_checks.iter_mut().map(|check| &mut check.condition));
         let layout: Vec<ColumnId> = (0..2 * table.types.len() + 1).collect();
         let reads = self.reads(exprs, &layout)?;
         let (source, sequences) = (Arc::new(source), Vec::new());
@@ -122,19 +129,28 @@ impl Binder<'_> {
         &mut self,
         on: &ast::OnConflict,
         only: Option<&ast::Expr>,
-        table: &Arc<Table>,
+        changed: &ChangedRelation,
     ) -> Result<Conflict> {
+        let table = &changed.table;
         let target = match &on.conflict_target {
             None => Target::Any,
             Some(ConflictTarget::Columns(columns)) => {
-                let names: Vec<String> = columns.iter().map(names::ident).collect();
-                names.iter().try_for_each(|name| column_of(table, name).map(drop))?;
+                let mut names = Vec::with_capacity(columns.len());
+                for name in columns {
+                    let at = changed.column(&names::ident(name))?;
+                    let place = changed.place(at, Action::Insert).map_err(|_| no_target())?;
+                    names.push(table.info.columns[place].name.clone());
+                }
                 match only {
+                    Some(_) if !changed.is_table() => {
+                        return Err(SqlError::unsupported("ON CONFLICT WHERE through a view"));
+                    }
                     Some(only) => self.partial_target(names, only, table)?,
                     None => Target::Columns(names),
                 }
             }
             Some(ConflictTarget::OnConstraint(name)) => match names::parts(name)?.as_slice() {
+                [name] if !changed.is_table() => return Err(no_constraint(name, changed.name())),
                 [name] => Target::Index(beside(&table.info.name, name)),
                 _ => return Err(SqlError::syntax("syntax error at or near \".\"")),
             },
@@ -148,10 +164,13 @@ impl Binder<'_> {
                            name";
             return Err(SqlError::syntax(message).hint("For example, ON CONFLICT (column_name)."));
         }
-        self.with_excluded(table);
+        let excluded = self.excluded_of(changed);
+        // A name without a source may be either row's, and is ambiguous.
+        self.scope.shown.extend(excluded.columns.iter().cloned());
+        self.scope.relations.push(excluded);
         let mut assignments = Vec::new();
         for assignment in &update.assignments {
-            self.assignment(assignment, table, &mut assignments)?;
+            self.assignment(assignment, changed, &mut assignments)?;
         }
         let condition = match &update.selection {
             Some(node) => {
@@ -193,9 +212,34 @@ impl Binder<'_> {
         }
     }
 
-    fn insert_columns(&self, table: &Table, named: &[ast::ObjectName]) -> Result<Vec<usize>> {
+    /// Nothing of what was bound so far is read, but the views stay what they are.
+    fn reads_views_only(&mut self, changed: &ChangedRelation) {
+        self.scans.clear();
+        self.scans.extend(changed.views().map(|view| (NO_COLUMN, Arc::clone(view))));
+    }
+
+    /// Where values of a column go that is shown.
+    fn slot_of(&mut self, changed: &ChangedRelation, at: usize) -> Result<Slot> {
+        let shown = changed.shown(at).clone();
+        match changed.place(at, Action::Insert) {
+            Ok(place) => Ok(Slot { name: shown.name, ..self.slot(&changed.table, place)? }),
+            // It may be that no value is given.
+            Err(_) => Ok(Slot {
+                name: shown.name,
+                ty: shown.ty,
+                modifier: shown.modifier,
+                default: Expr::null(),
+            }),
+        }
+    }
+
+    fn insert_columns(
+        &self,
+        changed: &ChangedRelation,
+        named: &[ast::ObjectName],
+    ) -> Result<Vec<usize>> {
         if named.is_empty() {
-            return Ok((0..table.types.len()).collect());
+            return Ok((0..changed.width()).collect());
         }
         let mut columns = Vec::with_capacity(named.len());
         for name in named {
@@ -203,7 +247,7 @@ impl Binder<'_> {
             let [name] = names::parts(name)?
                 .try_into()
                 .map_err(|_| SqlError::unsupported("a field of a column").at(position))?;
-            let at = column_of(table, &name).map_err(|error| error.at(position))?;
+            let at = changed.column(&name).map_err(|error| error.at(position))?;
             if columns.contains(&at) {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(code::DUPLICATE_COLUMN, message).at(position));
@@ -229,10 +273,10 @@ impl Binder<'_> {
         {
             return Err(SqlError::unsupported("UPDATE with such a clause"));
         }
-        let rows = self.candidates(&update.table, sources)?;
+        let rows = self.candidates(&update.table, sources, Action::Update)?;
         let mut assignments = Vec::new();
         for assignment in &update.assignments {
-            self.assignment(assignment, &rows.scan.table, &mut assignments)?;
+            self.assignment(assignment, &rows.changed, &mut assignments)?;
         }
         self.change(rows, update.selection.as_ref(), Some(assignments), update.returning.as_deref())
     }
@@ -250,7 +294,7 @@ impl Binder<'_> {
         {
             return Err(SqlError::unsupported("DELETE with such a clause"));
         }
-        let rows = self.candidates(from, delete.using.as_deref())?;
+        let rows = self.candidates(from, delete.using.as_deref(), Action::Delete)?;
         self.change(rows, delete.selection.as_ref(), None, delete.returning.as_deref())
     }
 
@@ -259,10 +303,28 @@ impl Binder<'_> {
         &mut self,
         table: &TableWithJoins,
         sources: Option<&[TableWithJoins]>,
+        action: Action,
     ) -> Result<Candidates> {
-        let scan = self.target(table)?;
-        let joined = sources.map(|sources| self.beside_target(&scan, sources)).transpose()?;
-        Ok(Candidates { scan, joined })
+        let changed = self.target(table, action)?;
+        let scan = TableScan {
+            alias: self.scope.relations.first().map(|one| one.alias.clone()).unwrap_or_default(),
+            columns: (0..changed.table.types.len()).collect(),
+            table: Arc::clone(&changed.table),
+            with_tid: true,
+            path: Path::Sequential,
+            filter: None,
+            statistics: None,
+            asked: None,
+            by_values: false,
+            any_order: true,
+        };
+        let joined = match sources {
+            Some(sources) => Some(self.beside_target(&scan, sources)?),
+            // The rows are those of a snapshot that others read by, too.
+            None if self.shares_snapshot => Some(self.scanned(&scan)),
+            None => None,
+        };
+        Ok(Candidates { scan, changed, joined })
     }
 
     /// Binds sources beside the table that is changed, which they do not see: the join of both.
@@ -276,83 +338,56 @@ impl Binder<'_> {
         self.outer.pop();
         let right = right?;
         self.scope = own.join(std::mem::take(&mut self.scope))?;
-        self.scans.push((0, Arc::clone(&scan.table)));
-        let left = Rel::Scan(Box::new(rel::Scan {
-            table: Arc::clone(&scan.table),
-            alias: scan.alias.clone(),
-            columns: (0..tid).collect(),
-            tid,
-        }));
+        let left = self.scanned(scan);
         let (kind, on) = (JoinKind::Inner, Vec::new());
         Ok(Rel::Join(Box::new(Join { kind, left, right, on, is_list: true })))
     }
 
-    fn target(&mut self, table: &TableWithJoins) -> Result<TableScan> {
-        let TableFactor::Table { args: None, .. } = &table.relation else {
-            return Err(SqlError::unsupported("changing anything but a table"));
-        };
-        match self.from(std::slice::from_ref(table))? {
-            Rel::Scan(scan) => {
-                assert_eq!(scan.tid, scan.table.types.len(), "its columns have their places");
-                // What queries inside read of it is another matter.
-                self.scans.clear();
-                Ok(TableScan {
-                    alias: scan.alias,
-                    columns: (0..scan.table.types.len()).collect(),
-                    table: scan.table,
-                    with_tid: true,
-                    path: Path::Sequential,
-                    filter: None,
-                    statistics: None,
-                    asked: None,
-                    by_values: false,
-                    any_order: true,
-                })
-            }
-            Rel::View { view, .. } if std::ptr::eq(view, &views::SEQUENCE) => {
-                let alias = self.scope.relations.first().map_or("", |one| &one.alias);
-                let message = format!("cannot change sequence \"{alias}\"");
-                Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
-            }
-            _ => Err(SqlError::unsupported("changing anything but a table")),
-        }
+    /// The rows of the table that is changed, as a query reads them.
+    fn scanned(&mut self, scan: &TableScan) -> Rel {
+        let tid = scan.table.types.len();
+        self.scans.push((0, Arc::clone(&scan.table)));
+        Rel::Scan(Box::new(rel::Scan {
+            table: Arc::clone(&scan.table),
+            alias: scan.alias.clone(),
+            columns: (0..tid).collect(),
+            tid,
+        }))
     }
 
-    fn assignment(
-        &mut self,
-        assignment: &ast::Assignment,
-        table: &Arc<Table>,
-        assignments: &mut Vec<(usize, Expr)>,
-    ) -> Result<()> {
-        let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(SqlError::unsupported("an assignment to several columns at once"));
+    /// The table that is changed, whose columns are the scope.
+    fn target(&mut self, table: &TableWithJoins, action: Action) -> Result<ChangedRelation> {
+        let (name, alias) = match &table.relation {
+            TableFactor::Table { name, alias, args: None, .. } if table.joins.is_empty() => {
+                (name, alias.as_ref())
+            }
+            _ => return Err(SqlError::unsupported("changing anything but a table")),
         };
-        let position = self.position(name);
-        let parts = names::parts(name)?;
-        let [column] = parts.as_slice() else {
-            return Err(SqlError::unsupported("a field of a column").at(position));
+        let (parts, position) = (names::parts(name)?, self.position(&table.relation));
+        if views::relation(&parts).is_some() {
+            return Err(SqlError::unsupported("changing anything but a table"));
+        }
+        let named = match self.table_named(&parts) {
+            Err(error) if error.sqlstate == code::UNDEFINED_TABLE => {
+                let stored = self.find(&parts)?;
+                let is_sequence = self.catalog.sequence(&stored).is_ok();
+                let name = bare(&stored);
+                return Err(match is_sequence {
+                    true => {
+                        let message = format!("cannot change sequence \"{name}\"");
+                        SqlError::new(code::WRONG_OBJECT_TYPE, message)
+                    }
+                    false => error.at(position),
+                });
+            }
+            found => found.map_err(|error| error.at(position))?,
         };
-        let at = column_of(table, column).map_err(|error| error.at(position))?;
-        if assignments.iter().any(|(known, _)| *known == at) {
-            let message = format!("multiple assignments to same column \"{column}\"");
-            return Err(SqlError::syntax(message).at(position));
-        }
-        if is_default(&assignment.value) {
-            assignments.push((at, self.default_of(table, at)?));
-            return Ok(());
-        }
-        if table.info.columns[at].identity.as_ref().is_some_and(|identity| identity.always) {
-            let message = format!("column \"{column}\" can only be updated to DEFAULT");
-            return Err(
-                SqlError::new(code::GENERATED_ALWAYS, message).detail(always_generated(column))
-            );
-        }
-        let value = self.at_place(Place::None("UPDATE"), |b| b.expr(&assignment.value))?;
-        let (name, ty) = (column.clone(), table.types[at]);
-        let modifier = table.column_notes[at].modifier;
-        let slot = Slot { name, ty, modifier, default: Expr::null() };
-        assignments.push((at, self.assign(value, &slot)?));
-        Ok(())
+        let changed = self.changed_relation(named, action)?;
+        let relation = renamed(changed.relation.clone(), alias)?;
+        self.scope = Scope::of(relation);
+        // What queries inside read of it is another matter.
+        self.reads_views_only(&changed);
+        Ok(changed)
     }
 
     fn change(
@@ -368,9 +403,18 @@ impl Binder<'_> {
             let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
             condition = Some(self.condition(value, "WHERE")?);
         }
+        if current.is_some() && !rows.changed.is_table() {
+            let message = "WHERE CURRENT OF on a view is not implemented";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        let of_views: Vec<Expr> = rows.changed.conditions().cloned().collect();
+        if !of_views.is_empty() {
+            condition = Some(Expr::And(of_views.into_iter().chain(condition).collect()));
+        }
         let mut returning = self.at_place(Place::None("RETURNING"), |b| b.returning(returning))?;
         let mut assignments = assignments;
-        let Candidates { mut scan, joined } = rows;
+        let updates = assignments.is_some();
+        let Candidates { mut scan, changed, joined } = rows;
         if joined.is_some() && current.is_some() {
             return Err(SqlError::unsupported("WHERE CURRENT OF with FROM or USING"));
         }
@@ -386,6 +430,11 @@ impl Binder<'_> {
             }
         };
         exprs.extend(&mut condition);
+        let mut rules = self.rules(&changed.table)?;
+        if updates {
+            rules.view_checks = changed.checks()?;
+        }
+        exprs.extend(rules.view_checks.iter_mut().map(|check| &mut check.condition));
         let reads = self.reads(exprs, &layout)?;
         if source.is_none() {
             scan.filter = condition.clone();
@@ -396,7 +445,6 @@ impl Binder<'_> {
                 None => path::choose_change(&mut scan, &[], self.switches),
             }
         }
-        let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
         let sequences = Vec::new();
         Ok(Change {
             switches: self.switches,
@@ -431,7 +479,7 @@ impl Binder<'_> {
     }
 
     /// Plans the queries in expressions over a row of these columns: what they read.
-    fn reads(&mut self, exprs: Vec<&mut Expr>, layout: &[ColumnId]) -> Result<Reads> {
+    pub(super) fn reads(&mut self, exprs: Vec<&mut Expr>, layout: &[ColumnId]) -> Result<Reads> {
         let known = self.known()?;
         lower::over_row(exprs, layout, &known)
     }
@@ -453,13 +501,19 @@ fn cursor_of(selection: &ast::Expr) -> Option<String> {
     }
 }
 
-fn column_of(table: &Table, name: &str) -> Result<usize> {
-    let found = table.info.columns.iter().position(|column| column.name == name);
-    found.ok_or_else(|| {
-        let message =
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.bare_name());
-        SqlError::new(code::UNDEFINED_COLUMN, message)
-    })
+/// The places in the table of columns that are shown and are written.
+fn written_places(changed: &ChangedRelation, shown: &[usize]) -> Result<Vec<usize>> {
+    let mut places = Vec::with_capacity(shown.len());
+    for at in shown {
+        let place = changed.place(*at, Action::Insert)?;
+        if places.contains(&place) {
+            let name = &changed.table.info.columns[place].name;
+            let message = format!("multiple assignments to same column \"{name}\"");
+            return Err(SqlError::syntax(message));
+        }
+        places.push(place);
+    }
+    Ok(places)
 }
 
 /// Was the column declared to be generated, and not only `serial`?
@@ -467,7 +521,7 @@ fn is_identity(table: &Table, at: usize) -> bool {
     table.info.columns[at].identity.is_some() && !table.column_notes[at].serial
 }
 
-fn always_generated(column: &str) -> String {
+pub(super) fn always_generated(column: &str) -> String {
     format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
 }
 
@@ -511,6 +565,11 @@ fn no_target() -> SqlError {
     SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
 }
 
+fn no_constraint(name: &str, table: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+    SqlError::new(code::UNDEFINED_OBJECT, message)
+}
+
 fn check_target(target: &Target, table: &Table) -> Result<()> {
     let mut unique = table.info.indexes.iter().filter(|index| index.unique);
     match target {
@@ -519,13 +578,10 @@ fn check_target(target: &Target, table: &Table) -> Result<()> {
             let same = |index: &IndexInfo| index.is_whole() && has_key(index, names);
             unique.any(same).then_some(()).ok_or_else(no_target)
         }
-        Target::Index(name) => {
-            unique.any(|index| index.name == *name).then_some(()).ok_or_else(|| {
-                let (table, name) = (table.bare_name(), bare(name));
-                let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
-                SqlError::new(code::UNDEFINED_OBJECT, message)
-            })
-        }
+        Target::Index(name) => unique
+            .any(|index| index.name == *name)
+            .then_some(())
+            .ok_or_else(|| no_constraint(bare(name), table.bare_name())),
     }
 }
 

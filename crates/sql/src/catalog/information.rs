@@ -83,7 +83,7 @@ fn schema(database: &str, name: &str) -> Row {
 
 fn table(database: &str, object: &Object<'_>) -> Row {
     let mut row = name(database, &object.table.name).to_vec();
-    row.push(text("BASE TABLE"));
+    row.push(text(if object.is_view() { "VIEW" } else { "BASE TABLE" }));
     nulls(&mut row, 5);
     row.extend([yes(true), yes(false), Datum::Null]);
     row

@@ -109,7 +109,7 @@ pub(super) fn value(row: &Row<'_>, text: &str) -> Option<Option<String>> {
             bool(false)
         }
         "c.relreplident" => Some("d".to_owned()),
-        "am.amname" | "a.amname" => Some(object.method().to_owned()),
+        "am.amname" | "a.amname" => (!object.is_view()).then(|| object.method().to_owned()),
         "p.partstrat" | "array_to_string(c.relacl, e'\\n')" => None,
         // Nobody is given rights of columns, and there are no policies.
         _ if text.starts_with(

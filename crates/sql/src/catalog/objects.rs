@@ -6,7 +6,7 @@ use rightlink::{Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Trans
 
 use crate::error::Result;
 use crate::expr::deparse::{constant, identifier};
-use crate::plan::notes::TableNotes;
+use crate::plan::notes::{TableNotes, is_view};
 use crate::schemas::{bare, full_reference, is_shown, marked, schema_of};
 use crate::statistics::store;
 use crate::types::Datum;
@@ -93,7 +93,16 @@ impl<'o> Object<'o> {
     }
 
     pub(super) fn kind(&self) -> char {
-        if self.index.is_some() { 'i' } else { 'r' }
+        match self.index {
+            Some(_) => 'i',
+            None if self.is_view() => 'v',
+            None => 'r',
+        }
+    }
+
+    /// Is it a view, and no table?
+    pub(super) fn is_view(&self) -> bool {
+        self.index.is_none() && is_view(&self.table.note)
     }
 
     pub(super) fn persistence(&self) -> char {
@@ -109,7 +118,11 @@ impl<'o> Object<'o> {
     }
 
     pub(super) fn blocks(&self) -> u32 {
-        self.index.map_or(self.table.heap_blocks, |index| index.blocks)
+        match self.index {
+            Some(index) => index.blocks,
+            None if self.is_view() => 0,
+            None => self.table.heap_blocks,
+        }
     }
 
     /// The comment on it.

@@ -69,6 +69,7 @@ pub(crate) fn rows(
         Kind::Attribute => objects(txn, &mut attributes)?,
         Kind::Index => objects(txn, &mut |o, rows| rows.extend(index(o)))?,
         Kind::Tables => objects(txn, &mut |o, rows| rows.extend(table(o)))?,
+        Kind::Views => objects(txn, &mut |o, rows| rows.extend(of_view(o)))?,
         Kind::Indexes => objects(txn, &mut |o, rows| rows.extend(definition(o)))?,
         Kind::Constraint => all_constraints(txn)?,
         Kind::Sequences => all_sequences(txn)?,
@@ -213,6 +214,7 @@ fn of_type(ty: SqlType) -> Row {
 
 fn class(object: &Object<'_>, namespace: i64, known: Option<&Statistics>) -> Row {
     let method = match object.method() {
+        _ if object.is_view() => 0,
         "heap" => HEAP,
         "hash" => HASH,
         _ => BTREE,
@@ -345,10 +347,17 @@ fn index(object: &Object<'_>) -> Option<Row> {
 }
 
 fn table(object: &Object<'_>) -> Option<Row> {
-    object.index.is_none().then(|| {
+    (object.index.is_none() && !object.is_view()).then(|| {
         let indexed = Datum::Bool(!object.table.indexes.is_empty());
         vec![text(object.schema()), text(object.name()), text(USER), indexed]
     })
+}
+
+/// A view, with the query that is kept of it.
+fn of_view(object: &Object<'_>) -> Option<Row> {
+    let notes = TableNotes::decode(&object.table.note).view.filter(|_| object.is_view())?;
+    let query = format!("{};", notes.query);
+    Some(vec![text(object.schema()), text(object.name()), text(USER), text(query)])
 }
 
 fn definition(object: &Object<'_>) -> Option<Row> {

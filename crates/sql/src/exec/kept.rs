@@ -108,6 +108,16 @@ impl Growing {
         Growing { budget: budget.clone(), first, kept: None, has_ended: false }
     }
 
+    /// Of rows that are all there, which `memory` counts.
+    pub(crate) fn of_rows(rows: Vec<Row>, memory: Memory) -> Growing {
+        let budget = memory.budget().clone();
+        let none = Memory::new(&budget);
+        let first = Keeping { rows: Vec::new(), memory: none, most: 0, spill: None, count: 0 };
+        let count = rows.len() as u64;
+        let kept = Kept { place: Place::Memory(rows, memory), count };
+        Growing { budget, first, kept: Some(kept), has_ended: true }
+    }
+
     /// The row of a number, counted from 0; rows up to it are made.
     pub(crate) fn row(
         &mut self,

@@ -69,6 +69,11 @@ impl Memory {
         (self.used, self.reserved, self.reservation) = (0, 0, None);
     }
 
+    /// What it is counted against.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// What the budget has left.
     pub(crate) fn available(&self) -> usize {
         self.budget.available()

@@ -16,6 +16,7 @@
 //! | `memory` | what an operator holds, counted against the database's budget |
 //! | `reads` | what a statement reads by: the snapshot, rows around a query |
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
+//! | `locked`, `parts` | rows of a join that are locked; statements whose WITH writes |
 //! | `rows`, `references` | rules for rows; foreign keys |
 //! | `tables` | tables as a transaction sees them |
 //! | `ddl` | definitions |
@@ -33,9 +34,11 @@ mod hash;
 mod incremental;
 mod join;
 pub(crate) mod kept;
+pub(crate) mod locked;
 pub(crate) mod memory;
 mod open;
 mod ordered;
+pub(crate) mod parts;
 pub(crate) mod query;
 mod reads;
 pub(crate) mod references;

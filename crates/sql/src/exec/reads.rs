@@ -4,22 +4,30 @@
 //! Invariants: a slot is filled before what reads it runs. Does not do: reading.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rightlink::Reader;
+use rightlink::{Budget, Reader, RowId};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError};
 use crate::exec::kept::Kept;
+use crate::exec::memory::Memory;
+use crate::exec::references::Pending;
 use crate::exec::subquery::Memo;
 use crate::exec::with::Common;
+use crate::plan::{Rules, Table};
 use crate::types::{Datum, Row};
+
+/// What a row that was changed takes of the memory.
+const ROW_BYTES: usize = 64;
 
 /// What one execution of a statement reads by.
 #[derive(Clone, Default)]
 pub(crate) struct Reads {
     /// `None` for a statement that reads no table.
     reader: RefCell<Option<Reader>>,
+    /// What the parts of a statement share of which several write.
+    together: Option<Arc<Together>>,
     /// Values of rows around queries, by their slots.
     outer: RefCell<Vec<Datum>>,
     /// Rows of what the store knows about itself, by slots.
@@ -38,7 +46,91 @@ impl std::fmt::Debug for Reads {
     }
 }
 
+/// What the parts of a statement share of which several write.
+pub(crate) struct Together {
+    /// The one snapshot that all of them read by.
+    reader: Reader,
+    /// Rows that one of them has changed, as the snapshot shows them, by the numbers of tables.
+    changed: Mutex<ChangedRows>,
+    /// Keys that are looked at when all have run.
+    pending: Mutex<Vec<PartPending>>,
+}
+
+struct ChangedRows {
+    rows: BTreeSet<(u32, RowId)>,
+    memory: Memory,
+}
+
+/// Keys that a part has to answer for.
+pub(crate) struct PartPending {
+    pub(crate) table: std::sync::Arc<Table>,
+    pub(crate) rules: Rules,
+    pub(crate) pending: Pending,
+}
+
+impl Together {
+    pub(super) fn new(reader: Reader, budget: &Budget) -> Together {
+        let changed = ChangedRows { rows: BTreeSet::new(), memory: Memory::new(budget) };
+        Together { reader, changed: Mutex::new(changed), pending: Mutex::new(Vec::new()) }
+    }
+
+    /// The keys of all parts that have run.
+    pub(super) fn take_pending(&self) -> Vec<PartPending> {
+        std::mem::take(&mut *self.pending.lock())
+    }
+}
+
 impl Reads {
+    /// For a part of a statement of which several write.
+    pub(super) fn of_part(together: &Arc<Together>) -> Reads {
+        let reader = RefCell::new(Some(together.reader.clone()));
+        Reads { reader, together: Some(Arc::clone(together)), ..Reads::default() }
+    }
+
+    /// For a query of the same statement whose slots and numbers are its own.
+    pub(super) fn apart(&self) -> Reads {
+        Reads {
+            reader: self.reader.clone(),
+            together: self.together.clone(),
+            commons: self.commons.clone(),
+            ..Reads::default()
+        }
+    }
+
+    /// Does it share its snapshot with other parts of its statement?
+    pub(super) fn is_part(&self) -> bool {
+        self.together.is_some()
+    }
+
+    /// Has another part of the statement changed this row?
+    pub(super) fn was_changed(&self, table: u32, row: RowId) -> bool {
+        let together = self.together.as_ref();
+        together.is_some_and(|together| together.changed.lock().rows.contains(&(table, row)))
+    }
+
+    /// Notes that a row is changed, as the snapshot shows it.
+    pub(super) fn note_changed(&self, table: u32, row: RowId) -> Result<()> {
+        let Some(together) = &self.together else { return Ok(()) };
+        let mut changed = together.changed.lock();
+        changed.memory.charge(ROW_BYTES)?;
+        changed.rows.insert((table, row));
+        Ok(())
+    }
+
+    /// Leaves keys to the end of the statement, if other parts of it write, too; gives them back if
+    /// not.
+    pub(super) fn postpone(
+        &self,
+        pending: Pending,
+        table: &std::sync::Arc<Table>,
+        rules: &Rules,
+    ) -> Option<Pending> {
+        let Some(together) = &self.together else { return Some(pending) };
+        let (table, rules) = (std::sync::Arc::clone(table), rules.clone());
+        together.pending.lock().push(PartPending { table, rules, pending });
+        None
+    }
+
     /// The value of a slot.
     pub(crate) fn outer(&self, slot: usize) -> Datum {
         self.outer.borrow()[slot].clone()

@@ -109,6 +109,12 @@ pub(crate) fn checked(
             return Err(SqlError::new(code::CHECK_VIOLATION, message).detail(failing(&row)));
         }
     }
+    for check in &rules.view_checks {
+        if !check.condition.holds(&row, context)? {
+            let message = format!("new row violates check option for view \"{}\"", check.view);
+            return Err(SqlError::new(code::CHECK_OPTION, message).detail(failing(&row)));
+        }
+    }
     row.into_iter().map(to_value).collect()
 }
 

@@ -276,7 +276,8 @@ pub(crate) fn open_query(
     txn: &mut Transaction,
     context: &Context,
 ) -> Result<Box<dyn Stream>> {
-    if let Some(rows) = rows_of_key(query, txn, context)? {
+    let alone = !context.reads.is_part();
+    if let Some(rows) = alone.then(|| rows_of_key(query, txn, context)).transpose()?.flatten() {
         return Ok(Box::new(Ready::new(rows)));
     }
     prepare(&query.tables, &query.views, txn, context)?;
@@ -290,7 +291,8 @@ pub(crate) fn prepare(
     txn: &mut Transaction,
     context: &Context,
 ) -> Result<()> {
-    if !tables.is_empty() {
+    // All parts of a statement read by the one snapshot that they have.
+    if !tables.is_empty() && !context.reads.is_part() {
         let names: Vec<&str> = tables.iter().map(|table| table.info.name.as_str()).collect();
         context.reads.read_by(txn.reader(&names)?);
     }

@@ -23,14 +23,15 @@ use crate::types::Row;
 
 /// A common table expression that runs.
 pub(crate) struct Common {
-    definition: CteNode,
     producer: Producer,
     rows: Growing,
+    /// What it runs by, if it is planned apart from what reads it.
+    own: Option<Box<Context>>,
 }
 
 enum Producer {
     /// Nothing has read it yet.
-    Waiting,
+    Waiting(CteNode),
     Query(RowsOf),
     Recursive(Box<Recursion>),
     Done,
@@ -41,11 +42,27 @@ pub(super) fn define(definitions: &[CteNode], context: &Context) {
     let mut commons = context.reads.commons.borrow_mut();
     for definition in definitions {
         let common = Common {
-            definition: definition.clone(),
-            producer: Producer::Waiting,
+            producer: Producer::Waiting(definition.clone()),
             rows: Growing::new(&context.budget(), context),
+            own: None,
         };
         commons.insert(definition.number, Arc::new(Mutex::new(common)));
+    }
+}
+
+impl Common {
+    /// Of a query that is planned apart from what reads it, which runs by `own` when it is read.
+    pub(super) fn of_query(number: usize, node: &std::sync::Arc<Node>, own: Context) -> Common {
+        let body = CteSteps::Query(std::sync::Arc::clone(node));
+        let definition = CteNode { number, name: String::new(), body };
+        let rows = Growing::new(&own.budget(), &own);
+        Common { producer: Producer::Waiting(definition), rows, own: Some(Box::new(own)) }
+    }
+
+    /// Of rows that are there, which `memory` counts.
+    pub(super) fn of_rows(rows: Vec<Row>, memory: Memory) -> Common {
+        let rows = Growing::of_rows(rows, memory);
+        Common { producer: Producer::Done, rows, own: None }
     }
 }
 
@@ -90,8 +107,8 @@ struct CommonRows {
 impl Stream for CommonRows {
     fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
         let mut common = self.common.lock();
-        let Common { definition, producer, rows } = &mut *common;
-        let mut make = || producer.next(definition, most, context);
+        let Common { producer, rows, own } = &mut *common;
+        let mut make = || producer.next(most, own.as_deref().unwrap_or(context));
         let Some(row) = rows.row(self.at, &mut make, context)? else { return Ok(None) };
         self.at += 1;
         Ok(Some(self.columns.iter().map(|at| row[*at].clone()).collect()))
@@ -100,13 +117,8 @@ impl Stream for CommonRows {
 
 impl Producer {
     /// Makes one more row.
-    fn next(
-        &mut self,
-        definition: &CteNode,
-        most: usize,
-        context: &Context,
-    ) -> Result<Option<Row>> {
-        if let Producer::Waiting = self {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        if let Producer::Waiting(definition) = self {
             *self = match &definition.body {
                 CteSteps::Query(node) => Producer::Query(RowsOf::new(node.open(None, context)?)),
                 CteSteps::Recursive { first, .. } => {
@@ -125,7 +137,7 @@ impl Producer {
         let row = match self {
             Producer::Query(input) => input.next(most, context)?,
             Producer::Recursive(recursion) => recursion.watched(most, context)?,
-            Producer::Waiting | Producer::Done => None,
+            Producer::Waiting(_) | Producer::Done => None,
         };
         if row.is_none() {
             *self = Producer::Done;

@@ -14,7 +14,7 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{self, convert, place_options, scan_options};
-use crate::exec::{self, Pace, RowsOf, Stream, rows, upsert};
+use crate::exec::{Pace, RowsOf, Stream, rows, upsert};
 use crate::expr::probe::TARGET;
 use crate::expr::{Context, Expr};
 use crate::plan::node::{Node, Op};
@@ -28,7 +28,6 @@ pub(crate) struct Changed {
     pub(crate) count: u64,
     pub(crate) rows: Vec<Row>,
     /// Held as long as the rows are.
-    #[expect(dead_code, reason = "counts the rows until they are handed out")]
     pub(crate) memory: Option<Memory>,
 }
 
@@ -76,9 +75,9 @@ impl<'a> Returned<'a> {
 
 /// A context for the query that gives the rows of a statement. What the query keeps while it runs
 /// is numbered apart from what the expressions over its rows keep, and these run in between.
-fn apart(context: &Context) -> Context {
+pub(super) fn apart(context: &Context) -> Context {
     let random = Cell::new(context.random.get().rotate_left(32));
-    Context { reads: exec::Reads::default(), random, ..context.clone() }
+    Context { reads: context.reads.apart(), random, ..context.clone() }
 }
 
 /// Runs an INSERT.
@@ -122,7 +121,9 @@ pub(crate) fn insert(
             batch.clear();
         }
     })?;
-    references::settle(pending, (table, rules), txn, (context, budget))?;
+    if let Some(pending) = context.reads.postpone(pending, &insert.table, rules) {
+        references::settle(pending, (table, rules), txn, (context, budget))?;
+    }
     Ok(changed)
 }
 
@@ -187,7 +188,10 @@ pub(crate) fn change(
                 None => rewrite(change, txn, (context, budget), &mut pending)?,
             },
         };
-        references::settle(pending, (table, &change.rules), txn, (context, budget))?;
+        let (own, rules) = (&change.scan.table, &change.rules);
+        if let Some(pending) = context.reads.postpone(pending, own, rules) {
+            references::settle(pending, (table, rules), txn, (context, budget))?;
+        }
         Ok(changed)
     };
     // What a DELETE does to rows that refer to its own is part of it.
@@ -287,7 +291,12 @@ fn rewrite_joined(
             let [Datum::Tid(id), beside @ ..] = row.as_slice() else {
                 unreachable!("a row begins with its place")
             };
-            let found = Found { id: *id, beside };
+            let (id, table) = (*id, change.scan.table.info.id);
+            if context.reads.was_changed(table, id) {
+                continue;
+            }
+            let found = Found { id, beside };
+            context.reads.note_changed(table, id)?;
             if let Some((id, row)) = one(change, writer, found, (context, pending))? {
                 count += 1;
                 returned.add(row, Found { id, beside }, context)?;
@@ -466,7 +475,7 @@ fn writing<T>(
     work: impl FnOnce(&mut Writer<'_>) -> Result<T>,
 ) -> Result<T> {
     source::prepare(&[], &reads.views, txn, context)?;
-    if reads.tables.is_empty() {
+    if reads.tables.is_empty() || context.reads.is_part() {
         return txn.write(table, work);
     }
     let names: Vec<&str> = reads.tables.iter().map(|table| table.info.name.as_str()).collect();

@@ -59,7 +59,7 @@ use crate::types::{Datum, SqlType};
 use held::Held;
 use registry::Function;
 use sequences::{Ask, Sequences};
-pub(crate) use subquery::{Body, PlannedSubquery, Subquery, SubqueryKind};
+pub(crate) use subquery::{Body, PlannedSubquery, Subquery, SubqueryKind, rename_expr};
 
 /// A bound expression.
 #[derive(Clone, Debug)]

@@ -205,6 +205,49 @@ impl Cursor {
         Some(text)
     }
 
+    /// Spells FOR UPDATE OF a, b as FOR UPDATE OF a FOR UPDATE OF b: sqlparser reads one name only.
+    pub(crate) fn one_lock_each(&mut self) {
+        let token =
+            |tokens: &[TokenWithSpan], at: usize| tokens.get(at).map(|one| one.token.clone());
+        let mut at = self.at;
+        while at < self.tokens.len() {
+            let words = ["no", "key", "update", "share"];
+            let is_word = |at: usize| words.iter().any(|word| is(&self.tokens[at].token, word));
+            let start = at;
+            at += 1;
+            if !is(&self.tokens[start].token, "for") {
+                continue;
+            }
+            let of = (start + 1..self.tokens.len()).find(|at| !is_word(*at));
+            let Some(of) = of.filter(|of| *of > start + 1 && is(&self.tokens[*of].token, "of"))
+            else {
+                continue;
+            };
+            let mut end = of + 2;
+            while token(&self.tokens, end) == Some(Token::Comma) {
+                end += 2;
+            }
+            if end == of + 2 || end > self.tokens.len() {
+                continue;
+            }
+            let names: Vec<TokenWithSpan> =
+                self.tokens[of + 1..end].iter().step_by(2).cloned().collect();
+            let waits = ["nowait", "skip", "locked"];
+            let is_wait = |at: &usize| {
+                let found = self.tokens.get(*at);
+                found.is_some_and(|one| waits.iter().any(|word| is(&one.token, word)))
+            };
+            let last = (end..).find(|at| !is_wait(at)).unwrap_or(end);
+            let (head, tail) = (&self.tokens[start..=of], &self.tokens[end..last]);
+            let each = names.iter().flat_map(|name| {
+                head.iter().chain(std::iter::once(name)).chain(tail).cloned().collect::<Vec<_>>()
+            });
+            let each: Vec<TokenWithSpan> = each.collect();
+            at = start + each.len();
+            self.tokens.splice(start..last, each);
+        }
+    }
+
     /// Spells FOR NO KEY UPDATE as FOR UPDATE OF [`KEY_LOCK`], and FOR KEY SHARE as FOR SHARE OF
     /// it, in front of the table that it names, if any: sqlparser does not know these two.
     pub(crate) fn plain_locks(&mut self) {
@@ -299,6 +342,29 @@ impl Cursor {
         let mut parts: Vec<_> = starts.iter().rev().map(|at| self.tokens.split_off(*at)).collect();
         parts.reverse();
         parts
+    }
+
+    /// How many tokens stand before the first of this word outside of parentheses.
+    pub(crate) fn distance_to(&self, word: &str) -> Option<usize> {
+        let mut depth = 0usize;
+        (0..self.left()).find(|ahead| {
+            match &self.tokens[self.at + ahead].token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ => return depth == 0 && self.is_at(*ahead, word),
+            }
+            false
+        })
+    }
+
+    /// Puts the keyword `word` in the place of the token `ahead` of here.
+    pub(crate) fn respell(&mut self, ahead: usize, word: &str) {
+        self.tokens[self.at + ahead].token = Token::make_keyword(word);
+    }
+
+    /// Cuts the last tokens off, so many of them.
+    pub(crate) fn cut_off(&mut self, count: usize) {
+        self.tokens.truncate(self.tokens.len() - count);
     }
 
     /// Is everything taken?

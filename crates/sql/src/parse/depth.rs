@@ -62,7 +62,7 @@ pub(super) fn check(tokens: &[TokenWithSpan], most: usize) -> Result<()> {
 }
 
 /// How deep the tree of a statement is, at most.
-fn of(tokens: &[TokenWithSpan]) -> usize {
+pub(super) fn of(tokens: &[TokenWithSpan]) -> usize {
     let mut depth = Depth::default();
     let mut before = None;
     for token in tokens {

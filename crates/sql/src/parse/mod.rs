@@ -5,11 +5,13 @@
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `cursor` | a walk over tokens |
 //! | `sequence` | CREATE and ALTER SEQUENCE |
+//! | `create_as` | CREATE TABLE AS, SELECT INTO |
 //! | `interval` | interval literals with a precision |
 //! | `grouping` | sets of GROUP BY |
 //! | `frame` | EXCLUDE of window frames |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
+//! | `view` | views: what sqlparser does not know, and their queries as they are kept |
 //! | `weight` | how much memory reading a message takes |
 //!
 //! A message is cut into tokens once and at its semicolons into statements. Utility statements are
@@ -22,6 +24,7 @@
 //! from 1.
 //! Does not do: names, types.
 
+pub(crate) mod create_as;
 pub(crate) mod cursor;
 mod depth;
 pub(crate) mod frame;
@@ -30,6 +33,7 @@ mod interval;
 mod order;
 pub(crate) mod sequence;
 pub(crate) mod utility;
+pub(crate) mod view;
 mod weight;
 
 use rightlink_env::sync::Mutex;
@@ -246,8 +250,10 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
             Stmt::Utility(utility)
         }
         None => {
+            cursor.one_lock_each();
             cursor.plain_locks();
             cursor.current_of()?;
+            let about_view = cursor.about_view()?;
             let overriding = cursor.overriding().map(|what| {
                 let value = ast::Expr::value(ast::Value::Null);
                 ast::Setting { key: ast::Ident::new(what.name()), value }
@@ -260,7 +266,11 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
                 // A place that this dialect has no other use for.
                 insert.settings = Some(arbiter.into_iter().chain(overriding).collect());
             }
-            Stmt::Sql(Box::new(statement))
+            view::put_back(&mut statement, about_view);
+            match create_as::select_into(&mut statement, &lines)? {
+                Some(create) => Stmt::Utility(Utility::CreateTableAs(create)),
+                None => Stmt::Sql(Box::new(statement)),
+            }
         }
     };
     Ok(Parsed { stmt, lines })

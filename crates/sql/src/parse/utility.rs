@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Token;
 
 use crate::copy::options::CopyStatement;
 use crate::error::{Result, SqlError, code};
+use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
 use crate::parse::sequence::{self, IdentityChange, SequenceOptions};
 use crate::parse::{Parsed, Stmt, run, statement};
@@ -115,9 +116,11 @@ pub(crate) enum Utility {
         table: Vec<String>,
         text: Option<String>,
     },
-    /// ALTER TABLE SET SCHEMA
+    CreateTableAs(CreateAs),
+    /// ALTER TABLE SET SCHEMA, or of a view.
     SetSchema {
         table: Vec<String>,
+        of_view: bool,
         if_exists: bool,
         schema: String,
     },
@@ -269,6 +272,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "notify",
         "unlisten",
     ];
+    if let Some(made) = create_as::create_as(cursor)? {
+        return Ok(Some(Utility::CreateTableAs(made)));
+    }
     if cursor.is("create") && cursor.is_at(1, "schema") {
         return create_schema(cursor);
     }
@@ -330,12 +336,13 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
 /// ALTER TABLE t SET SCHEMA s, which sqlparser does not know; `None` for anything else.
 fn set_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
     let end = cursor.left();
-    let fits = cursor.is("alter") && cursor.is_at(1, "table") && end >= 6;
+    let of_view = cursor.is_at(1, "view");
+    let fits = cursor.is("alter") && (cursor.is_at(1, "table") || of_view) && end >= 6;
     if !fits || !cursor.is_at(end - 3, "set") || !cursor.is_at(end - 2, "schema") {
         return Ok(None);
     }
     cursor.expect("alter")?;
-    cursor.expect("table")?;
+    cursor.expect(if of_view { "view" } else { "table" })?;
     let if_exists = cursor.take("if");
     if if_exists {
         cursor.expect("exists")?;
@@ -344,7 +351,7 @@ fn set_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
     let table = cursor.qualified()?;
     cursor.expect("set")?;
     cursor.expect("schema")?;
-    Ok(Some(Utility::SetSchema { table, if_exists, schema: cursor.name()? }))
+    Ok(Some(Utility::SetSchema { table, of_view, if_exists, schema: cursor.name()? }))
 }
 
 /// CREATE SCHEMA with what is to be in it; `None` if that is nothing.
@@ -367,12 +374,13 @@ fn create_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
             Stmt::Utility(Utility::CreateSequence { .. }) => 0,
             Stmt::Sql(sql) => match sql.as_ref() {
                 ast::Statement::CreateTable(_) => 1,
-                ast::Statement::CreateIndex(_) => 2,
-                _ => 3,
+                ast::Statement::CreateView(_) => 2,
+                ast::Statement::CreateIndex(_) => 3,
+                _ => 4,
             },
-            Stmt::Utility(_) => 3,
+            Stmt::Utility(_) => 4,
         };
-        if order > 2 {
+        if order > 3 {
             let words = words.join(" ").to_uppercase();
             return Err(SqlError::unsupported(format!("{words} inside of CREATE SCHEMA")));
         }

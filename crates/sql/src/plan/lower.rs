@@ -108,6 +108,7 @@ pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
             insert.source = Arc::new(source);
             Plan::Insert(insert)
         }),
+        Plan::With(_) | Plan::Locked(_) => None,
         Plan::Change(change) if change.scan.by_values => {
             let mut change = change.clone();
             path::choose_change(&mut change.scan, params, change.switches);

@@ -12,7 +12,7 @@
 //! | `model` | what a path is thought to cost |
 //! | `switches` | which operators a client lets the planner choose |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
-//! | `notes` | what SQL keeps with definitions |
+//! | `notes`, `view_notes` | what SQL keeps with definitions, and of views |
 //! | `window` | window functions |
 //! | `views` | relations that are made up from what the store knows |
 //! | `shape` | rows narrowed to the columns that are used |
@@ -34,6 +34,7 @@ pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
 pub(crate) mod switches;
+pub(crate) mod view_notes;
 pub(crate) mod views;
 pub(crate) mod window;
 
@@ -271,11 +272,21 @@ pub(crate) enum Target {
 pub(crate) struct Rules {
     /// Names and conditions over the columns of the table.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// What views ask through which rows are written.
+    pub(crate) view_checks: Vec<ViewCheck>,
     pub(crate) keys: Vec<ParentKey>,
     /// Do foreign keys of tables name it?
     pub(crate) is_parent: bool,
     /// Places of the columns that they may name: those of unique keys. None if there are none.
     pub(crate) keyed: Vec<usize>,
+}
+
+/// WITH CHECK OPTION of a view: the condition that a row meets which is written through it.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewCheck {
+    pub(crate) view: String,
+    /// Over the columns of the table.
+    pub(crate) condition: Expr,
 }
 
 /// A foreign key of the table, resolved.
@@ -320,6 +331,62 @@ pub(crate) enum Plan {
     Query(Arc<Query>),
     Insert(Box<Insert>),
     Change(Box<Change>),
+    With(Box<WithPlan>),
+    Locked(Box<LockedQuery>),
+}
+
+/// A query whose rows are locked in some of the tables that it joins.
+#[derive(Clone, Debug)]
+pub(crate) struct LockedQuery {
+    /// Finds the rows, in their order: of each table that is locked `ctid` and all columns, then
+    /// the columns of other sources that expressions name.
+    pub(crate) source: Arc<Query>,
+    pub(crate) tables: Vec<LockedRows>,
+    /// Over a row of the source: asked again where a row has changed.
+    pub(crate) conditions: Vec<Expr>,
+    /// Over the same.
+    pub(crate) output: Vec<Expr>,
+    pub(crate) limit: Option<Expr>,
+    pub(crate) offset: Option<Expr>,
+    pub(crate) columns: Vec<Column>,
+    /// What queries in its expressions read.
+    pub(crate) reads: Reads,
+    pub(crate) sequences: Vec<String>,
+}
+
+/// A table whose rows are locked.
+#[derive(Clone, Debug)]
+pub(crate) struct LockedRows {
+    pub(crate) table: Arc<Table>,
+    /// Place of `ctid` in a row of the source; its columns follow.
+    pub(crate) tid: usize,
+    pub(crate) lock: RowLock,
+    pub(crate) busy: Busy,
+}
+
+/// A statement whose WITH writes.
+#[derive(Clone, Debug)]
+pub(crate) struct WithPlan {
+    /// In the order in which they run.
+    pub(crate) parts: Vec<WithPart>,
+    /// How many of them run before the statement behind WITH: those that it reads, and what these
+    /// read.
+    pub(crate) before: usize,
+    /// The statement behind WITH.
+    pub(crate) main: Plan,
+    /// Tables that it names, one whose rows it changes first.
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// Sequences that it names.
+    pub(crate) sequences: Vec<String>,
+}
+
+/// An expression of WITH: a query, or what writes and returns rows.
+#[derive(Clone, Debug)]
+pub(crate) struct WithPart {
+    /// Number of the common table expression.
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
 }
 
 impl Plan {
@@ -329,6 +396,8 @@ impl Plan {
             Plan::Query(query) => Some(&query.columns),
             Plan::Insert(insert) => insert.returning.as_ref().map(|r| r.columns.as_slice()),
             Plan::Change(change) => change.returning.as_ref().map(|r| r.columns.as_slice()),
+            Plan::With(with) => with.main.columns(),
+            Plan::Locked(query) => Some(&query.columns),
         }
     }
 
@@ -336,7 +405,7 @@ impl Plan {
     pub(crate) fn is_constant(&self) -> bool {
         match self {
             Plan::Query(query) => query.root.is_constant(),
-            Plan::Insert(_) | Plan::Change(_) => false,
+            _ => false,
         }
     }
 
@@ -344,7 +413,7 @@ impl Plan {
     pub(crate) fn writes(&self) -> bool {
         match self {
             Plan::Query(query) => query.locks.is_some(),
-            Plan::Insert(_) | Plan::Change(_) => true,
+            _ => true,
         }
     }
 
@@ -359,6 +428,8 @@ impl Plan {
             Plan::Change(it) => {
                 (Some(&it.scan.table), [].as_slice(), it.reads.tables.as_slice(), Some(&it.rules))
             }
+            Plan::With(with) => (None, with.tables.as_slice(), [].as_slice(), None),
+            Plan::Locked(query) => (None, query.source.tables.as_slice(), [].as_slice(), None),
         };
         let keys = rules.into_iter().flat_map(|rules| &rules.keys);
         changed.into_iter().chain(read).chain(own).chain(keys.map(|key| &key.parent))
@@ -370,6 +441,8 @@ impl Plan {
             Plan::Query(query) => &query.sequences,
             Plan::Insert(insert) => &insert.sequences,
             Plan::Change(change) => &change.sequences,
+            Plan::With(with) => &with.sequences,
+            Plan::Locked(query) => &query.sequences,
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use rightlink::ColumnSchema;
 
+use super::view_notes::ViewNotes;
 use crate::types::SqlType;
 use crate::types::declared::{ByteOrder, Modifier};
 
@@ -21,6 +22,12 @@ pub fn has_sql_default(column: &ColumnSchema) -> bool {
     let is_null = |text: &str| text == "NULL" || text.starts_with("NULL::");
     let kept = ColumnNotes::decode(&column.note).default;
     column.default.is_none() && kept.is_some_and(|text| !is_null(&text))
+}
+
+/// Does the note of a table say that it is a view?
+#[must_use]
+pub fn is_view(note: &str) -> bool {
+    lines(note).any(|fields| fields.first().is_some_and(|word| word == "view"))
 }
 
 /// What is kept with a column.
@@ -64,6 +71,8 @@ pub(crate) struct TableNotes {
     pub(crate) of_keys: Vec<(u32, String)>,
     /// Comments on checks and foreign keys, by their names.
     pub(crate) of_checks: Vec<(String, String)>,
+    /// What it is if it is no table but a view.
+    pub(crate) view: Option<Box<ViewNotes>>,
 }
 
 /// A foreign key of a table.
@@ -186,6 +195,7 @@ impl TableNotes {
                 ["check", name, condition] => {
                     notes.checks.push(((*name).to_owned(), (*condition).to_owned()));
                 }
+                ["view", text] => notes.view = Some(Box::new(ViewNotes::decode(text))),
                 ["child", name] => notes.children.push((*name).to_owned()),
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
                 ["index comment", id, text] => {
@@ -239,6 +249,9 @@ impl TableNotes {
         }
         for (name, text) in &self.of_checks {
             line(&mut out, &["check comment", name, text]);
+        }
+        if let Some(view) = &self.view {
+            line(&mut out, &["view", &view.encode()]);
         }
         out
     }
@@ -350,6 +363,7 @@ mod tests {
             of_indexes: vec![(7, "by a".into())],
             of_keys: vec![(7, "a".into()), (1 << 31, "b".into())],
             of_checks: vec![("c".into(), "positive".into())],
+            view: Some(Box::new(ViewNotes { query: "SELECT\t1\n".into(), ..Default::default() })),
         };
         assert_eq!(TableNotes::decode(&table.encode()), table);
     }

@@ -34,6 +34,7 @@ pub(crate) enum Kind {
     Constraint,
     Method,
     Tables,
+    Views,
     Indexes,
     Sequences,
     Sequence,
@@ -70,7 +71,7 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 31] = [
+static VIEWS: [View; 32] = [
     view(
         "pg_extension",
         Kind::Nothing,
@@ -199,6 +200,11 @@ static VIEWS: [View; 31] = [
         "pg_tables",
         Kind::Tables,
         &[("schemaname", Text), ("tablename", Text), ("tableowner", Text), ("hasindexes", Bool)],
+    ),
+    view(
+        "pg_views",
+        Kind::Views,
+        &[("schemaname", Text), ("viewname", Text), ("viewowner", Text), ("definition", Text)],
     ),
     view(
         "pg_indexes",

@@ -10,6 +10,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::parse::utility::Analyzed;
 use crate::plan::Table;
+use crate::plan::notes::is_view;
 use crate::schemas::{bare, schema_of};
 use crate::statistics::{self, store};
 
@@ -32,7 +33,7 @@ impl Session {
         }
         if all {
             self.ensure()?;
-            let tables = self.tables()?.into_iter();
+            let tables = self.tables()?.into_iter().filter(|table| !is_view(&table.note));
             wanted.extend(tables.map(|table| (table.schema.name, NONE)));
         }
         for (at, (name, columns)) in wanted.into_iter().enumerate() {
@@ -61,6 +62,14 @@ impl Session {
         let active = self.ensure()?;
         active.used = true;
         let table = Tables(&mut active.txn).table(name)?;
+        if table.notes.view.is_some() {
+            let name = table.bare_name();
+            let message = format!(
+                "skipping \"{name}\" --- cannot analyze non-tables or special system tables"
+            );
+            sink.notice("WARNING", &message);
+            return Ok(());
+        }
         let places = places(&table, columns)?;
         if verbose {
             sink.notice("INFO", &format!("analyzing \"{}.{}\"", schema_of(name), bare(name)));

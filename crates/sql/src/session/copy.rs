@@ -23,7 +23,9 @@ use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
 use crate::parse::{Lines, Parsed};
+use crate::plan::notes::is_view;
 use crate::plan::{Given, Plan, Query, Rules, Table};
+use crate::schemas;
 use crate::types::{Row, SqlType};
 
 /// What a client must know before data flows.
@@ -169,6 +171,21 @@ impl Session {
         }
     }
 
+    /// Fails for the name of a view, of which rows are copied by a query.
+    fn refuse_view(&mut self, name: &[String]) -> Result<()> {
+        let path = self.settings.path();
+        let txn = &mut self.ensure()?.txn;
+        let Ok(found) = schemas::find(txn, &path, name) else { return Ok(()) };
+        match txn.catalog().definition(&found.name) {
+            Ok(info) if is_view(&info.note) => {
+                let message = format!("cannot copy from view \"{}\"", schemas::bare(&found.name));
+                Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
+                    .hint("Try the COPY (SELECT ...) TO variant."))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn copy_from(&mut self, copy: &CopyStatement, sink: &mut dyn Sink) -> Result<()> {
         let CopyWhat::Table { name, columns } = &copy.what else {
             return Err(SqlError::syntax("COPY query must be TO"));
@@ -181,6 +198,11 @@ impl Session {
         active.used = true;
         let mut tables = Along(Tables(&mut active.txn), &path);
         let table = tables.table(&name)?;
+        if table.notes.view.is_some() {
+            let message = format!("cannot copy to view \"{}\"", table.bare_name());
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
+                .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
+        }
         let (named, places) = places(&table, columns)?;
         let lines = Lines::default();
         let mut binder = Binder::new(&mut tables, &lines, &[]);
@@ -210,6 +232,7 @@ impl Session {
             CopyWhat::Query(query) => Arc::new((**query).clone()),
             CopyWhat::Table { name, columns } => {
                 once(columns)?;
+                self.refuse_view(name)?;
                 let list: Vec<String> = columns.iter().map(|name| identifier(name)).collect();
                 let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
                 let parts: Vec<String> = name.iter().map(|part| identifier(part)).collect();

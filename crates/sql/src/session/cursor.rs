@@ -282,8 +282,16 @@ impl Session {
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
         }
         let planned = self.plan(&Arc::new(query.clone()), types)?;
-        let Plan::Query(query) = &*planned.plan else {
-            return Err(SqlError::syntax("a cursor is for a SELECT"));
+        let query = match &*planned.plan {
+            Plan::Query(query) => query,
+            Plan::With(_) => {
+                let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            Plan::Locked(_) => {
+                return Err(SqlError::unsupported("a cursor that locks rows of a join"));
+            }
+            _ => return Err(SqlError::syntax("a cursor is for a SELECT")),
         };
         if planned.params.len() != params.len() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));

@@ -21,6 +21,7 @@
 mod analyze;
 mod cache;
 mod copy;
+mod create_as;
 mod cursor;
 mod explain;
 mod literals;
@@ -278,7 +279,7 @@ impl Session {
         self.settings.millis(name)
     }
 
-    /// All tables, as the session's transaction sees them, under the store's names.
+    /// All tables and views, as the session's transaction sees them, under the store's names.
     pub fn tables(&mut self) -> Result<Vec<rightlink::TableInfo>> {
         let mut all = match &mut self.active {
             Some(active) => active.txn.catalog().tables()?,

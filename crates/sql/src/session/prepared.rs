@@ -174,7 +174,7 @@ impl Planned {
             return Ok(false);
         }
         // The first table is locked as it will be when its rows are changed.
-        let mut writes = !matches!(&*self.plan, Plan::Query(_));
+        let mut writes = !matches!(&*self.plan, Plan::Query(_) | Plan::Locked(_));
         for table in self.plan.tables() {
             let name = &table.info.name;
             let version = match std::mem::take(&mut writes) {
@@ -227,9 +227,13 @@ impl Portal {
     pub(super) fn tag(&self) -> Cow<'static, str> {
         let State::Running { plan, done, count, .. } = &self.state else { return Cow::default() };
         let count = done.as_ref().map_or(*count, |done| done.count);
-        match &**plan {
+        let plan = match &**plan {
+            Plan::With(with) => &with.main,
+            plan => plan,
+        };
+        match plan {
             Plan::Insert(_) => counted("INSERT 0", count),
-            Plan::Query(_) => counted("SELECT", count),
+            Plan::Query(_) | Plan::Locked(_) => counted("SELECT", count),
             other => counted(verb(other), count),
         }
     }
@@ -560,7 +564,7 @@ impl Session {
             }
             Stmt::Sql(statement) if ddl::is_definition(statement) => {
                 self.check_usable()?;
-                self.definition(statement, sink).map(|tag| Some(tag.into()))
+                self.definition(statement, &parsed.lines, sink).map(|tag| Some(tag.into()))
             }
             Stmt::Sql(_) => Ok(None),
         }
@@ -636,19 +640,39 @@ impl Session {
     ) -> Result<String> {
         let prepared = self.find_prepared(name)?;
         let Some(parsed) = &prepared.parsed else { return Ok(String::new()) };
-        let types =
-            prepared.planned.as_ref().map(|planned| planned.params.clone()).unwrap_or_default();
-        if args.len() != types.len() {
-            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
-            let detail = format!("Expected {} parameters but got {}.", types.len(), args.len());
-            return Err(SqlError::syntax(message).detail(detail));
-        }
+        let types = parameters_of(&prepared, name, args.len())?;
         if let Some(tag) = self.unplanned(parsed, sink)? {
             return Ok(tag.into_owned());
         }
         let plan = self.current_plan(&prepared)?;
         self.run_plan(&plan, convert(args, &types)?, sink)
     }
+}
+
+impl Session {
+    /// The statement that was prepared under a name, and the types of its parameters, of which so
+    /// many values are given.
+    pub(super) fn prepared_for(
+        &mut self,
+        name: &str,
+        given: usize,
+    ) -> Result<(Arc<Parsed>, Vec<SqlType>)> {
+        let prepared = self.find_prepared(name)?;
+        let types = parameters_of(&prepared, name, given)?;
+        let parsed = prepared.parsed.clone();
+        Ok((parsed.ok_or_else(|| SqlError::syntax("an empty statement"))?, types))
+    }
+}
+
+/// Types of the parameters of a statement, of which so many values are given.
+fn parameters_of(prepared: &Prepared, name: &str, given: usize) -> Result<Vec<SqlType>> {
+    let types = prepared.planned.as_ref().map(|planned| planned.params.clone()).unwrap_or_default();
+    if given == types.len() {
+        return Ok(types);
+    }
+    let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+    let detail = format!("Expected {} parameters but got {given}.", types.len());
+    Err(SqlError::syntax(message).detail(detail))
 }
 
 impl Description {
@@ -665,7 +689,7 @@ fn no_portal(name: &str) -> SqlError {
 }
 
 /// Values as the types that the parameters have.
-fn convert(params: Vec<Datum>, types: &[SqlType]) -> Result<Vec<Datum>> {
+pub(super) fn convert(params: Vec<Datum>, types: &[SqlType]) -> Result<Vec<Datum>> {
     let pairs = params.into_iter().zip(types);
     pairs.map(|(value, ty)| cast::cast(value, *ty)).collect()
 }

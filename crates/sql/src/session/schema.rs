@@ -25,7 +25,7 @@ impl Session {
         let Stmt::Sql(statement) = &schema.stmt else { unreachable!("it is read by sqlparser") };
         let mut made = String::new();
         let read = |resolver: &mut Resolver<'_>| {
-            let definition = ddl::definition(statement, resolver)?;
+            let definition = ddl::definition(statement, &schema.lines, resolver)?;
             if let Definition::CreateSchema { name, .. } = &definition {
                 made.clone_from(name);
             }
@@ -58,10 +58,11 @@ impl Session {
                 let mut statement = statement.clone();
                 match statement.as_mut() {
                     ast::Statement::CreateTable(table) => put_into(schema, &mut table.name)?,
+                    ast::Statement::CreateView(view) => put_into(schema, &mut view.name)?,
                     ast::Statement::CreateIndex(index) => put_into(schema, &mut index.table_name)?,
                     other => unreachable!("refused when it was read: {other}"),
                 }
-                self.definition(&statement, sink).map(drop)
+                self.definition(&statement, &element.lines, sink).map(drop)
             }
             Stmt::Utility(other) => unreachable!("refused when it was read: {other:?}"),
         }

@@ -18,7 +18,7 @@ use crate::exec::{self, Stream};
 use crate::expr::held::Held;
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
-use crate::parse::{Parsed, Stmt};
+use crate::parse::{Lines, Parsed, Stmt};
 use crate::plan::{Column, Plan, lower};
 use crate::schemas::{Resolver, said};
 use crate::types::{Datum, SqlType};
@@ -165,7 +165,7 @@ impl Session {
     fn statement(&mut self, parsed: &Arc<Parsed>, sink: &mut dyn Sink) -> Result<String> {
         let Stmt::Sql(statement) = &parsed.stmt else { unreachable!("the caller has looked") };
         if ddl::is_definition(statement) {
-            return self.definition(statement, sink);
+            return self.definition(statement, &parsed.lines, sink);
         }
         let planned = self.plan(parsed, &[])?;
         if !planned.params.is_empty() {
@@ -189,9 +189,10 @@ impl Session {
     pub(super) fn definition(
         &mut self,
         statement: &ast::Statement,
+        lines: &Lines,
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        self.define_as(|resolver| ddl::definition(statement, resolver), sink)
+        self.define_as(|resolver| ddl::definition(statement, lines, resolver), sink)
     }
 
     /// Runs the definition that `read` makes of the statement.
@@ -328,7 +329,7 @@ impl Session {
             Plan::Change(change) => self.current_row(change)?,
             _ => None,
         };
-        let context = self.context(params);
+        let mut context = self.context(params);
         let budget = self.db.budget().clone();
         let active = self.ensure()?;
         active.used = true;
@@ -345,6 +346,14 @@ impl Session {
             Plan::Insert(insert) => {
                 let mut done = exec::write::insert(insert, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
+            }
+            Plan::Locked(query) => {
+                let rows = exec::locked::select(query, txn, &context, &budget)?;
+                (Box::new(exec::Ready::new(rows)), None)
+            }
+            Plan::With(with) => {
+                let main = exec::parts::run(with, txn, &mut context, &budget)?;
+                (main.stream, main.done)
             }
             Plan::Change(change) => {
                 let mut done = exec::write::change((change, place), txn, &context, &budget)?;
@@ -378,5 +387,10 @@ pub(super) fn verb(plan: &Plan) -> &'static str {
         Plan::Insert(_) => "INSERT",
         Plan::Change(change) if change.assignments.is_some() => "UPDATE",
         Plan::Change(_) => "DELETE",
+        Plan::With(with) => verb(&with.main),
+        Plan::Locked(query) => match query.tables.iter().map(|table| table.lock).max() {
+            Some(RowLock::Shared | RowLock::KeyShared) => "SELECT FOR SHARE",
+            _ => "SELECT FOR UPDATE",
+        },
     }
 }

@@ -22,6 +22,7 @@ use crate::parse::Lines;
 use crate::parse::utility::{Analyzed, ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
+use crate::plan::notes::is_view;
 use crate::schemas::{self, Resolver, bare};
 use crate::settings::{Shown, check_settable};
 use crate::types::{Datum, SqlType};
@@ -170,12 +171,13 @@ impl Session {
                 };
                 return self.define_as(read, sink);
             }
+            Utility::CreateTableAs(create) => return self.create_table_as(create, sink),
             Utility::Unlisten => "UNLISTEN",
             Utility::Lock { tables, mode, nowait } => {
                 self.lock_tables(tables, *mode, *nowait)?;
                 "LOCK TABLE"
             }
-            Utility::SetSchema { table, if_exists, schema } => {
+            Utility::SetSchema { table, of_view, if_exists, schema } => {
                 self.ensure()?;
                 self.check_writable("ALTER TABLE")?;
                 let table = match *if_exists {
@@ -186,7 +188,9 @@ impl Session {
                     false => self.relation(table)?,
                 };
                 let (if_exists, schema) = (*if_exists, schema.clone());
-                return self.define(&Definition::MoveTable { table, if_exists, schema }, sink);
+                let of_view = *of_view;
+                let moved = Definition::MoveTable { table, of_view, if_exists, schema };
+                return self.define(&moved, sink);
             }
             Utility::Checkpoint => {
                 self.db.checkpoint()?;
@@ -270,7 +274,7 @@ impl Session {
     }
 
     /// Values of expressions without columns.
-    fn constants(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Datum>> {
+    pub(super) fn constants(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Datum>> {
         let path = self.settings.path();
         let active = self.ensure()?;
         let mut tables = Along(Tables(&mut active.txn), &path);
@@ -323,7 +327,15 @@ impl Session {
         let txn = &mut self.ensure()?.txn;
         let (table, one) = match index {
             true => (txn.catalog().table_of_index(&name).map_err(missing)?, Some(name.as_str())),
-            false => (name.clone(), None),
+            false => {
+                let info = txn.catalog().definition(&name).map_err(missing)?;
+                if is_view(&info.note) {
+                    let name = bare(&name);
+                    let message = format!("\"{name}\" is not a table or materialized view");
+                    return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+                }
+                (name.clone(), None)
+            }
         };
         // The build waits for all transactions, this one too.
         self.commit()?;

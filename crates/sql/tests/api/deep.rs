@@ -190,6 +190,7 @@ pub(crate) const CLEAN: &[&str] = &[
     "rollback",
     "deallocate all",
     "close all",
+    "drop view if exists made",
     "drop table if exists made",
     "drop index if exists made",
     "alter table t drop constraint if exists made",

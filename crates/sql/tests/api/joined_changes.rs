@@ -3,10 +3,8 @@
 //!
 //! Does not do: one session alone (`../slt/update_from.slt`).
 
-use crate::asked::{one, open};
-use rightlink_env::sync::{Arc, AtomicBool, Ordering};
-use rightlink_env::thread::spawn;
-use rightlink_sql::{Outcome, Session};
+use crate::asked::{after_wait, one, open};
+use rightlink_sql::Session;
 
 /// What one session does in a transaction, the statement that waits for it in another session, what
 /// this one gives, and all rows of `t` afterwards.
@@ -182,18 +180,6 @@ const SETUP: &str = "create table t (id int primary key, k int, v int); \
     insert into s values (1, 100), (1, 100), (2, 200), (9, 900); \
     insert into u values (1, 7), (9, 70)";
 
-/// The rows of a statement, or its tag if it gives none.
-fn given(outcome: &Outcome) -> String {
-    if outcome.columns.is_none() {
-        return outcome.tag.clone();
-    }
-    let text = |row: &rightlink_sql::Row| {
-        let fields = row.iter().map(|value| value.to_text().unwrap_or_else(|| "NULL".into()));
-        fields.collect::<Vec<_>>().join("|")
-    };
-    outcome.rows.iter().map(text).collect::<Vec<_>>().join(" ")
-}
-
 /// The row is judged again by its newest version beside the values that the sources gave. Under
 /// repeatable read the statement fails.
 #[test]
@@ -202,26 +188,10 @@ fn a_changed_row_is_judged_again_beside_what_was_joined() {
         // With statistics, and without, other plans are chosen.
         for analyze in ["", "analyze"] {
             let (_dir, db) = open();
-            let (mut holder, mut waiter) = (Session::new(&db), Session::new(&db));
+            let mut holder = Session::new(&db);
             holder.execute(SETUP).unwrap();
             holder.execute(analyze).unwrap();
-            holder.execute(&format!("begin; {first}")).unwrap();
-            let ended = Arc::new(AtomicBool::new(false));
-            let end = Arc::clone(&ended);
-            let waits = spawn("waiter", move || {
-                let outcome = waiter.execute(second);
-                end.store(true, Ordering::Release);
-                match outcome {
-                    Ok(outcomes) => given(outcomes.last().expect("a statement has an outcome")),
-                    Err(error) => error.sqlstate.to_owned(),
-                }
-            });
-            while !db.locks().iter().any(|lock| !lock.granted) {
-                assert!(!ended.load(Ordering::Acquire), "{second} did not wait for {first}");
-                std::thread::yield_now();
-            }
-            holder.execute("commit").unwrap();
-            assert_eq!(waits.join().unwrap(), *wanted, "{first}; {second}");
+            assert_eq!(after_wait(&db, &mut holder, first, second), *wanted, "{first}; {second}");
             assert_eq!(one(&mut holder, "select * from t order by id"), *rows, "{second}");
             drop(holder);
             assert!(db.verify().unwrap().is_clean());

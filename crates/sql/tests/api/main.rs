@@ -4,6 +4,7 @@
 //! its own, because `.ci/run` builds it optimised and asks for many transactions.
 
 mod asked;
+mod changed_rows;
 mod clients;
 mod copy;
 mod deep;
@@ -23,3 +24,4 @@ mod slt;
 mod spill;
 mod state;
 mod statistics;
+mod views;

@@ -181,6 +181,7 @@ files!(
     session_state catalog_joins strict_syntax casing tool_start numerics joins subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
     recursive window_exclusion planner
+    views updatable_views table_as writing_with joined_locks
 );
 
 #[test]

@@ -12,6 +12,7 @@ use super::{
     Alteration, Definition, NewIndex, NewTable, columns_in_name, names, primary, storage, unique,
 };
 use crate::error::{Result, SqlError};
+use crate::parse::view::alters_view;
 use crate::schemas::{Resolver, beside};
 
 pub(super) fn table(alter: &ast::AlterTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
@@ -23,7 +24,8 @@ pub(super) fn table(alter: &ast::AlterTable, resolver: &mut Resolver<'_>) -> Res
     for operation in &alter.operations {
         one(&table, operation, &mut changes, resolver)?;
     }
-    Ok(Definition::Alter { table, if_exists: alter.if_exists, changes })
+    let (of_view, if_exists) = (alters_view(alter), alter.if_exists);
+    Ok(Definition::Alter { table, of_view, if_exists, changes })
 }
 
 fn is_cascade(behavior: &Option<DropBehavior>) -> bool {

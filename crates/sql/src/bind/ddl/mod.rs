@@ -7,6 +7,7 @@
 //! | `table` | CREATE TABLE: columns and constraints |
 //! | `alter` | ALTER TABLE |
 //! | `schema` | schemas |
+//! | `view` | views |
 //! | `sequence` | what options of sequences mean together |
 //! | `storage` | storage parameters |
 //!
@@ -18,8 +19,10 @@ mod schema;
 pub(crate) mod sequence;
 pub(crate) mod storage;
 mod table;
+mod view;
 
-pub(crate) use table::identity_from;
+pub(crate) use table::{create_as, identity_from};
+pub(crate) use view::NewView;
 
 use rightlink::{IndexMethod, IndexSchema, KeyColumn, TableSchema};
 use sqlparser::ast::{
@@ -29,6 +32,7 @@ use sqlparser::ast::{
 
 use super::{collate, names};
 use crate::error::{Result, SqlError, code};
+use crate::parse::Lines;
 use crate::parse::sequence::{IdentityChange, SequenceOptions};
 use crate::plan::notes::{ColumnNotes, ForeignKey};
 use crate::schemas::Resolver;
@@ -67,6 +71,7 @@ pub(crate) enum Definition {
         schema: String,
         if_exists: bool,
     },
+    CreateView(Box<NewView>),
     CreateCollation {
         name: String,
         from: NewCollation,
@@ -78,13 +83,16 @@ pub(crate) enum Definition {
         if_exists: bool,
         cascade: bool,
     },
+    /// Of a table or a view; `of_view`: it says that it is one.
     Alter {
         table: String,
+        of_view: bool,
         if_exists: bool,
         changes: Vec<Alteration>,
     },
     MoveTable {
         table: String,
+        of_view: bool,
         if_exists: bool,
         schema: String,
     },
@@ -122,6 +130,7 @@ pub(crate) enum Definition {
 #[derive(Clone, Debug)]
 pub(crate) enum Commented {
     Table(String),
+    View(String),
     /// Of a table.
     Column(String, String),
     Index(String),
@@ -136,6 +145,7 @@ pub(crate) enum Commented {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Table,
+    View,
     Index,
     Sequence,
     Collation,
@@ -233,6 +243,7 @@ pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
         statement,
         S::CreateTable(_)
             | S::CreateIndex(_)
+            | S::CreateView(_)
             | S::CreateSequence { .. }
             | S::CreateCollation(_)
             | S::CreateSchema { .. }
@@ -248,9 +259,11 @@ pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
 /// Reads a statement that is a definition.
 pub(crate) fn definition(
     statement: &ast::Statement,
+    lines: &Lines,
     resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
     Ok(match statement {
+        ast::Statement::CreateView(create) => view::create(create, lines, resolver)?,
         ast::Statement::CreateTable(create) => table::create(create, resolver)?,
         ast::Statement::CreateIndex(create) => create_index(create, resolver)?,
         // Others are read from their tokens.
@@ -272,6 +285,7 @@ pub(crate) fn definition(
         } => {
             let kind = match object_type {
                 ObjectType::Table => Kind::Table,
+                ObjectType::View => Kind::View,
                 ObjectType::Index => Kind::Index,
                 ObjectType::Sequence => Kind::Sequence,
                 ObjectType::Collation => Kind::Collation,
@@ -313,6 +327,7 @@ fn comment(
     let mut parts = names::parts(name)?;
     let on = match kind {
         CommentObject::Table => Commented::Table(resolver.existing_parts(&parts)?),
+        CommentObject::View => Commented::View(resolver.existing_parts(&parts)?),
         CommentObject::Index => Commented::Index(resolver.existing_parts(&parts)?),
         CommentObject::Sequence => Commented::Sequence(resolver.existing_parts(&parts)?),
         CommentObject::Column if parts.len() > 1 => {
@@ -383,7 +398,7 @@ pub(crate) fn alter_identity(
 ) -> Result<Definition> {
     let table = sequence_name(table, if_exists, resolver)?;
     let changes = vec![Alteration::Identity(column.to_owned(), change.clone())];
-    Ok(Definition::Alter { table, if_exists, changes })
+    Ok(Definition::Alter { table, of_view: false, if_exists, changes })
 }
 
 /// The sequence that ALTER SEQUENCE means, or the table that ALTER TABLE does.

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::error::{Result, SqlError, code};
 use crate::parse::sequence::SequenceOptions;
+use crate::plan::Column;
 use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
 use crate::schemas::{Resolver, bare, beside};
 use crate::types::SqlType;
@@ -42,6 +43,47 @@ pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> 
         column.nullable = false;
     }
     Ok(Definition::CreateTable { table: Box::new(table), if_not_exists: create.if_not_exists })
+}
+
+/// The table that CREATE TABLE AS makes of a query with these columns; `given` are names for the
+/// first of them.
+pub(crate) fn create_as(
+    create: &ast::CreateTable,
+    given: &[ast::Ident],
+    columns: &[Column],
+    resolver: &mut Resolver<'_>,
+) -> Result<NewTable> {
+    refuse_table(create)?;
+    if given.len() > columns.len() {
+        return Err(SqlError::syntax("too many column names were specified"));
+    }
+    if columns.is_empty() {
+        return Err(SqlError::unsupported("a table without columns"));
+    }
+    let mut table = NewTable::new(&resolver.new_table(&create.name)?);
+    table.schema.logged = !create.unlogged;
+    let storage = storage::of_table(&create.table_options)?;
+    table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
+    table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
+    for (at, column) in columns.iter().enumerate() {
+        let name = given.get(at).map_or_else(|| column.name.clone(), names::ident);
+        if table.schema.columns.iter().any(|known| known.name == name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        check_column_name(&name)?;
+        let is_blank = column.ty == SqlType::Bpchar && column.modifier.is_none();
+        let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
+        let kind = kind.ok_or_else(|| {
+            SqlError::unsupported(format!("a column of type {}", column.ty.name()))
+                .detail("The store has no such type.")
+        })?;
+        table.schema.columns.push(ColumnSchema::new(name, kind).nullable());
+        table.notes.push(ColumnNotes { modifier: column.modifier, ..ColumnNotes::default() });
+        table.defaults.push(None);
+        table.collations.push(column.collation.as_ref().map(|rule| rule.name().to_owned()));
+    }
+    Ok(table)
 }
 
 fn refuse_table(create: &ast::CreateTable) -> Result<()> {

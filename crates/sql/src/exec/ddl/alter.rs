@@ -35,6 +35,7 @@ impl Definer<'_> {
             }
             other => named(table, other)?,
         }
+        self.refuse_changes_of_view(table, changes)?;
         let mut each = changes.iter().enumerate();
         each.try_for_each(|(at, change)| self.alter_one(table, change, &changes[..at]))
     }
@@ -255,6 +256,7 @@ impl Definer<'_> {
             return Ok(());
         }
         let at = self.column_at(&table, column)?;
+        self.drop_source_column(name, column, cascade)?;
         for child in &table.notes.children {
             let other = self.table(child)?;
             let uses = |key: &&crate::plan::notes::ForeignKey| {

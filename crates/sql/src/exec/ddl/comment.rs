@@ -24,6 +24,10 @@ impl Definer<'_> {
                 self.check_kind(table, "table")?;
                 self.note(table, |notes| notes.comment = text)
             }
+            Commented::View(view) => {
+                self.check_kind(view, "view")?;
+                self.note(view, |notes| notes.comment = text)
+            }
             Commented::Column(table, column) => {
                 self.note_column(table, column, |notes| notes.comment = text)
             }
@@ -60,17 +64,12 @@ impl Definer<'_> {
         }
     }
 
-    /// Fails if `name` is an index or a sequence and no `wanted`.
+    /// Fails if `name` is a relation of another kind than `wanted`.
     fn check_kind(&mut self, name: &str, wanted: &str) -> Result<()> {
-        let kind = if self.txn.catalog().table_of_index(name).is_ok() {
-            "index"
-        } else if self.txn.catalog().sequences()?.iter().any(|known| known.schema.name == name) {
-            "sequence"
-        } else if self.txn.catalog().definition(name).is_ok() {
-            "table"
-        } else {
+        if !self.txn.catalog().has_relation(name)? {
             return Err(no_table(name));
-        };
+        }
+        let kind = self.kind_of(name)?;
         if kind == wanted {
             return Ok(());
         }

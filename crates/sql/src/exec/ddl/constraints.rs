@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use rightlink::{AlterTable, CheckSchema, Predicate, ScanOptions};
 
-use super::{Definer, named, no_column};
+use super::readers::Needed;
+use super::{Definer, named, no_column, no_table};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
 use crate::error::{Result, SqlError, code};
@@ -99,6 +100,10 @@ impl Definer<'_> {
     pub(super) fn add_key(&mut self, name: &str, key: &ForeignKey) -> Result<()> {
         let table = self.table(name)?;
         let parent = self.table(&key.parent)?;
+        if parent.notes.view.is_some() {
+            let message = format!("referenced relation \"{}\" is not a table", parent.bare_name());
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
         let mut key = key.clone();
         if key.parent_columns.is_empty() {
             let primary = parent.info.indexes.iter().find(|index| index.primary);
@@ -269,6 +274,11 @@ impl Definer<'_> {
         // Not the table itself: it may be one that damage keeps from being opened.
         let info = named(name, self.txn.catalog().definition(name))?;
         let notes = TableNotes::decode(&info.note);
+        if notes.view.is_some() {
+            return Err(no_table(name));
+        }
+        self.lock_to_drop(name)?;
+        self.drop_dependents(Needed::Table(name), also, cascade)?;
         for child in notes.children.iter().filter(|child| *child != name) {
             let other = self.table(child)?;
             for key in other.notes.keys.iter().filter(|key| key.parent == name) {
@@ -293,6 +303,7 @@ impl Definer<'_> {
         }
         store::forget(self.txn, info.id)?;
         self.txn.drop_table(name)?;
+        self.forget_readers(info.id)?;
         let of_column = |column: &rightlink::ColumnSchema| ColumnNotes::decode(&column.note).owned;
         let owned: Vec<String> = info.columns.iter().flat_map(of_column).collect();
         self.drop_owned(&owned, (&format!("table {name}"), also), cascade)

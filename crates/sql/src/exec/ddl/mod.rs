@@ -6,6 +6,7 @@
 //! | `alter` | ALTER TABLE |
 //! | `collation` | CREATE and DROP COLLATION |
 //! | `constraints` | checks, foreign keys: making and dropping |
+//! | `view`, `readers` | views; what reads a relation |
 //! | `schema` | schemas; names of sequences in what is kept |
 //! | `rename` | names inside of what is noted with tables |
 //! | `sequence` | sequences and what they belong to |
@@ -20,11 +21,13 @@ mod collation;
 mod comment;
 mod constraints;
 mod identity;
+mod readers;
 mod rename;
 mod retype;
 mod schema;
 pub(crate) mod sequence;
 mod table;
+mod view;
 
 use rightlink::{
     AlterTable, Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, TableInfo, Transaction,
@@ -130,6 +133,10 @@ impl Definer<'_> {
                 self.create_index(table, index, *if_not_exists)?;
                 "CREATE INDEX"
             }
+            Definition::CreateView(view) => {
+                self.create_view(view)?;
+                "CREATE VIEW"
+            }
             Definition::CreateSequence { name, options, if_not_exists } => {
                 self.create_sequence(name, options, *if_not_exists)?;
                 "CREATE SEQUENCE"
@@ -153,11 +160,21 @@ impl Definer<'_> {
             Definition::Drop { kind, names, if_exists, cascade } => {
                 self.drop(*kind, names, *if_exists, *cascade)?
             }
-            Definition::Alter { table, if_exists, changes } => {
+            Definition::Alter { table, of_view: true, if_exists, changes } => {
+                self.check_view(table, *if_exists)?;
+                self.alter(table, *if_exists, changes)?;
+                "ALTER VIEW"
+            }
+            Definition::Alter { table, of_view: false, if_exists, changes } => {
                 self.alter(table, *if_exists, changes)?;
                 "ALTER TABLE"
             }
-            Definition::MoveTable { table, if_exists, schema } => {
+            Definition::MoveTable { table, of_view: true, if_exists, schema } => {
+                self.check_view(table, *if_exists)?;
+                self.move_table(table, *if_exists, schema)?;
+                "ALTER VIEW"
+            }
+            Definition::MoveTable { table, of_view: false, if_exists, schema } => {
                 self.move_table(table, *if_exists, schema)?;
                 "ALTER TABLE"
             }
@@ -278,6 +295,7 @@ impl Definer<'_> {
         index: &NewIndex,
         if_not_exists: bool,
     ) -> Result<Option<IndexSchema>> {
+        self.refuse_view(table, "cannot create index on relation")?;
         let info = named(table, self.txn.catalog().describe(table))?;
         let key = index.schema.columns.iter().map(|key| &key.name);
         for name in key.chain(&index.schema.included) {
@@ -336,6 +354,7 @@ impl Definer<'_> {
     ) -> Result<&'static str> {
         let (what, tag) = match kind {
             Kind::Table => ("table", "DROP TABLE"),
+            Kind::View => ("view", "DROP VIEW"),
             Kind::Index => ("index", "DROP INDEX"),
             Kind::Sequence => ("sequence", "DROP SEQUENCE"),
             Kind::Collation => ("collation", "DROP COLLATION"),
@@ -343,6 +362,7 @@ impl Definer<'_> {
         for name in names {
             let result = match kind {
                 Kind::Table => self.drop_table(name, names, cascade),
+                Kind::View => self.drop_view(name, names, cascade),
                 Kind::Index => self.drop_index(name, cascade),
                 Kind::Collation => self.drop_collation(name),
                 Kind::Sequence => self.drop_sequence(name, cascade),
@@ -352,6 +372,14 @@ impl Definer<'_> {
                 matches!(error.sqlstate, code::UNDEFINED_TABLE | code::UNDEFINED_OBJECT)
             };
             match result {
+                Err(error)
+                    if absent(&error)
+                        && kind != Kind::Collation
+                        && self.txn.catalog().has_relation(name)? =>
+                {
+                    let found = self.kind_of(name)?;
+                    return Err(view::wrong_kind(name, what, found));
+                }
                 Err(error) if absent(&error) && if_exists => {
                     self.notices.push(format!("{missing}, skipping"));
                 }

@@ -29,6 +29,7 @@ impl Definer<'_> {
             Err(rightlink::Error::AlreadyExists(_)) => named(to, Err(taken()))?,
             result => named(name, result)?,
         }
+        self.rename_source(name, to)?;
         for child in &table.notes.children {
             let child = if child == name { to } else { child };
             self.note(child, |notes| {
@@ -61,6 +62,7 @@ impl Definer<'_> {
             }
             result => result?,
         }
+        self.rename_source_column(name, column, to)?;
         let replace = |names: &mut Vec<String>| {
             for known in names.iter_mut().filter(|known| *known == column) {
                 to.clone_into(known);

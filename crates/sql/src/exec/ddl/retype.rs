@@ -41,6 +41,7 @@ impl Definer<'_> {
             let message = format!("cannot alter type of column \"{column}\" twice");
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
+        self.refuse_used_column(name, column)?;
         let from = table.types[at];
         let cast = context(from, to.ty);
         let is_assigned = matches!(cast, Some(CastContext::Implicit | CastContext::Assignment));

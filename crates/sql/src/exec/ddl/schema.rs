@@ -77,7 +77,11 @@ impl Definer<'_> {
         }
         sequences.retain(|sequence| !owned.contains(sequence));
         let path = self.context.settings.path();
-        let of_tables = tables.iter().map(|name| ("table", name));
+        let mut kinds = Vec::with_capacity(tables.len());
+        for table in &tables {
+            kinds.push(self.kind_of(table)?);
+        }
+        let of_tables = kinds.iter().copied().zip(&tables);
         let all: Vec<(&str, &String)> =
             of_tables.chain(sequences.iter().map(|name| ("sequence", name))).collect();
         if !cascade && !all.is_empty() {
@@ -103,8 +107,11 @@ impl Definer<'_> {
             }
             more => self.notices.push(format!("drop cascades to {} other objects", more.len())),
         }
-        for table in &tables {
-            self.drop_table(table, &tables, true)?;
+        for (kind, table) in kinds.into_iter().zip(&tables) {
+            match kind {
+                "view" => self.drop_view(table, &tables, true)?,
+                _ => self.drop_table(table, &tables, true)?,
+            }
         }
         for sequence in &sequences {
             self.drop_sequence(sequence, true)?;

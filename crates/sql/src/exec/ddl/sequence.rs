@@ -9,6 +9,7 @@
 use rightlink::{Error, LockMode, SequenceChange, SequenceDefinition, SequencePosition};
 
 use super::constraints::depends;
+use super::readers::Needed;
 use super::rename::offset;
 use super::{Definer, named, no_table};
 use crate::bind::Binder;
@@ -159,6 +160,11 @@ impl Definer<'_> {
             }
             found => named(table, found)?,
         };
+        if self.is_view(table)? {
+            let message = format!("sequence cannot be owned by relation \"{}\"", bare(table));
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
+                .detail("This operation is not supported for views."));
+        }
         if schema_of(table) != schema_of(name) {
             let message = "sequence must be in same schema as table it is linked to";
             return Err(SqlError::new(code::NOT_IN_STATE, message));
@@ -189,6 +195,7 @@ impl Definer<'_> {
         cascade: bool,
     ) -> Result<()> {
         for name in sequences {
+            self.drop_dependents(Needed::Sequence(name), also, cascade)?;
             // From here on nobody can make a default of it.
             self.txn.drop_sequence(name)?;
             for (table, column) in self.defaults_by(name)? {
@@ -208,6 +215,9 @@ impl Definer<'_> {
 
     /// Drops a sequence of no column. Defaults that ask it go with it, or keep it.
     pub(super) fn drop_sequence(&mut self, name: &str, cascade: bool) -> Result<()> {
+        if self.kind_of(name)? == "sequence" {
+            self.drop_dependents(Needed::Sequence(name), &[], cascade)?;
+        }
         match self.txn.drop_sequence(name) {
             Err(Error::Invalid(_)) => {
                 let message =
@@ -296,6 +306,7 @@ impl Definer<'_> {
             Err(error @ Error::AlreadyExists(_)) => named(to, Err(error))?,
             other => named(name, other)?,
         }
+        self.rename_source(name, to)?;
         for info in self.txn.catalog().tables()? {
             for column in &info.columns {
                 let notes = ColumnNotes::decode(&column.note);

@@ -110,6 +110,7 @@ impl Definer<'_> {
         let mut all = tables.to_vec();
         let mut at = 0;
         while let Some(name) = all.get(at).cloned() {
+            self.refuse_no_table(&name)?;
             named(&name, self.txn.lock_table(&name, LockMode::Exclusive, Busy::Wait))?;
             let table = self.table(&name)?;
             for child in &table.notes.children {

@@ -93,7 +93,20 @@ impl Entry {
 /// The tree of a plan.
 pub(super) fn tree(plan: &Plan) -> Entry {
     match plan {
+        Plan::With(with) => {
+            let mut entry = tree(&with.main);
+            for (at, part) in with.parts.iter().enumerate() {
+                let (title, own) = (Some(format!("CTE {}", part.name)), tree(&part.plan));
+                let below = Below { relationship: "InitPlan", title, entry: own };
+                entry.below.insert(at, below);
+            }
+            entry
+        }
         Plan::Query(query) => Shower::of(&query.root).entry(&query.root),
+        Plan::Locked(query) => {
+            let below = Shower::of(&query.source.root).entry(&query.source.root);
+            Entry::new("LockRows", below.estimate, WRITE).over(below)
+        }
         Plan::Insert(insert) => {
             let below = Shower::of(&insert.source.root).entry(&insert.source.root);
             let estimate = Estimate { rows: 0.0, width: 0, ..below.estimate };

@@ -1,0 +1,117 @@
+//! SET of UPDATE and of ON CONFLICT: columns and their new values.
+//!
+//! Invariants: a column is assigned at most once; a query that gives several columns their values
+//! gives the same each time, because it is asked once for each.
+//! Does not do: fields of columns.
+
+use sqlparser::ast::{
+    self, AssignmentTarget, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
+};
+
+use super::select::is_default;
+use super::updatable::{Action, ChangedRelation};
+use super::write::always_generated;
+use super::{Binder, Place, Slot, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Expr, Typed};
+
+/// What a column is to have.
+enum NewValue<'n> {
+    Node(&'n ast::Expr),
+    Value(Typed),
+}
+
+impl Binder<'_> {
+    /// Binds one item of SET.
+    pub(super) fn assignment(
+        &mut self,
+        assignment: &ast::Assignment,
+        changed: &ChangedRelation,
+        assignments: &mut Vec<(usize, Expr)>,
+    ) -> Result<()> {
+        let columns = match &assignment.target {
+            AssignmentTarget::ColumnName(name) => {
+                let value = NewValue::Node(&assignment.value);
+                return self.assign_one(name, value, changed, assignments);
+            }
+            AssignmentTarget::Tuple(columns) => columns,
+        };
+        let values = self.values_of(&assignment.value)?;
+        if values.len() != columns.len() {
+            let message = "number of columns does not match number of values";
+            return Err(SqlError::syntax(message).at(self.position(&assignment.value)));
+        }
+        for (name, value) in columns.iter().zip(values) {
+            self.assign_one(name, value, changed, assignments)?;
+        }
+        Ok(())
+    }
+
+    /// The values of a row, or of the row that a query gives.
+    fn values_of<'n>(&mut self, node: &'n ast::Expr) -> Result<Vec<NewValue<'n>>> {
+        match node {
+            ast::Expr::Tuple(parts) => Ok(parts.iter().map(NewValue::Node).collect()),
+            ast::Expr::Subquery(query) => {
+                let values = self.at_place(Place::None("UPDATE"), |b| b.row_subquery(query))?;
+                Ok(values.into_iter().map(NewValue::Value).collect())
+            }
+            ast::Expr::Function(call)
+                if names::function(&call.name).is_ok_and(|name| name == "row") =>
+            {
+                let FunctionArguments::List(list) = &call.args else {
+                    return Err(SqlError::unsupported("such a row"));
+                };
+                let value = |arg: &'n FunctionArg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(node)) => Ok(NewValue::Node(node)),
+                    _ => Err(SqlError::unsupported("such a row")),
+                };
+                list.args.iter().map(value).collect()
+            }
+            other => {
+                let message = "source for a multiple-column UPDATE item must be a sub-SELECT or \
+                               ROW() expression";
+                let position = self.position(other);
+                Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).at(position))
+            }
+        }
+    }
+
+    fn assign_one(
+        &mut self,
+        name: &ObjectName,
+        value: NewValue<'_>,
+        changed: &ChangedRelation,
+        assignments: &mut Vec<(usize, Expr)>,
+    ) -> Result<()> {
+        let position = self.position(name);
+        let parts = names::parts(name)?;
+        let [column] = parts.as_slice() else {
+            return Err(SqlError::unsupported("a field of a column").at(position));
+        };
+        let shown = changed.column(column).map_err(|error| error.at(position))?;
+        let (table, at) = (&changed.table, changed.place(shown, Action::Update)?);
+        if assignments.iter().any(|(known, _)| *known == at) {
+            let message = format!("multiple assignments to same column \"{column}\"");
+            return Err(SqlError::syntax(message).at(position));
+        }
+        if matches!(value, NewValue::Node(node) if is_default(node)) {
+            assignments.push((at, self.default_of(table, at)?));
+            return Ok(());
+        }
+        if table.info.columns[at].identity.as_ref().is_some_and(|identity| identity.always) {
+            let message = format!("column \"{column}\" can only be updated to DEFAULT");
+            return Err(
+                SqlError::new(code::GENERATED_ALWAYS, message).detail(always_generated(column))
+            );
+        }
+        let value = match value {
+            NewValue::Node(node) => self.at_place(Place::None("UPDATE"), |b| b.expr(node))?,
+            NewValue::Value(value) => value,
+        };
+        let (name, ty) = (column.clone(), table.types[at]);
+        let modifier = table.column_notes[at].modifier;
+        let slot = Slot { name, ty, modifier, default: Expr::null() };
+        assignments.push((at, self.assign(value, &slot)?));
+        Ok(())
+    }
+}

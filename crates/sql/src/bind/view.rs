@@ -1,0 +1,344 @@
+//! Views: their queries in the place of their names, and what is kept of a new one.
+//!
+//! The query of a view is bound apart from the statement that names the view: it sees neither its
+//! sources nor its common table expressions, and its names mean what they meant when the view was
+//! made ([`ViewNotes`]).
+//!
+//! Invariants: the columns of a view have numbers of their own, so that nobody takes them for those
+//! of the tables below; views in views have a bounded number of levels together.
+//! Does not do: changing rows through a view (`updatable`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sqlparser::ast::{self, Query, SetExpr, TableAlias};
+
+use super::from::{Sourced, renamed};
+use super::lock::refuse_locks;
+use super::scope::{Relation, Scope, ScopeColumn};
+use super::select::{Bound, Purpose};
+use super::updatable::why_not_checked;
+use super::writing_with::writes_in_with;
+use super::{Binder, Place, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Body, Expr, SubqueryKind};
+use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
+use crate::plan::rel::{ColumnId, CteBody, Rel};
+use crate::plan::view_notes::{ViewColumn, ViewNotes, ViewSource};
+use crate::plan::{Column, Table};
+use crate::schemas::{bare, schema_of};
+
+/// What a binder knows of views.
+#[derive(Default)]
+pub(super) struct Views {
+    /// The one whose query is being bound.
+    pub(super) inside: Option<Arc<ViewNotes>>,
+    /// Levels of the queries of views around.
+    levels: usize,
+    /// What the query of a new view names, if it is one.
+    named: Option<Vec<Named>>,
+    /// First columns of the views that it reads.
+    firsts: BTreeSet<ColumnId>,
+}
+
+/// A relation that the query of a new view names.
+struct Named {
+    written: Vec<String>,
+    name: String,
+    /// Its columns and their numbers; none of a sequence.
+    columns: Vec<(String, ColumnId)>,
+}
+
+/// What a binder sets aside while it binds the query of a view.
+struct Aside {
+    scope: Scope,
+    outer: Vec<Scope>,
+    changed: Option<Scope>,
+    commons: Vec<super::with::Common>,
+    set_depth: usize,
+    kept: bool,
+    views: Views,
+}
+
+/// The query of a new view.
+pub(crate) struct NewQuery {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) notes: ViewNotes,
+}
+
+impl Binder<'_> {
+    /// A view as a source.
+    pub(super) fn view_source(
+        &mut self,
+        view: &Arc<Table>,
+        notes: &ViewNotes,
+        written: &[String],
+        alias: Option<&TableAlias>,
+    ) -> Result<Sourced> {
+        let kept = kept_query(&notes.query)?;
+        let bound = self.inside_view(view, notes, kept.depth, |binder| {
+            binder.query_for(&kept.query, Purpose::Inner)
+        })?;
+        refuse_locks(&bound)?;
+        if bound.output.len() != view.types.len() {
+            let message = format!("the query of view \"{}\" has other columns", view.bare_name());
+            return Err(SqlError::new(code::INTERNAL, message));
+        }
+        let first = self.new_columns(bound.output.len());
+        self.scans.push((first, Arc::clone(view)));
+        self.views.firsts.insert(first);
+        let values = bound.output.iter().map(|id| Expr::Column(*id));
+        let output = (first..).zip(values).collect();
+        let own = bound.scope_columns().into_iter().zip(&view.info.columns).enumerate();
+        let columns = own.map(|(at, (column, known))| ScopeColumn {
+            id: first + at,
+            name: known.name.clone(),
+            ..column
+        });
+        let relation = Relation {
+            alias: view.bare_name().to_owned(),
+            schema: Some(schema_of(&view.info.name).to_owned()),
+            columns: columns.collect(),
+            is_hidden: false,
+        };
+        let rel = Rel::Project { input: Box::new(bound.rel), output };
+        self.note_columns(written, &relation);
+        Ok(Sourced::of(rel, renamed(self.as_written(written, relation)?, alias)?))
+    }
+
+    /// Binds a part of the query of a view, which counts for `depth` levels.
+    pub(super) fn inside_view<T>(
+        &mut self,
+        view: &Table,
+        notes: &ViewNotes,
+        depth: usize,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let levels = self.views.levels + depth;
+        if levels > MAX_VIEW_DEPTH {
+            return Err(crate::parse::too_complex());
+        }
+        let inside = Some(Arc::new(notes.clone()));
+        let aside = self.set_aside(Views { inside, levels, ..Views::default() });
+        let done = self.alone(work);
+        self.take_back(aside);
+        // Positions are those of another text.
+        done.map_err(|error| match error.sqlstate {
+            code::UNDEFINED_TABLE | code::UNDEFINED_COLUMN => SqlError {
+                position: None,
+                detail: Some(format!("The view \"{}\" reads it.", view.bare_name())),
+                ..error
+            },
+            _ => SqlError { position: None, ..error },
+        })
+    }
+
+    /// Binds a query as if nothing were around it.
+    fn alone<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let aggregates = std::mem::take(&mut self.aggregates);
+        let windows = std::mem::take(&mut self.windows);
+        let place = std::mem::replace(&mut self.place, Place::None("here"));
+        let done = work(self);
+        (self.aggregates, self.place) = (aggregates, place);
+        self.windows = windows;
+        done
+    }
+
+    fn set_aside(&mut self, views: Views) -> Aside {
+        Aside {
+            scope: std::mem::take(&mut self.scope),
+            outer: std::mem::take(&mut self.outer),
+            changed: self.changed.take(),
+            commons: std::mem::take(&mut self.commons),
+            set_depth: std::mem::take(&mut self.set_depth),
+            kept: std::mem::take(&mut self.kept),
+            views: std::mem::replace(&mut self.views, views),
+        }
+    }
+
+    fn take_back(&mut self, aside: Aside) {
+        let Aside { scope, outer, changed, commons, set_depth, kept, views } = aside;
+        (self.scope, self.outer, self.changed) = (scope, outer, changed);
+        (self.commons, self.set_depth, self.kept, self.views) = (commons, set_depth, kept, views);
+    }
+
+    /// What a relation that is not the view's own has columns for in the query of a view that is
+    /// being bound: those that were there when the view was made, under the names of then.
+    pub(super) fn as_written(&self, written: &[String], relation: Relation) -> Result<Relation> {
+        let source = match &self.views.inside {
+            Some(notes) if !self.kept => notes.source(written),
+            _ => None,
+        };
+        let Some(source) = source else { return Ok(relation) };
+        let mut columns = Vec::with_capacity(source.columns.len());
+        for column in &source.columns {
+            let found = relation.columns.iter().find(|known| known.name == column.name);
+            let found = found.ok_or_else(|| {
+                let (name, table) = (&column.name, bare(&source.name));
+                let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
+                SqlError::new(code::UNDEFINED_COLUMN, message)
+            })?;
+            columns.push(ScopeColumn { name: column.written.clone(), ..found.clone() });
+        }
+        columns.extend(relation.columns.into_iter().filter(|column| column.hidden));
+        Ok(Relation {
+            alias: bare(&source.was).to_owned(),
+            schema: Some(schema_of(&source.was).to_owned()),
+            columns,
+            is_hidden: false,
+        })
+    }
+
+    /// What the store calls the relation that these parts name in the query of a view that is being
+    /// bound.
+    pub(super) fn found_in_view(&self, parts: &[String]) -> Option<String> {
+        let notes = self.views.inside.as_ref()?;
+        notes.source(parts).map(|source| source.name.clone())
+    }
+
+    /// Remembers that the query of a new view names a relation.
+    pub(super) fn note_name(&mut self, written: &[String], name: &str) {
+        let Some(named) = &mut self.views.named else { return };
+        let (written, name) = (written.to_vec(), name.to_owned());
+        named.push(Named { written, name, columns: Vec::new() });
+    }
+
+    /// Remembers which columns a relation has that the query of a new view names.
+    pub(super) fn note_columns(&mut self, written: &[String], relation: &Relation) {
+        let Some(named) = &mut self.views.named else { return };
+        let shown = relation.columns.iter().filter(|column| !column.hidden);
+        let columns = shown.map(|column| (column.name.clone(), column.id)).collect();
+        let last = named.iter_mut().rev().find(|one| one.written == written);
+        last.into_iter().for_each(|one| one.columns.clone_from(&columns));
+    }
+
+    /// Binds the query of a new view.
+    pub(crate) fn new_view(&mut self, query: &Query, is_checked: bool) -> Result<NewQuery> {
+        if matches!(query.body.as_ref(), SetExpr::Select(select) if select.into.is_some()) {
+            let message = "views must not contain SELECT INTO";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        if writes_in_with(query) {
+            let message = "views must not contain data-modifying statements in WITH";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.views.named = Some(Vec::new());
+        let bound = self.query_for(query, Purpose::Inner)?;
+        refuse_locks(&bound)?;
+        if !self.params.is_empty() {
+            let message = "there is no parameter $1";
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
+        }
+        if let Some(why) = why_not_checked(query, &bound.rel).filter(|_| is_checked) {
+            let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).hint(why));
+        }
+        let mut used: BTreeSet<ColumnId> = bound.output.iter().copied().collect();
+        self.gather_used(&bound.rel, &mut used);
+        let mut sources: Vec<ViewSource> = Vec::new();
+        for one in self.views.named.take().unwrap_or_default() {
+            let column = |(name, id): &(String, ColumnId)| ViewColumn {
+                written: name.clone(),
+                name: name.clone(),
+                is_used: used.contains(id),
+            };
+            let columns: Vec<ViewColumn> = one.columns.iter().map(column).collect();
+            match sources.iter_mut().find(|known| known.written == one.written) {
+                None => {
+                    let (written, was, name) = (one.written, one.name.clone(), one.name);
+                    sources.push(ViewSource { written, was, name, columns });
+                }
+                Some(known) if known.columns.is_empty() => known.columns = columns,
+                Some(known) => {
+                    for (known, also) in known.columns.iter_mut().zip(columns) {
+                        known.is_used |= also.is_used;
+                    }
+                }
+            }
+        }
+        let notes = ViewNotes { query: query.to_string(), check: None, sources };
+        Ok(NewQuery { columns: bound.columns, notes })
+    }
+
+    /// Fails unless the query that is kept of a new view gives these columns, as its own text does.
+    pub(crate) fn check_kept(&mut self, notes: &ViewNotes, columns: &[Column]) -> Result<()> {
+        let kept = kept_query(&notes.query)?;
+        self.views.inside = Some(Arc::new(notes.clone()));
+        self.views.levels = kept.depth;
+        let bound: Bound = self.query_for(&kept.query, Purpose::Inner)?;
+        let same = |(a, b): (&Column, &Column)| a.name == b.name && a.ty == b.ty;
+        if bound.columns.len() == columns.len() && bound.columns.iter().zip(columns).all(same) {
+            return Ok(());
+        }
+        Err(SqlError::unsupported("a view whose query reads otherwise when it is kept"))
+    }
+
+    /// Columns that a relation names in whatever place, views that it reads left out.
+    fn gather_used(&self, rel: &Rel, used: &mut BTreeSet<ColumnId>) {
+        if let Rel::Project { output, .. } = rel
+            && output.first().is_some_and(|(id, _)| self.views.firsts.contains(id))
+        {
+            return;
+        }
+        match rel {
+            Rel::Distinct { columns, .. } => used.extend(columns),
+            Rel::DistinctOn { columns, sort, .. } => {
+                used.extend(columns);
+                used.extend(sort.iter().map(|key| key.at));
+            }
+            Rel::Sort { keys, .. } => used.extend(keys.iter().map(|key| key.at)),
+            Rel::Window { window, .. } => {
+                used.extend(window.partition.iter().chain(&window.order).map(|key| key.at));
+            }
+            Rel::Limit(limit) => {
+                used.extend(limit.ties.iter().flatten().map(|key| key.at));
+            }
+            Rel::SetOp(set) => used.extend(set.left_columns.iter().chain(&set.right_columns)),
+            Rel::With { definitions, .. } => {
+                for cte in definitions {
+                    used.extend(&cte.columns);
+                    if let CteBody::Recursive { first_columns, step_columns, .. } = &cte.body {
+                        used.extend(first_columns.iter().chain(step_columns));
+                    }
+                }
+            }
+            _ => {}
+        }
+        rel.exprs().into_iter().for_each(|expr| self.gather_used_by(expr, used));
+        rel.inputs().into_iter().for_each(|input| self.gather_used(input, used));
+    }
+
+    fn gather_used_by(&self, expr: &Expr, used: &mut BTreeSet<ColumnId>) {
+        expr.walk(&mut |inner| match inner {
+            Expr::Column(id) => drop(used.insert(*id)),
+            Expr::Subquery(query) => {
+                if let SubqueryKind::Compare { test, .. } = &query.kind {
+                    self.gather_used_by(test, used);
+                }
+                if let Body::Bound(rel, output) = &query.body {
+                    used.extend(output);
+                    self.gather_used(rel, used);
+                }
+            }
+            _ => {}
+        });
+    }
+}
+
+/// The columns that a view has: those of its query, under the names that are given.
+pub(crate) fn columns_of_view(columns: &[Column], given: &[ast::Ident]) -> Result<Vec<Column>> {
+    if given.len() > columns.len() {
+        return Err(SqlError::syntax("CREATE VIEW specifies more column names than columns"));
+    }
+    let mut all = columns.to_vec();
+    for (column, name) in all.iter_mut().zip(given) {
+        column.name = names::ident(name);
+    }
+    for (at, column) in all.iter().enumerate() {
+        if all[..at].iter().any(|known| known.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,207 @@
+//! CREATE VIEW and what a view does not take.
+//!
+//! A view is a table of the store without rows; its note holds the query (`plan::view_notes`).
+//!
+//! Invariants: what the query reads is locked before the view is made, so that it is there.
+//! Does not do: what the query means (`bind::view`); what depends on a view (`readers`).
+
+use rightlink::{AlterTable, Busy, ColumnSchema, Error, LockMode, TableSchema, Type};
+
+use super::{Definer, named};
+use crate::bind::Binder;
+use crate::bind::ddl::{Alteration, NewView};
+use crate::bind::view::{NewQuery, columns_of_view};
+use crate::error::{Result, SqlError, code};
+use crate::exec::tables::{Along, Tables};
+use crate::parse::Lines;
+use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::plan::view_notes::ViewNotes;
+use crate::plan::{Column, Table};
+use crate::schemas::bare;
+use crate::types::SqlType;
+use crate::types::declared::Modifier;
+
+/// The error for a relation that is not of the kind that is meant.
+pub(super) fn wrong_kind(name: &str, wanted: &str, kind: &str) -> SqlError {
+    let article = if wanted == "index" { "an" } else { "a" };
+    let message = format!("\"{}\" is not {article} {wanted}", bare(name));
+    let hint = format!("Use DROP {} to remove a {kind}.", kind.to_uppercase());
+    SqlError::new(code::WRONG_OBJECT_TYPE, message).hint(hint)
+}
+
+impl Definer<'_> {
+    pub(super) fn create_view(&mut self, view: &NewView) -> Result<()> {
+        let path = self.context.settings.path();
+        let NewQuery { columns, mut notes } = {
+            let mut tables = Along(Tables(self.txn), &path);
+            Binder::new(&mut tables, &view.lines, &[])
+                .new_view(&view.query, view.check.is_some())?
+        };
+        {
+            let (mut tables, lines) = (Along(Tables(self.txn), &path), Lines::default());
+            Binder::new(&mut tables, &lines, &[]).check_kept(&notes, &columns)?;
+        }
+        notes.check = view.check;
+        let columns = columns_of_view(&columns, &view.columns)?;
+        let name = &view.name;
+        if view.replaces && self.txn.catalog().has_relation(name)? {
+            return self.replace_view(name, &columns, notes);
+        }
+        let mut schema = TableSchema::new(name);
+        for column in &columns {
+            schema.columns.push(self.column_of_view(column)?);
+        }
+        let sources = notes.sources.clone();
+        schema.note = TableNotes { view: Some(Box::new(notes)), ..TableNotes::default() }.encode();
+        named(name, self.txn.create_table(&schema))?;
+        self.add_reader(name, &sources)
+    }
+
+    /// A column of a view as the store has it.
+    fn column_of_view(&mut self, column: &Column) -> Result<ColumnSchema> {
+        let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown);
+        let kind = kind.ok_or_else(|| {
+            SqlError::unsupported(format!("a column of a view of type {}", column.ty.name()))
+        })?;
+        let mut schema = ColumnSchema::new(column.name.clone(), kind).nullable();
+        let mut notes = ColumnNotes { modifier: column.modifier, ..ColumnNotes::default() };
+        if let (Type::Text, Some(rule)) = (kind, &column.collation) {
+            (schema.collation, notes.collation) = rule.kept();
+        }
+        schema.note = notes.encode();
+        Ok(schema)
+    }
+
+    /// Puts another query into the place of that of a view.
+    fn replace_view(&mut self, name: &str, columns: &[Column], notes: ViewNotes) -> Result<()> {
+        match self.txn.lock_table(name, LockMode::Exclusive, Busy::Wait) {
+            Err(Error::NotFound(_)) if self.txn.catalog().has_relation(name)? => {
+                let message = format!("\"{}\" is not a view", bare(name));
+                return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+            }
+            other => named(name, other)?,
+        }
+        let known = self.table(name)?;
+        if known.notes.view.is_none() {
+            let message = format!("\"{}\" is not a view", bare(name));
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        check_columns(&known, columns)?;
+        if self.reads_at_last(&notes, name)? {
+            let message =
+                format!("infinite recursion detected in rules for relation \"{}\"", bare(name));
+            return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));
+        }
+        for column in &columns[known.types.len()..] {
+            let schema = self.column_of_view(column)?;
+            self.txn.alter_table(name, AlterTable::AddColumn(&schema))?;
+        }
+        let before = known.notes.view.iter().flat_map(|view| &view.sources);
+        self.remove_reader(name, &before.cloned().collect::<Vec<_>>())?;
+        self.add_reader(name, &notes.sources)?;
+        self.note(name, |kept| kept.view = Some(Box::new(notes)))
+    }
+
+    /// Is it a view?
+    pub(super) fn is_view(&mut self, name: &str) -> Result<bool> {
+        match self.txn.catalog().definition(name) {
+            Ok(info) => Ok(TableNotes::decode(&info.note).view.is_some()),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Fails for a view, on which `what` cannot be done.
+    pub(super) fn refuse_view(&mut self, name: &str, what: &str) -> Result<()> {
+        if !self.is_view(name)? {
+            return Ok(());
+        }
+        let message = format!("{what} \"{}\"", bare(name));
+        Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
+            .detail("This operation is not supported for views."))
+    }
+
+    /// Fails for a view where a table is meant.
+    pub(super) fn refuse_no_table(&mut self, name: &str) -> Result<()> {
+        if !self.is_view(name)? {
+            return Ok(());
+        }
+        let message = format!("\"{}\" is not a table", bare(name));
+        Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
+    }
+
+    /// Fails if ALTER VIEW names something else.
+    pub(super) fn check_view(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let is_there = self.txn.catalog().has_relation(name)?;
+        if !is_there && if_exists || is_there && self.is_view(name)? {
+            return Ok(());
+        }
+        if !is_there {
+            return Err(super::no_table(name));
+        }
+        let message = format!("\"{}\" is not a view", bare(name));
+        Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
+    }
+
+    /// Fails for changes that a view does not take.
+    pub(super) fn refuse_changes_of_view(
+        &mut self,
+        name: &str,
+        changes: &[Alteration],
+    ) -> Result<()> {
+        if !self.is_view(name)? {
+            return Ok(());
+        }
+        for change in changes {
+            match change {
+                Alteration::RenameTable(_) | Alteration::RenameColumn(..) | Alteration::Owner => {}
+                Alteration::Default(..) => {
+                    return Err(SqlError::unsupported("a default of a column of a view"));
+                }
+                _ => return self.refuse_view(name, "ALTER action cannot be performed on relation"),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a relation is, as DROP calls it.
+    pub(super) fn kind_of(&mut self, name: &str) -> Result<&'static str> {
+        Ok(match () {
+            () if self.is_view(name)? => "view",
+            () if self.txn.catalog().table_of_index(name).is_ok() => "index",
+            () if self.txn.catalog().definition(name).is_ok() => "table",
+            () => "sequence",
+        })
+    }
+}
+
+/// Fails unless a view's columns begin with those that it had.
+fn check_columns(known: &Table, columns: &[Column]) -> Result<()> {
+    let invalid = |message: String| SqlError::new(code::INVALID_TABLE_DEFINITION, message);
+    if columns.len() < known.types.len() {
+        return Err(invalid("cannot drop columns from view".to_owned()));
+    }
+    for (at, (old, new)) in known.info.columns.iter().zip(columns).enumerate() {
+        let (name, other) = (&old.name, &new.name);
+        if name != other {
+            let message = format!("cannot change name of view column \"{name}\" to \"{other}\"");
+            let hint =
+                "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.";
+            return Err(invalid(message).hint(hint));
+        }
+        let modifier = known.column_notes[at].modifier;
+        if known.types[at] != new.ty || modifier != new.modifier {
+            let shown = |ty: SqlType, modifier: Option<Modifier>| match modifier {
+                Some(modifier) => modifier.to_string(),
+                None => ty.name().to_owned(),
+            };
+            let message = format!(
+                "cannot change data type of view column \"{name}\" from {} to {}",
+                shown(known.types[at], modifier),
+                shown(new.ty, new.modifier)
+            );
+            return Err(invalid(message));
+        }
+    }
+    Ok(())
+}

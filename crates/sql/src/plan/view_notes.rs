@@ -1,0 +1,166 @@
+//! What is kept of a view: its query as text, and what the names in the text mean.
+//!
+//! A view is a table of the store without rows, which has the view's columns, so that it shares the
+//! names of tables, is locked and rolled back as they are, and has a version. Its note says that it
+//! is one. A relation that the query reads, and each of its columns, is noted under the name that
+//! the text has for it, with the name that it goes by now. So the text stays as it is when things
+//! are renamed, and columns that a table gets later mean nothing in it.
+//!
+//! Invariants: what is encoded decodes to equal notes.
+//! Does not do: reading the query (`bind::view`).
+
+use super::notes::{line, lines};
+
+/// Which rows that are written through a view must be in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum CheckOption {
+    /// By the condition of the view itself.
+    Local,
+    /// By those of the views below it, too.
+    Cascaded,
+}
+
+/// What is kept of a view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ViewNotes {
+    /// Its query.
+    pub(crate) query: String,
+    pub(crate) check: Option<CheckOption>,
+    /// Relations that the query names.
+    pub(crate) sources: Vec<ViewSource>,
+}
+
+/// A table, a view or a sequence that the query of a view names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ViewSource {
+    /// The parts of the name in the query.
+    pub(crate) written: Vec<String>,
+    /// As the store called it then.
+    pub(crate) was: String,
+    /// As the store calls it.
+    pub(crate) name: String,
+    /// Its columns, those that came later left out.
+    pub(crate) columns: Vec<ViewColumn>,
+}
+
+/// A column of a relation that the query of a view reads.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ViewColumn {
+    /// As it was called when the view was made.
+    pub(crate) written: String,
+    /// As it is called.
+    pub(crate) name: String,
+    /// Does the query name it?
+    pub(crate) is_used: bool,
+}
+
+impl CheckOption {
+    /// As it is written.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            CheckOption::Local => "local",
+            CheckOption::Cascaded => "cascaded",
+        }
+    }
+
+    /// The option of this name.
+    pub(crate) fn named(name: &str) -> Option<CheckOption> {
+        [CheckOption::Local, CheckOption::Cascaded].into_iter().find(|one| one.name() == name)
+    }
+}
+
+impl ViewSource {
+    /// Does the query name this column?
+    pub(crate) fn uses(&self, column: &str) -> bool {
+        self.columns.iter().any(|one| one.is_used && one.name == column)
+    }
+}
+
+impl ViewNotes {
+    pub(super) fn decode(note: &str) -> ViewNotes {
+        let mut notes = ViewNotes::default();
+        for fields in lines(note) {
+            match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                ["query", text] => notes.query = (*text).to_owned(),
+                ["check", which] => notes.check = CheckOption::named(which),
+                ["source", was, name, written @ ..] => notes.sources.push(ViewSource {
+                    written: written.iter().map(|part| (*part).to_owned()).collect(),
+                    was: (*was).to_owned(),
+                    name: (*name).to_owned(),
+                    columns: Vec::new(),
+                }),
+                [word @ ("used" | "unused"), written, name] => {
+                    let (written, name) = ((*written).to_owned(), (*name).to_owned());
+                    let column = ViewColumn { written, name, is_used: *word == "used" };
+                    notes.sources.last_mut().into_iter().for_each(|source| {
+                        source.columns.push(column.clone());
+                    });
+                }
+                _ => {}
+            }
+        }
+        notes
+    }
+
+    pub(super) fn encode(&self) -> String {
+        let mut out = String::new();
+        line(&mut out, &["query", &self.query]);
+        if let Some(check) = self.check {
+            line(&mut out, &["check", check.name()]);
+        }
+        for source in &self.sources {
+            let mut fields = vec!["source", source.was.as_str(), source.name.as_str()];
+            fields.extend(source.written.iter().map(String::as_str));
+            line(&mut out, &fields);
+            for column in &source.columns {
+                let word = if column.is_used { "used" } else { "unused" };
+                line(&mut out, &[word, &column.written, &column.name]);
+            }
+        }
+        out
+    }
+
+    /// The relation that these parts name in the query.
+    pub(crate) fn source(&self, written: &[String]) -> Option<&ViewSource> {
+        self.sources.iter().find(|source| source.written == written)
+    }
+
+    /// Does the query name this relation?
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        self.sources.iter().any(|source| source.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_views_round_trip() {
+        let column = |written: &str, name: &str, is_used| ViewColumn {
+            written: written.into(),
+            name: name.into(),
+            is_used,
+        };
+        let notes = ViewNotes {
+            query: "SELECT a,\n\t'\\' FROM s.t, u".into(),
+            check: Some(CheckOption::Local),
+            sources: vec![
+                ViewSource {
+                    written: vec!["s".into(), "t".into()],
+                    was: "s␟t".into(),
+                    name: "s␟x".into(),
+                    columns: vec![column("a", "z", true), column("b\t", "b\t", false)],
+                },
+                ViewSource {
+                    written: vec!["u".into()],
+                    was: "u".into(),
+                    name: "u".into(),
+                    columns: Vec::new(),
+                },
+            ],
+        };
+        assert_eq!(ViewNotes::decode(&notes.encode()), notes);
+        assert!(notes.sources[0].uses("z") && !notes.sources[0].uses("a"));
+    }
+}
