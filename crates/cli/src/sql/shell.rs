@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use rightlink::{IndexInfo, IndexMethod, TableInfo};
-use rightlink_sql::{Session, TransactionStatus, is_complete, shown_text, stored_name};
+use rightlink_sql::{Session, TransactionStatus, is_complete, is_view, shown_text, stored_name};
 
 use super::failure;
 use super::file_copy::FileCopy;
@@ -23,7 +23,8 @@ use crate::output::Output;
 
 const HELP: &str = "\
   \\d [TABLE]       columns and indexes of a table; without a name all tables
-  \\dt, \\di, \\du    tables, indexes, users
+  \\dt, \\dv         tables, views
+  \\di, \\du         indexes, users
   \\l               the database
   \\i FILE          run the lines of a file
   \\copy ...        COPY with a file of this machine: \\copy TABLE from 'FILE' csv
@@ -371,6 +372,7 @@ impl Shell {
             ("du" | "dg", _) => self.users(output)?,
             ("copy", _) => self.copy_file(command.strip_prefix("copy").unwrap_or(""), output)?,
             ("d" | "dt", None) => self.tables(output)?,
+            ("dv", _) => self.views(output)?,
             ("di", _) => self.indexes(output)?,
             ("d", Some(table)) => self.table(table, output)?,
             _ => return Err(Failure::usage(format!("there is no command \\{name}; see \\?"))),
@@ -414,10 +416,18 @@ impl Shell {
 
     fn tables(&mut self, output: &mut Output) -> Result<(), Failure> {
         let mut grid = Grid::new(["name", ">columns", ">indexes", ">blocks"]);
-        for table in self.known()? {
+        for table in self.known()?.into_iter().filter(|table| !is_view(&table.note)) {
             let (columns, indexes) = (table.columns.len(), table.indexes.len());
             let numbers = [columns.to_string(), indexes.to_string(), table.heap_blocks.to_string()];
             grid.row([shown_text(&table.name)].into_iter().chain(numbers).collect(), output)?;
+        }
+        grid.finish(output)
+    }
+
+    fn views(&mut self, output: &mut Output) -> Result<(), Failure> {
+        let mut grid = Grid::new(["name", ">columns"]);
+        for view in self.known()?.into_iter().filter(|table| is_view(&table.note)) {
+            grid.row(vec![shown_text(&view.name), view.columns.len().to_string()], output)?;
         }
         grid.finish(output)
     }

@@ -31,11 +31,11 @@ group having if ilike in index inner insert int integer intersect interval into 
 last left like limit lock not null nulls numeric offset on only or order outer precision primary \
 references release rename returning right rollback savepoint select sequence set share show table \
 text then time timestamp timestamptz to transaction true truncate type union unique update using \
-uuid vacuum values varchar when where with";
+uuid vacuum values varchar view when where with";
 /// Commands that begin with a backslash.
-const COMMANDS: [&str; 13] = [
-    "\\?", "\\copy", "\\d", "\\di", "\\dt", "\\du", "\\format", "\\i", "\\l", "\\pager", "\\q",
-    "\\timing", "\\x",
+const COMMANDS: [&str; 14] = [
+    "\\?", "\\copy", "\\d", "\\di", "\\dt", "\\du", "\\dv", "\\format", "\\i", "\\l", "\\pager",
+    "\\q", "\\timing", "\\x",
 ];
 
 /// What somebody typed.
