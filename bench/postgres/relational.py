@@ -12,10 +12,12 @@ inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have
 places, correlated ones too, groups, also by sets of keys, aggregates whose rows have an order,
 functions that give rows, window functions, set operations, WITH and WITH RECURSIVE,
 DISTINCT, order and limits. Rows are compared as bags, or in their order where that is total.
-Statements that read are asked of us again under each list of settings that forces an operator, and
-with memory so small that operators use files; these answers must be equal, too.
-Statements that write read other tables in subqueries, FROM and USING. Statements that we refuse
-with 0A000 are counted and left out. Equal seeds give equal statements; ours is verified at the end.
+Sources are views, too, of one table, of a join, of groups and of another view. Statements that read
+are asked of us again under each list of settings that forces an operator, and with memory so small
+that operators use files; these answers must be equal, too. Statements that write read other tables
+in subqueries, FROM and USING, write through views, write in WITH, and make tables of queries.
+Statements that we refuse with 0A000 are counted and left out. Equal seeds give equal statements;
+ours is verified at the end.
 
 Does not do: arrays, MERGE; transactions of several sessions.
 """
@@ -56,6 +58,18 @@ FORCED = [
     "set enable_seqscan = off",
     "set join_collapse_limit = 1; set enable_sort = off; set work_mem = '64kB'",
 ]
+VIEWS = {
+    "va": {"id": "int", "x": "int", "y": "bigint", "t": "text"},
+    "vb": {"id": "int", "a_id": "int", "x": "smallint", "t": "text"},
+    "vc": {"x": "int", "n": "bigint"},
+    "vv": {"k": "int", "y": "bigint"},
+}
+VIEW_SETUP = [
+    "create view va as select * from a where x > 2 or x is null",
+    "create view vb (id, a_id, x, t) as select b.id, a.id, b.x, a.t from b left join a on a.id = b.a_id",
+    "create view vc as select x, count(*) as n from c where n > 0 group by x",
+    "create view vv (k, y) as select id, y from va where id % 3 <> 0 with check option",
+]
 NUMBERS = {"int", "bigint", "smallint", "numeric"}
 
 
@@ -90,8 +104,8 @@ class Maker:
         alias = self.alias()
         kind = self.random.randrange(12)
         if kind < 7 or depth <= 0:
-            name = self.one(TABLES)
-            return Source(f"{name} {alias}", alias, dict(TABLES[name]))
+            name = self.one([*TABLES, *TABLES, *VIEWS])
+            return Source(f"{name} {alias}", alias, dict({**TABLES, **VIEWS}[name]))
         if kind == 7 and self.common:
             name, columns = self.one(self.common)
             return Source(f"{name} {alias}", alias, dict(columns))
@@ -402,11 +416,54 @@ class Maker:
                          f" {self.condition([Source('a', 's', TABLES['a'])], [], 1)}"
                          " on conflict do nothing"])
 
+    def write_view(self):
+        view, target = self.one([("va", "x"), ("va", "y"), ("vv", "y")])
+        key = {"va": "id", "vv": "k"}[view]
+        scope = [Source(view, view, {n: t for n, t in VIEWS[view].items() if t in NUMBERS})]
+        condition, value = self.condition(scope, [], 1), self.scalar(scope, 0)
+        other = self.source(1, [])
+        joined = self.condition(scope + [other], [], 1)
+        return self.one([f"update {view} set {target} = ({value} % 50)::int where {condition}"
+                         f" returning {view}.*",
+                         f"update {view} set {target} = {view}.{key} % 7 from {other.text} where {joined}"
+                         f" returning {view}.{key}",
+                         f"delete from {view} where {condition} and {key} % 5 = 1 returning *",
+                         f"delete from {view} using {other.text} where {joined} returning {view}.{key}",
+                         f"insert into {view} ({key}, {target}) select 1000 + s.id, s.x from a s where"
+                         f" {self.condition([Source('a', 's', TABLES['a'])], [], 1)} returning *",
+                         f"insert into {view} ({key}, {target}) select s.id, 3 from a s where s.id < 9"
+                         f" on conflict do nothing returning {key}"])
+
+    def write_with(self):
+        scope = [Source("a", "a", {n: t for n, t in TABLES["a"].items() if t in NUMBERS})]
+        condition, value = self.condition(scope, [], 1), self.scalar(scope, 0)
+        change = self.one([f"update a set x = ({value} % 50)::int where {condition} returning id, x",
+                           f"delete from va where id % 4 = 1 returning id, x",
+                           f"insert into a (id, x) select 1000 + id, a_id from b where x > 2"
+                           f" returning id, x"])
+        self.common = [("w", {"id": "int", "x": "int"})]
+        if self.chance(50):
+            text, _ = self.select(1, [])
+        else:
+            text = self.one(["insert into d select x, 'w' || id from w returning x, t",
+                             "update b set x = 3 from w where w.id = b.a_id returning b.id",
+                             "delete from c using w where c.b_id = w.id returning c.*",
+                             "insert into b (id, a_id) select id + 2000, x from w where x > 3"])
+        self.common = []
+        also = ", u as (update c set x = x + 1 where id % 9 = 2)" if self.chance(30) else ""
+        return f"with w as ({change}){also} {text}"
+
     def statement(self):
         self.aliases = 0
-        kind = self.random.randrange(10)
+        kind = self.random.randrange(14)
         if kind == 0:
             return self.write()
+        if kind == 10:
+            return self.write_view()
+        if kind == 11:
+            return self.write_with()
+        if kind == 12:
+            return f"create table made as {self.select(1, [])[0]}"
         if kind < 3:
             return self.with_query()
         if kind == 3:
@@ -444,7 +501,7 @@ def compare_forced(session, asked, count, show):
 
 def run_part(sessions, name, statements, show):
     count = collections.Counter()
-    for sql in ["drop table if exists a, b, c, d", *SETUP]:
+    for sql in ["drop table if exists a, b, c, d cascade", *SETUP, *VIEW_SETUP]:
         for session in sessions:
             answer = session.run(sql)
             if answer[0] == "error":
@@ -452,14 +509,17 @@ def run_part(sessions, name, statements, show):
     maker = Maker(name)
     for at in range(statements):
         sql = maker.statement()
-        writes = not sql.startswith(("select", "with"))
+        writes = (not sql.startswith(("select", "with"))
+                  or any(f"({word} " in sql for word in ("insert", "update", "delete")))
+        made = ["select * from made"] if sql.startswith("create") else []
         if writes:
             for session in sessions:
                 session.run("begin")
         mine = settled(sessions[0].run(sql), sql)
         other = settled(sessions[1].run(sql), sql) if mine != ("error", "0A000") else None
         if writes:
-            tables = [[session.run(f"select * from {table} order by id") for table in "abc"]
+            queries = [f"select * from {table} order by id" for table in "abc"] + made
+            tables = [[settled(session.run(query), query) for query in queries + ["select * from d"]]
                       for session in sessions]
             for session in sessions:
                 session.run("rollback")
