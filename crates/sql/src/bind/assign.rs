@@ -95,7 +95,12 @@ impl Binder<'_> {
             return Err(SqlError::syntax(message).at(position));
         }
         if matches!(value, NewValue::Node(node) if is_default(node)) {
-            assignments.push((at, self.default_of(table, at)?));
+            // A view has no defaults of its own.
+            let value = match changed.is_table() {
+                true => self.default_of(table, at)?,
+                false => Expr::null(),
+            };
+            assignments.push((at, value));
             return Ok(());
         }
         if table.info.columns[at].identity.as_ref().is_some_and(|identity| identity.always) {

@@ -58,7 +58,7 @@ impl Binder<'_> {
         let position = self.position(name);
         let named = self.table_named(&names::parts(name)?).map_err(|e| e.at(position))?;
         let changed = self.changed_relation(named, Action::Insert)?;
-        let table = Arc::clone(&changed.table);
+        let (table, asked) = (Arc::clone(&changed.table), self.scans.len());
         let shown = self.insert_columns(&changed, &insert.columns)?;
         let targets: Vec<Slot> =
             shown.iter().map(|at| self.slot_of(&changed, *at)).collect::<Result<_>>()?;
@@ -92,7 +92,9 @@ impl Binder<'_> {
         let mut rules = self.rules(&table)?;
         rules.view_checks = changed.checks()?;
         let source = self.planned(source)?;
-        self.reads_views_only(&changed);
+        // What the views ask is asked of rows that are written; the source is planned.
+        self.scans.truncate(asked);
+        self.keep_views(&changed);
         let mut relation = changed.relation.clone();
         if let Some(alias) = &insert.table_alias {
             (relation.alias, relation.schema) = (names::ident(&alias.alias), None);
@@ -212,9 +214,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Nothing of what was bound so far is read, but the views stay what they are.
-    fn reads_views_only(&mut self, changed: &ChangedRelation) {
-        self.scans.clear();
+    /// The views are what they are as long as the plan is kept.
+    fn keep_views(&mut self, changed: &ChangedRelation) {
         self.scans.extend(changed.views().map(|view| (NO_COLUMN, Arc::clone(view))));
     }
 
@@ -385,8 +386,7 @@ impl Binder<'_> {
         let changed = self.changed_relation(named, action)?;
         let relation = renamed(changed.relation.clone(), alias)?;
         self.scope = Scope::of(relation);
-        // What queries inside read of it is another matter.
-        self.reads_views_only(&changed);
+        self.keep_views(&changed);
         Ok(changed)
     }
 

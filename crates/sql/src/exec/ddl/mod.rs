@@ -33,7 +33,7 @@ use rightlink::{
     AlterTable, Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, TableInfo, Transaction,
 };
 
-use crate::bind::ddl::{Definition, Kind, NewIndex};
+use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
@@ -161,7 +161,10 @@ impl Definer<'_> {
                 self.drop(*kind, names, *if_exists, *cascade)?
             }
             Definition::Alter { table, of_view: true, if_exists, changes } => {
-                self.check_view(table, *if_exists)?;
+                // As in PostgreSQL, which renames columns of any relation.
+                if !changes.iter().all(|one| matches!(one, Alteration::RenameColumn(..))) {
+                    self.check_view(table, *if_exists)?;
+                }
                 self.alter(table, *if_exists, changes)?;
                 "ALTER VIEW"
             }
