@@ -19,7 +19,9 @@ in subqueries, FROM and USING, write through views, write in WITH, and make tabl
 Statements that we refuse with 0A000 are counted and left out. Equal seeds give equal statements;
 ours is verified at the end.
 
-Does not do: arrays, MERGE; transactions of several sessions.
+Tables have columns of arrays, which functions, subscripts, operators, ANY, ALL and unnest take.
+
+Does not do: MERGE; transactions of several sessions.
 """
 
 import argparse
@@ -31,21 +33,24 @@ import time
 import peer
 
 TABLES = {
-    "a": {"id": "int", "x": "int", "y": "bigint", "t": "text"},
-    "b": {"id": "int", "a_id": "int", "x": "smallint", "t": "text"},
+    "a": {"id": "int", "x": "int", "y": "bigint", "t": "text", "l": "int[]"},
+    "b": {"id": "int", "a_id": "int", "x": "smallint", "t": "text", "m": "text[]"},
     "c": {"id": "int", "b_id": "int", "n": "numeric", "x": "int"},
     "d": {"x": "int", "t": "text"},
 }
 SETUP = [
-    "create table a (id int primary key, x int, y bigint, t text)",
-    "create table b (id int primary key, a_id int, x smallint, t text)",
+    "create table a (id int primary key, x int, y bigint, t text, l int[])",
+    "create table b (id int primary key, a_id int, x smallint, t text, m text[])",
     "create table c (id int primary key, b_id int, n numeric, x int)",
     "create table d (x int, t text)",
     "create index on b (a_id)", "create index on c (b_id, x)", "create index on a (x)",
     "insert into a select g, case when g % 7 = 0 then null else g % 9 end, g * 3 % 11,"
-    " case when g % 5 = 0 then null else 't' || g % 6 end from generate_series(1, 60) g",
+    " case when g % 5 = 0 then null else 't' || g % 6 end, case when g % 9 = 0 then null when g % 10 = 1 then '{}'"
+    " when g % 11 = 3 then array[null, g % 5] else array[g % 4, g % 7, g % 3] end"
+    " from generate_series(1, 60) g",
     "insert into b select g, case when g % 6 = 0 then null else g * 7 % 70 end, g % 5,"
-    " case when g % 4 = 0 then null else 't' || g % 8 end from generate_series(1, 90) g",
+    " case when g % 4 = 0 then null else 't' || g % 8 end, case when g % 7 = 0 then null"
+    " else array['t' || g % 5, 't' || g % 3] end from generate_series(1, 90) g",
     "insert into c select g, case when g % 8 = 0 then null else g * 5 % 100 end, g % 10 / 4.0, g % 9"
     " from generate_series(1, 120) g",
     "insert into d values (1, 't1'), (2, null), (null, 't3'), (2, 't2'), (2, 't2'), (null, null)",
@@ -116,6 +121,10 @@ class Maker:
         if kind == 9:
             high = self.random.randrange(6)
             return Source(f"generate_series(1, {high}) {alias} (x)", alias, {"x": "int"})
+        if kind == 10 and self.chance(50):
+            array = self.array((lateral or []) + outer, [], 1)
+            return Source(f"unnest({array}) with ordinality {alias} (x, n)", alias,
+                          {"x": "int", "n": "bigint"})
         if lateral and self.chance(40):
             text, columns = self.select(depth - 1, outer + lateral, plain=True)
             return Source(f"lateral ({text}) {alias}", alias, columns)
@@ -180,10 +189,49 @@ class Maker:
             return self.one(["0", "1", "2", "5", "null::int"])
         a, b = self.number(scope, outer, depth - 1), self.number(scope, outer, depth - 1)
         if self.chance(15):
+            array = self.array(scope, outer, depth - 1)
+            return self.one([f"({array})[2]", f"cardinality({array})", f"array_length({array}, 1)",
+                             f"array_position({array}, 2)", f"({array})[({a})::int]",
+                             f"array_upper({array}, 1)",
+                             f"(select sum(u) from unnest({array}) u)"])
+        if self.chance(15):
             return self.scalar(scope + outer, depth - 1)
         return self.one([f"({a} + {b})", f"({a} - {b})", f"coalesce({a}, {b})", f"nullif({a}, {b})",
                          f"(case when {self.condition(scope, outer, 0)} then {a} else {b} end)",
                          f"abs({a})"])
+
+    def array(self, scope, outer, depth):
+        column = self.column(scope + outer, "int[]")
+        if depth <= 0 or self.chance(40):
+            if column and self.chance(80):
+                return column
+            return self.one(["'{1,2}'::int[]", "'{}'::int[]", "array[1, null, 5]", "null::int[]",
+                             "'[0:1]={3,4}'::int[]", "array[2, 0]"])
+        array = self.array(scope, outer, depth - 1)
+        number = f"({self.number(scope, outer, 0)})::int"
+        return self.one([f"({array} || {number})", f"array_remove({array}, {number})",
+                         f"({array})[1:2]", f"({array})[2:]", f"array_replace({array}, {number}, 9)",
+                         f"array[{number}, 3]", f"array_prepend({number}, {array})",
+                         f"array_cat({array}, {self.array(scope, outer, 0)})",
+                         f"array(select u + 1 from unnest({array}) u order by u)",
+                         f"(select array_agg(u order by u) from unnest({array}) u)",
+                         f"(select array_agg(distinct u) from unnest({array}) u)"])
+
+    def array_condition(self, scope, outer, depth):
+        array, other = self.array(scope, outer, depth), self.array(scope, outer, 0)
+        number = self.number(scope, outer, 0)
+        compare = self.one(["=", "<>", "<", "<=", ">", ">="])
+        texts = self.column(scope + outer, "text[]")
+        if texts and self.chance(30):
+            return self.one([f"'t1' = any({texts})", f"{texts} && array['t2', 't4']",
+                             f"{texts}[1] {compare} 't2'", f"'t3' {compare} all({texts})",
+                             f"array_to_string({texts}, ',') like '%t1%'"])
+        return self.one([f"{number} {compare} any({array})", f"{number} {compare} all({array})",
+                         f"{number} = any({array})", f"{array} {compare} {other}",
+                         f"{array} @> {other}", f"{array} <@ {other}", f"{array} && {other}",
+                         f"{array} is null", f"{array} is distinct from {other}",
+                         f"{number} <> all('{{1,2,5}}')", f"{array} = '{{1,2}}'",
+                         f"{array} in ({other}, array[1, 2])"])
 
     def scalar(self, around, depth):
         call = self.one(["count(*)", "max", "min", "sum"])
@@ -199,6 +247,8 @@ class Maker:
             return self.one([f"({a} and {b})", f"({a} or {b})", f"(not {a})", f"(({a}) is true)"])
         if depth > 0 and self.chance(25):
             return self.query_condition(scope, outer, depth - 1)
+        if self.chance(15):
+            return self.array_condition(scope, outer, depth)
         compare = self.one(["=", "=", "<>", "<", "<=", ">", ">="])
         text = self.column(scope, "text")
         if text and self.chance(25):
@@ -281,6 +331,9 @@ class Maker:
             elif self.chance(25) and self.column(scope, "text"):
                 items.append(f"{self.column(scope, 'text')} as {name}")
                 columns[name] = "text"
+            elif self.chance(12):
+                items.append(f"{self.array(scope, outer, 1)} as {name}")
+                columns[name] = "int[]"
             elif self.chance(15):
                 items.append(f"({self.windowed(scope, outer)})::bigint as {name}")
                 columns[name] = "bigint"
@@ -343,7 +396,7 @@ class Maker:
                 f" group by {sets}{having}")
 
     def grouped(self, text, scope, where, outer):
-        key = self.column(scope, self.one(["int", "text"])) or "1 + 1"
+        key = self.column(scope, self.one(["int", "text", "int[]"])) or "1 + 1"
         of = self.column(scope, "int") or "1"
         if outer is None:
             return f"select {key}, {self.ordered_call(scope, of)} from {text}{where} group by {key}"
@@ -356,6 +409,9 @@ class Maker:
         if any(f"{source.alias}.{name}" == key and ty == "text"
                for source in scope for name, ty in source.columns.items()):
             kind = "text"
+        if any(f"{source.alias}.{name}" == key and ty == "int[]"
+               for source in scope for name, ty in source.columns.items()):
+            kind = "int[]"
         columns = {"k": kind, **{f"g{at}": "bigint" for at in range(len(calls))}}
         return f"select {', '.join(items)} from {text}{where} group by {key}{having}", columns
 
@@ -404,6 +460,9 @@ class Maker:
         other = self.source(1, [])
         joined = self.condition(scope + [other], [], 1)
         # A row that has several partners gets the same value from each.
+        if table == "a" and self.chance(30):
+            array = self.array([Source("a", "a", TABLES["a"])], [], 2)
+            return f"update a set l = {array} where {condition} returning id, l, l[1]"
         return self.one([f"update {table} set {target} = ({value} % 50)::int where {condition}",
                          f"update {table} set {target} = ({table}.id % 7) from {other.text}"
                          f" where {joined} and {condition} returning {table}.id",

@@ -20,6 +20,8 @@ use crate::transport::{Input, Transport};
 
 /// Messages longer than this are counted against the database's memory budget.
 const LONG: usize = 64 << 10;
+/// Bytes in memory for each byte of an array, whose shortest elements have two.
+const ELEMENT: usize = 16;
 
 /// Messages whose contents may be wrong without more being wrong.
 const KINDS: &[u8] = b"QPBDECHcdf";
@@ -381,9 +383,10 @@ impl Core<'_> {
     }
 
     fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
+        let db = self.session.database().clone();
         let values = self.session.with_description(bind.statement, |description| {
             check_formats(bind, description.columns.as_deref())?;
-            values(bind, &description.parameters)
+            values(bind, &description.parameters, &db)
         });
         self.session.bind(bind.portal, bind.statement, values??)?;
         self.formats.set(bind.portal, bind.results);
@@ -464,10 +467,13 @@ fn check_formats(bind: &Bind<'_>, columns: Option<&[Column]>) -> Result<(), SqlE
 }
 
 /// The values of a Bind, as the types that the statement's parameters have.
-fn values(bind: &Bind<'_>, types: &[SqlType]) -> Result<Vec<Datum>, SqlError> {
+fn values(bind: &Bind<'_>, types: &[SqlType], db: &Database) -> Result<Vec<Datum>, SqlError> {
     let value = |(at, bytes): (usize, &Option<&[u8]>)| {
         let ty = types.get(at).copied().unwrap_or(SqlType::Text);
         let Some(bytes) = bytes else { return Ok(Datum::Null) };
+        let is_long = ty.is_array() && bytes.len() > LONG;
+        // While it is read: whoever keeps it counts what it has become.
+        let _memory = is_long.then(|| reserve(db, bytes.len() * ELEMENT)).transpose()?;
         if bind.formats.at(at) == 1 {
             return Datum::from_binary(ty, bytes);
         }

@@ -15,6 +15,7 @@ pub type Result<T> = std::result::Result<T, SqlError>;
 
 /// Codes of PostgreSQL's appendix A that are used here.
 pub(crate) mod code {
+    pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
     pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
     pub(crate) const CARDINALITY: &str = "21000";
     pub(crate) const STRING_TOO_LONG: &str = "22001";
@@ -38,6 +39,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_OFFSET: &str = "2201X";
     pub(crate) const INVALID_ESCAPE_SEQUENCE: &str = "22025";
     pub(crate) const INVALID_PARAMETER: &str = "22023";
+    pub(crate) const ARRAY_SUBSCRIPT: &str = "2202E";
     pub(crate) const INVALID_TEXT: &str = "22P02";
     pub(crate) const INVALID_BINARY: &str = "22P03";
     pub(crate) const BAD_COPY_FORMAT: &str = "22P04";

@@ -58,7 +58,7 @@
 //!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
-//! Does not do: arrays, views, users, deferred constraints.
+//! Does not do: views, users, deferred constraints.
 
 mod activity;
 mod bind;
@@ -83,12 +83,12 @@ pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};
 pub use parse::is_complete;
 pub use plan::Column;
-pub use plan::notes::{has_sql_default, is_view};
+pub use plan::notes::{column_type, has_sql_default, is_view};
 pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use session::{
     CopyHeader, Description, Execution, Outcome, STACK, Session, Sink, TransactionStatus,
 };
-pub use types::{Datum, Decimal, Interval, Row, SqlType};
+pub use types::{Array, Datum, Decimal, Dimension, ElementType, Interval, Row, SqlType};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

@@ -456,7 +456,7 @@ impl Shell {
         output.line(format_args!("Table \"{}\"", shown_text(&table.name)))?;
         let mut grid = Grid::new(["column", "type", "nullable"]);
         for column in &table.columns {
-            let ty = rightlink_sql::SqlType::of_column(column.kind).name().to_owned();
+            let ty = rightlink_sql::column_type(column);
             let nullable = if column.nullable { "" } else { "not null" }.to_owned();
             grid.row(vec![column.name.clone(), ty, nullable], output)?;
         }

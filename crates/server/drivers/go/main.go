@@ -58,6 +58,14 @@ func main() {
 	tag, err := conn.Exec(ctx, "update g set name = $1 where id < $2", "x", 10)
 	must(err)
 	expect("tag", tag.RowsAffected(), int64(10))
+	var found int64
+	some := []int64{3, 5, 5000}
+	must(conn.QueryRow(ctx, "select count(*) from g where id = any($1)", some).Scan(&found))
+	expect("found", found, int64(2))
+	var words []string
+	given := []string{"a", "b c"}
+	must(conn.QueryRow(ctx, "select $1::text[] || array['d']", given).Scan(&words))
+	expect("words", fmt.Sprintf("%q", words), `["a" "b c" "d"]`)
 	batch := &pgx.Batch{}
 	for id := 2000; id < 2010; id++ {
 		batch.Queue("insert into g (id) values ($1)", id)

@@ -54,6 +54,13 @@ public class Drive {
                 rows.next();
                 expect("name", rows.getString(1), "n" + id);
             }
+            PreparedStatement some =
+                connection.prepareStatement("select count(*), array['a', 'b'] from j where id = any(?)");
+            some.setArray(1, connection.createArrayOf("int4", new Integer[] {3, 5, 5000}));
+            ResultSet counted = some.executeQuery();
+            counted.next();
+            expect("found", counted.getInt(1), 2);
+            expect("words", ((String[]) counted.getArray(2).getArray())[1], "b");
             refused(statement, "insert into j (id) values (1)", "23505");
             refused(statement, "select 1/0", "22012");
             connection.setAutoCommit(false);

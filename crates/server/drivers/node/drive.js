@@ -20,6 +20,10 @@ async function main() {
   for (const [sql, code] of [["insert into n values (1)", "23505"], ["select 1/0", "22012"]]) {
     await assert.rejects(client.query(sql), { code });
   }
+  const some = await client.query("select id from n where id = any($1) order by id", [[4, 2, 99]]);
+  assert.deepStrictEqual(some.rows, [{ id: 2 }, { id: 4 }]);
+  const arrays = await client.query("select $1::text[] as a, array[1, null] as b", [["x", "y z"]]);
+  assert.deepStrictEqual(arrays.rows, [{ a: ["x", "y z"], b: [1, null] }]);
   const request = Buffer.alloc(16);
   [16, 80877102, client.processID, client.secretKey].forEach((number, at) => {
     request.writeInt32BE(number, at * 4);

@@ -26,6 +26,7 @@ def psycopg_works():
         changed = conn.execute("update p set price = %s where id < 10", ("12.50",))
         assert changed.rowcount == 10
         assert str(conn.execute("select price from p where id = 3").fetchone()[0]) == "12.50"
+        arrays(conn)
         with conn.cursor().copy("copy p (id) to stdout") as copy:
             copy.set_types(["int8"])
             assert sum(row[0] for row in copy.rows()) == 999 * 500
@@ -39,6 +40,21 @@ def psycopg_works():
         cursor = conn.cursor("named")
         cursor.execute("select id from p order by id")
         assert [row[0] for row in cursor.fetchmany(3)] == [0, 1, 2]
+
+
+def arrays(conn):
+    query = "select id from p where id = any(%s) order by id"
+    for prepare in (False, True):
+        rows = conn.execute(query, ([3, 1, 5000],), prepare=prepare).fetchall()
+        assert rows == [(1,), (3,)], rows
+    conn.execute("drop table if exists p_arrays")
+    conn.execute("create table p_arrays (id int, tags text[], numbers int[])")
+    for binary in (False, True):
+        conn.execute("insert into p_arrays values (%s, %s, %s)", (1, ["a", None, "b c"], [[1, 2], [3, 4]]))
+        cursor = conn.cursor(binary=binary)
+        row = cursor.execute("select tags, numbers, numbers[2][1] from p_arrays").fetchone()
+        assert row == (["a", None, "b c"], [[1, 2], [3, 4]], 3), row
+    conn.execute("drop table p_arrays")
 
 
 def errors(conn):

@@ -357,6 +357,78 @@ fn parameters_and_results_are_binary_on_demand() {
     assert_eq!(answers[2].body, [0, 1, 0, 0, 0, 4, 0, 0, 0, 42]);
 }
 
+/// An array of integers as the binary formats have it.
+fn array_of(numbers: &[Option<i32>]) -> Vec<u8> {
+    let has_nulls = i32::from(numbers.contains(&None));
+    let mut out = Vec::new();
+    for word in [1, has_nulls, 23, numbers.len() as i32, 1] {
+        out.extend(word.to_be_bytes());
+    }
+    for number in numbers {
+        match number {
+            None => out.extend((-1i32).to_be_bytes()),
+            Some(number) => {
+                out.extend(4i32.to_be_bytes());
+                out.extend(number.to_be_bytes());
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn arrays_go_both_ways_as_text_and_as_bytes() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (id int primary key, a int[], b text[])");
+    // A parameter that the statement makes an array, and one whose type the client names.
+    client.raw(&[parse("i", "insert into t values ($1, $2, $3)"), describe(b'S', "i")].concat());
+    client.raw(&sync());
+    let answers = client.answers();
+    let oids = [&[0u8, 3][..], &23i32.to_be_bytes(), &1007i32.to_be_bytes()].concat();
+    assert_eq!(answers[1].body, [oids, 1009i32.to_be_bytes().to_vec()].concat());
+    client.raw(&[bind("", "i", &["1", "{1,NULL}", "{a,\"b c\"}"]), execute("", 0)].concat());
+    client.raw(&sync());
+    assert_eq!(kinds(&client.answers()), "2CZ");
+    let bytes = array_of(&[Some(5), None, Some(7)]);
+    let mut body = [text(""), text("")].concat();
+    body.extend([0, 1, 0, 1, 0, 1]);
+    body.extend((bytes.len() as i32).to_be_bytes());
+    body.extend(&bytes);
+    body.extend([0, 1, 0, 1]);
+    let echo = [parse("", "select $1::int[]"), message(b'B', &body), describe(b'P', "")];
+    client.raw(&[echo.concat(), execute("", 0), sync()].concat());
+    let answers = client.answers();
+    let column = &answers[2].body;
+    assert_eq!(column[column.len() - 12..column.len() - 8], 1007i32.to_be_bytes());
+    assert_eq!(answers[3].body[6..], bytes);
+    let any = parse("", "select id from t where id = any($1) order by id");
+    client.raw(&[any, bind("", "", &["{3,1}"]), execute("", 0), sync()].concat());
+    assert_eq!(told(&client.answers()), ["1", "SELECT 1"]);
+    assert_eq!(client.told("select a, b, b[2] from t")[0], "{1,NULL}|{a,\"b c\"}|b c");
+    // Bytes that are no array.
+    for (bad, code) in [
+        (&bytes[..bytes.len() - 1], "08P01"),
+        (&[0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 23][..], "54000"),
+        (&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 25][..], "42804"),
+        (&[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 23][..], "22P03"),
+    ] {
+        let mut body = [text(""), text("")].concat();
+        body.extend([0, 1, 0, 1, 0, 1]);
+        body.extend((bad.len() as i32).to_be_bytes());
+        body.extend(bad);
+        body.extend([0, 0]);
+        client.raw(&[parse("", "select $1::int[]"), message(b'B', &body), sync()].concat());
+        assert_eq!(client.answers()[1].field(b'C'), code);
+    }
+    let copied = client.query("copy t (a) to stdout");
+    assert_eq!(copied[1].body, b"{1,NULL}\n");
+    client.query("copy t (id, b) from stdin");
+    client.raw(&[message(b'd', b"2\t{x,\"y z\"}\n"), message(b'c', b"")].concat());
+    assert_eq!(told(&client.answers()), ["COPY 1"]);
+    assert_eq!(client.told("select b[2] from t where id = 2")[0], "y z");
+}
+
 #[test]
 fn copy_works_in_both_protocols() {
     let server = start();

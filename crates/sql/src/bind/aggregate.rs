@@ -179,7 +179,9 @@ impl Binder<'_> {
             }
         };
         let Some((kind, input, result)) = found.filter(|_| types.len() == wanted) else {
-            return Err(registry::no_function(name, &types, &registry::Miss::None));
+            let is_open = name == "array_agg" && types == [SqlType::Unknown];
+            let miss = if is_open { registry::Miss::Ambiguous } else { registry::Miss::None };
+            return Err(registry::no_function(name, &types, &miss));
         };
         let collated = Collated::of_all(&args)?;
         if distinct {

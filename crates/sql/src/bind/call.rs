@@ -16,7 +16,8 @@ use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate;
 use crate::expr::{Expr, Typed, registry};
-use crate::types::{Datum, SqlType, VARCHAR};
+use crate::types::declared::Modifier;
+use crate::types::{Array, Datum, ElementType, SqlType, VARCHAR, VARCHAR_ARRAY};
 
 impl Binder<'_> {
     /// Binds what looks like a call.
@@ -62,10 +63,11 @@ impl Binder<'_> {
                 }
                 self.named("overlay", args)
             }
-            ast::Expr::Array(_) => Err(SqlError::unsupported("an array")),
+            ast::Expr::Array(array) if array.named => self.array(array, None),
+            ast::Expr::Array(_) => Err(SqlError::syntax("syntax error at or near \"[\"")),
             ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row value")),
-            ast::Expr::CompoundFieldAccess { .. } => {
-                Err(SqlError::unsupported("a subscript or field"))
+            ast::Expr::CompoundFieldAccess { root, access_chain } => {
+                self.subscripts(root, access_chain)
             }
             other => Err(SqlError::unsupported(format!("the expression {other}"))),
         };
@@ -147,6 +149,9 @@ impl Binder<'_> {
         }
         let args = match &call.args {
             FunctionArguments::None => Vec::new(),
+            FunctionArguments::Subquery(query) if name == "array" => {
+                return self.array_subquery(query);
+            }
             FunctionArguments::Subquery(_) => {
                 return Err(SqlError::unsupported("a query as the arguments of a function"));
             }
@@ -257,16 +262,23 @@ impl Binder<'_> {
                 self.null_if(a, b)
             }
             ("pg_typeof", 1) => {
-                let name = if args[0].is_varchar() { VARCHAR } else { args[0].ty.name() };
+                let is_varchar = matches!(args[0].modifier, Some(Modifier::Varchar(_)));
+                let name = match args[0].ty {
+                    SqlType::Text if is_varchar => VARCHAR,
+                    ty if is_varchar && ty.element() == Some(SqlType::Text) => VARCHAR_ARRAY,
+                    ty => ty.name(),
+                };
                 Ok(Typed::new(Expr::Const(Datum::Text(name.to_owned())), SqlType::Text))
             }
             ("current_schema" | "current_schemas" | "to_regclass", _) => {
                 self.about_schemas(name, args)
             }
             ("row", _) => Err(SqlError::unsupported("a row value")),
-            ("unnest", _) => Err(SqlError::unsupported("the function unnest")),
             // A function that is named like a type is a cast: int4(x).
-            _ => self.named(name, args),
+            _ => match self.array_function(name, args)? {
+                Ok(found) => Ok(found),
+                Err(args) => self.named(name, args),
+            },
         }
     }
 
@@ -288,8 +300,10 @@ impl Binder<'_> {
                 if *implicit && !all.iter().any(|schema| schema == "pg_catalog") {
                     all.insert(0, "pg_catalog".to_owned());
                 }
-                let all: Vec<String> = all.iter().map(|schema| of_array(schema)).collect();
-                text(Some(format!("{{{}}}", all.join(","))))
+                let names = all.into_iter().map(Datum::Text).collect();
+                let element = ElementType::of(SqlType::Text).expect("texts are elements");
+                let names = Expr::Const(Array::of(element, names)?.into());
+                Ok(Typed::new(names, SqlType::Array(element)))
             }
             ("to_regclass", [Expr::Const(Datum::Text(name))]) => {
                 let name = name.clone();
@@ -347,15 +361,6 @@ impl Binder<'_> {
 
 fn has_arguments(call: &ast::Function) -> bool {
     matches!(&call.args, FunctionArguments::List(list) if !list.args.is_empty())
-}
-
-/// An element of an array as text.
-fn of_array(text: &str) -> String {
-    let plain = |c: char| !c.is_whitespace() && !matches!(c, ',' | '{' | '}' | '"' | '\\');
-    match !text.is_empty() && text.chars().all(plain) && !text.eq_ignore_ascii_case("null") {
-        true => text.to_owned(),
-        false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-    }
 }
 
 fn literal(text: &str) -> Typed {

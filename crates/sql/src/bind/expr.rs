@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
+use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 
 use super::collate::Collated;
 use super::infix::is_prefix;
@@ -49,7 +49,10 @@ impl Binder<'_> {
             links.push(first);
             first = inner;
         }
-        let mut value = self.operand(first)?;
+        let mut value = match self.cast_array(first, links.last())? {
+            Some(array) => array,
+            None => self.operand(first)?,
+        };
         if !links.is_empty() {
             let start = self.start(first);
             let mut open_ended = false;
@@ -85,13 +88,19 @@ impl Binder<'_> {
             ast::Expr::IsNotUnknown(_) => self.is(value, None, true),
             ast::Expr::IsDistinctFrom(_, other) => self.distinct(value, other, false),
             ast::Expr::IsNotDistinctFrom(_, other) => self.distinct(value, other, true),
-            ast::Expr::Like { negated, pattern, escape_char, .. } => {
+            ast::Expr::Like { any, negated, pattern, escape_char, .. } => {
                 let name = if *negated { "!~~" } else { "~~" };
-                self.like(name, value, pattern, escape_char.as_deref())
+                match any {
+                    true => self.like_any(name, value, pattern),
+                    false => self.like(name, value, pattern, escape_char.as_deref()),
+                }
             }
-            ast::Expr::ILike { negated, pattern, escape_char, .. } => {
+            ast::Expr::ILike { any, negated, pattern, escape_char, .. } => {
                 let name = if *negated { "!~~*" } else { "~~*" };
-                self.like(name, value, pattern, escape_char.as_deref())
+                match any {
+                    true => self.like_any(name, value, pattern),
+                    false => self.like(name, value, pattern, escape_char.as_deref()),
+                }
             }
             ast::Expr::Collate { collation, .. } => self.collate(value, collation, start),
             ast::Expr::AtTimeZone { time_zone, .. } => {
@@ -167,6 +176,9 @@ impl Binder<'_> {
     /// The operator `name` over its operands.
     pub(crate) fn operator(&mut self, name: &str, operands: Vec<Typed>) -> Result<Typed> {
         let name = if name == "!=" { "<>" } else { name };
+        if operands.iter().any(|operand| operand.ty.is_array()) {
+            return self.array_operator(name, operands);
+        }
         let operands = self.without_blanks(name, operands)?;
         let types: Vec<SqlType> = operands.iter().map(|operand| operand.ty).collect();
         // Two literals are compared as text.
@@ -368,7 +380,7 @@ impl Binder<'_> {
             (
                 Expr::Const(Datum::Text(literal)),
                 Declared { modifier: Some(Modifier::Interval(fields, _)), .. },
-            ) if value.ty == SqlType::Unknown => {
+            ) if value.ty == SqlType::Unknown && declared.ty == SqlType::Interval => {
                 Expr::Const(text::interval(literal, fields).map_err(|error| error.at(position))?)
             }
             _ => self.coerce_checked(value, declared.ty, CastContext::Explicit)?,
@@ -584,7 +596,7 @@ impl Binder<'_> {
     }
 
     /// Values as their common type.
-    fn list_of(&mut self, values: Vec<Typed>, what: &str) -> Result<Vec<Typed>> {
+    pub(super) fn list_of(&mut self, values: Vec<Typed>, what: &str) -> Result<Vec<Typed>> {
         let modifier = varchar_of(&values);
         let collated = Collated::of_all(&values)?;
         let (list, ty) = self.unified(values, what)?;
@@ -594,7 +606,12 @@ impl Binder<'_> {
 
     /// Does `value` equal one of `items`, which are of one type? The operator is that of the two
     /// types.
-    fn equals_any(&mut self, value: Typed, items: Vec<Typed>, negated: bool) -> Result<Expr> {
+    pub(super) fn equals_any(
+        &mut self,
+        value: Typed,
+        items: Vec<Typed>,
+        negated: bool,
+    ) -> Result<Expr> {
         // After the first comparison only the value's type is still needed.
         let rest = Typed { expr: Expr::null(), ..value.clone() };
         let mut value = Some(value);
@@ -639,51 +656,6 @@ impl Binder<'_> {
             pattern = self.apply(function, vec![pattern, escape])?;
         }
         self.operator(name, vec![value, pattern])
-    }
-
-    /// Does `left` equal an element of an array, whose type its elements alone decide?
-    fn equals_element(
-        &mut self,
-        left: Typed,
-        elements: &[ast::Expr],
-        negated: bool,
-    ) -> Result<Typed> {
-        let mut items = Vec::with_capacity(elements.len());
-        for element in elements {
-            items.push(self.expr(element)?);
-        }
-        if items.is_empty() {
-            let message = "cannot determine type of empty array";
-            return Err(SqlError::new(code::INDETERMINATE_DATATYPE, message)
-                .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."));
-        }
-        let items = self.list_of(items, "ARRAY")?;
-        Ok(Typed::new(self.equals_any(left, items, negated)?, SqlType::Bool))
-    }
-
-    /// `= ANY (ARRAY[..])`, `<> ALL (ARRAY[..])`.
-    fn any(&mut self, node: &ast::Expr, left: Typed, start: Option<usize>) -> Result<Typed> {
-        let (op, right, all) = match node {
-            ast::Expr::AnyOp { compare_op, right, .. } => (compare_op, right, false),
-            ast::Expr::AllOp { compare_op, right, .. } => (compare_op, right, true),
-            _ => unreachable!("the caller has looked"),
-        };
-        let mut list = right.as_ref();
-        while let ast::Expr::Nested(inner) = list {
-            list = inner;
-        }
-        match (list, op, all) {
-            (ast::Expr::Subquery(query), _, _) => {
-                self.quantified(vec![left], op, query, all).map(|typed| typed.at(start))
-            }
-            (ast::Expr::Array(array), BinaryOperator::Eq, false) => {
-                self.equals_element(left, &array.elem, false)
-            }
-            (ast::Expr::Array(array), BinaryOperator::NotEq, true) => {
-                self.equals_element(left, &array.elem, true)
-            }
-            _ => Err(SqlError::unsupported("ANY or ALL of this").at(start)),
-        }
     }
 
     /// Largest or smallest of a list.
@@ -739,8 +711,8 @@ fn operand_of(node: &ast::Expr) -> Option<&ast::Expr> {
         | ast::Expr::Cast { expr, format: None, .. }
         | ast::Expr::Between { expr, .. }
         | ast::Expr::InList { expr, .. }
-        | ast::Expr::Like { any: false, expr, .. }
-        | ast::Expr::ILike { any: false, expr, .. }
+        | ast::Expr::Like { expr, .. }
+        | ast::Expr::ILike { expr, .. }
         | ast::Expr::Collate { expr, .. }
         | ast::Expr::IsNull(expr)
         | ast::Expr::IsNotNull(expr)

@@ -45,10 +45,10 @@ pub(super) struct Sourced {
 }
 
 /// A call of a function that gives rows, and the type of what it gives.
-struct Called {
-    call: SetFunction,
-    args: Vec<Expr>,
-    ty: SqlType,
+pub(super) struct Called {
+    pub(super) call: SetFunction,
+    pub(super) args: Vec<Expr>,
+    pub(super) ty: SqlType,
 }
 
 impl Sourced {
@@ -115,6 +115,12 @@ impl Binder<'_> {
                     binder.function_source(name, args, alias.as_ref(), *with_ordinality)
                 })
             }
+            TableFactor::UNNEST {
+                alias, array_exprs, with_offset: false, with_ordinality, ..
+            } => self.beside(before, true, |binder| {
+                let arrays = binder.arrays_of(array_exprs)?;
+                binder.unnest(arrays, alias.as_ref(), *with_ordinality)
+            }),
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {
                 self.beside(before, *lateral, |binder| binder.derived(subquery, alias.as_ref()))
             }
@@ -207,7 +213,11 @@ impl Binder<'_> {
     ) -> Result<Sourced> {
         let called = names::function(name)?;
         if called == "unnest" {
-            return Err(SqlError::unsupported("the function unnest in FROM"));
+            let mut arrays = Vec::with_capacity(args.len());
+            for arg in args {
+                arrays.push(self.argument_in_from(arg, "unnest")?);
+            }
+            return self.unnest(arrays, alias, ordinality);
         }
         if let Some(view) = views::function(&called).filter(|view| view.args.len() == args.len()) {
             if ordinality {
@@ -222,6 +232,7 @@ impl Binder<'_> {
         }
         let Called { call, args, ty } = match registry::gives_rows(&called) {
             true => self.called_set(&called, args)?,
+            false if called == "generate_subscripts" => self.subscripts_of(&called, args)?,
             false => {
                 let call = plain_call(name, args);
                 let place = Place::None("functions in FROM");
@@ -232,7 +243,8 @@ impl Binder<'_> {
         };
         let column = self.new_columns(1);
         let ordinality = ordinality.then(|| self.new_columns(1));
-        let relation = function_relation(called, ScopeColumn::new(column, "", ty), ordinality);
+        let shown = vec![ScopeColumn::new(column, called.clone(), ty)];
+        let relation = function_relation(called, shown, ordinality);
         let plain_alias = alias.filter(|alias| alias.columns.is_empty());
         let mut relation = renamed(relation, alias)?;
         if plain_alias.is_some() {
@@ -244,7 +256,11 @@ impl Binder<'_> {
         Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
     }
 
-    fn argument_in_from(&mut self, arg: &FunctionArg, of: &str) -> Result<crate::expr::Typed> {
+    pub(super) fn argument_in_from(
+        &mut self,
+        arg: &FunctionArg,
+        of: &str,
+    ) -> Result<crate::expr::Typed> {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
             return Err(SqlError::unsupported(format!("such an argument of {of}")));
         };
@@ -361,9 +377,12 @@ fn plain_call(name: &ObjectName, args: &[FunctionArg]) -> ast::Expr {
     })
 }
 
-/// What expressions see of a function in FROM that gives one column.
-fn function_relation(name: String, column: ScopeColumn, ordinality: Option<usize>) -> Relation {
-    let mut columns = vec![ScopeColumn { name: name.clone(), ..column }];
+/// What expressions see of a function in FROM that gives these columns.
+pub(super) fn function_relation(
+    name: String,
+    mut columns: Vec<ScopeColumn>,
+    ordinality: Option<usize>,
+) -> Relation {
     let number = |id| ScopeColumn::new(id, "ordinality", SqlType::Int8);
     columns.extend(ordinality.map(number));
     Relation { alias: name, columns, ..Relation::default() }

@@ -26,6 +26,7 @@
 //! Does not do: reading rows.
 
 mod aggregate;
+mod array;
 mod assign;
 pub(crate) mod call;
 pub(crate) mod collate;
@@ -47,6 +48,7 @@ mod setop;
 mod sets;
 mod subquery;
 pub(crate) mod target;
+mod unnest;
 mod updatable;
 pub(crate) mod view;
 mod window;
@@ -78,6 +80,9 @@ use crate::types::{Datum, SqlType, text};
 
 /// Most parameters of a statement: their number has 16 bits on the wire.
 const MAX_PARAMETERS: usize = 65_535;
+
+/// Bytes of a literal that becomes an array when it is bound.
+const LONG_ARRAY: usize = 1 << 20;
 
 /// Most nodes of expressions that are there a second time, because what is written once stands for
 /// two.
@@ -376,6 +381,10 @@ impl<'a> Binder<'a> {
             return cast_now(value.expr, to).map_err(|error| error.at(value.position));
         }
         match value.expr {
+            // An array is counted, which takes many times as much, when the statement runs.
+            Expr::Const(literal) if to.is_array() && literal.heap_bytes() > LONG_ARRAY => {
+                Ok(Expr::Cast(Box::new(Expr::Const(literal)), to))
+            }
             Expr::Const(Datum::Text(literal)) => {
                 text::parse(to, &literal).map(Expr::Const).map_err(|error| error.at(value.position))
             }

@@ -124,17 +124,25 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         }
         DataType::Custom(name, modifiers) if modifiers.is_empty() => custom(name)?,
         DataType::Array(
-            ArrayElemTypeDef::SquareBracket(..)
-            | ArrayElemTypeDef::None
-            | ArrayElemTypeDef::AngleBracket(_)
-            | ArrayElemTypeDef::Parenthesis(_)
-            | ArrayElemTypeDef::Qualified(..),
-        ) => {
-            return Err(SqlError::unsupported(format!("array type {kind}")));
-        }
+            ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _),
+        ) => return array(element),
         other => return Err(SqlError::unsupported(format!("type {}", shown(other)))),
     };
     Ok(Declared::plain(ty))
+}
+
+/// An array: how many dimensions it is declared with, and how long they are, says nothing.
+fn array(element: &DataType) -> Result<Declared> {
+    let mut element = element;
+    while let DataType::Array(ArrayElemTypeDef::SquareBracket(inner, _)) = element {
+        element = inner;
+    }
+    let Declared { ty, modifier } = data_type(element)?;
+    let array = SqlType::array_of(ty).ok_or_else(|| {
+        let message = format!("type \"{}[]\" does not exist", ty.name());
+        SqlError::new(code::UNDEFINED_OBJECT, message)
+    })?;
+    Ok(Declared { ty: array, modifier })
 }
 
 fn count(length: &CharacterLength) -> Result<u64> {

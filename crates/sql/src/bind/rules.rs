@@ -50,7 +50,7 @@ impl Binder<'_> {
         }
         match &column.default {
             None => Ok(Expr::null()),
-            Some(ColumnDefault::Value(value)) => Ok(Expr::Const(Datum::from(value.clone()))),
+            Some(ColumnDefault::Value(value)) => Datum::stored(value.clone(), ty).map(Expr::Const),
             Some(ColumnDefault::Now) => {
                 let now = self.named("now", Vec::new())?;
                 self.assign(now, &slot)
@@ -149,7 +149,11 @@ impl Binder<'_> {
 
     /// The rules of a table.
     pub(crate) fn rules(&mut self, table: &Table) -> Result<Rules> {
-        let mut rules = Rules { is_parent: !table.notes.children.is_empty(), ..Rules::default() };
+        let mut rules = Rules {
+            is_parent: !table.notes.children.is_empty(),
+            types: table.types.clone(),
+            ..Rules::default()
+        };
         for (name, text) in &table.notes.checks {
             let node = parse::expression(text)?;
             let condition = self.of_kept(|binder| binder.check_from(&node, table))?;

@@ -12,7 +12,8 @@ use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};
 use crate::plan::rewrite::is_stable;
-use crate::types::SqlType;
+use crate::types::declared::Modifier;
+use crate::types::{ElementType, SqlType};
 
 /// Where expressions stand that are kept with a definition, or evaluated without a plan.
 const KEPT: [&str; 6] = [
@@ -23,6 +24,14 @@ const KEPT: [&str; 6] = [
     "index expressions",
     "EXECUTE parameters",
 ];
+
+/// The name of an operator in front of ANY or ALL.
+pub(super) fn operator_name(op: &BinaryOperator) -> String {
+    match op {
+        BinaryOperator::PGCustomBinaryOperator(path) => path.last().cloned().unwrap_or_default(),
+        other => other.to_string(),
+    }
+}
 
 impl Binder<'_> {
     /// Binds a query of FROM, or a part of one: what is bound around it stays as it is.
@@ -99,6 +108,24 @@ impl Binder<'_> {
         Ok(columns.iter().map(value).collect())
     }
 
+    /// `ARRAY(SELECT ..)`
+    pub(super) fn array_subquery(&mut self, query: &Query) -> Result<Typed> {
+        let bound = self.nested(query)?;
+        let columns = bound.scope_columns();
+        let [column] = columns.as_slice() else {
+            return Err(SqlError::syntax("subquery must return only one column"));
+        };
+        let ty = column.ty.element().unwrap_or(column.ty);
+        let element = ElementType::of(ty).ok_or_else(|| {
+            let message = format!("could not find array type for data type {}", ty.name());
+            SqlError::new(code::UNDEFINED_OBJECT, message)
+        })?;
+        let of_arrays = column.ty.is_array();
+        let modifier = column.modifier.filter(|one| matches!(one, Modifier::Varchar(_)));
+        let expr = Self::subquery(SubqueryKind::Array { element, of_arrays }, bound);
+        Ok(Typed { modifier, ..Typed::new(expr, SqlType::Array(element)) })
+    }
+
     /// `EXISTS (SELECT ..)`
     pub(super) fn exists(&mut self, query: &Query, negated: bool) -> Result<Typed> {
         let bound = self.nested(query)?;
@@ -127,12 +154,7 @@ impl Binder<'_> {
         query: &Query,
         all: bool,
     ) -> Result<Typed> {
-        let name = match op {
-            BinaryOperator::PGCustomBinaryOperator(path) => {
-                path.last().cloned().unwrap_or_default()
-            }
-            other => other.to_string(),
-        };
+        let name = operator_name(op);
         let expr = self.compared(&name, values, query, all)?;
         Ok(Typed::new(expr, SqlType::Bool))
     }

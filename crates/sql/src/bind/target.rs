@@ -146,6 +146,14 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
         },
         ast::Expr::Case { else_result: Some(rest), .. } => return strong_name(rest),
         ast::Expr::Exists { negated: false, .. } => "exists",
+        ast::Expr::Array(_) => "array",
+        ast::Expr::CompoundFieldAccess { root, access_chain } => {
+            let named = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(names::ident(name)),
+                _ => None,
+            });
+            return named.or_else(|| strong_name(root));
+        }
         ast::Expr::Subquery(query) => return name_of_query(query),
         _ => return None,
     };
@@ -162,15 +170,20 @@ fn name_of_query(query: &ast::Query) -> Option<String> {
     }
 }
 
+/// What a cast to a type calls a column: an array has the name of its elements.
+fn element_name(ty: SqlType) -> String {
+    ty.element().unwrap_or(ty).short_name().to_owned()
+}
+
 /// A name that a name from deeper inside takes precedence over.
 fn weak_name(expr: &ast::Expr) -> Option<String> {
     match expr {
         ast::Expr::Nested(inner) => weak_name(inner),
         ast::Expr::Cast { expr: inner, data_type, .. } => weak_name(inner)
             .filter(|name| name == "case")
-            .or_else(|| names::data_type(data_type).ok().map(|d| d.ty.short_name().to_owned())),
+            .or_else(|| names::data_type(data_type).ok().map(|d| element_name(d.ty))),
         ast::Expr::TypedString(typed) => {
-            names::data_type(&typed.data_type).ok().map(|d| d.ty.short_name().to_owned())
+            names::data_type(&typed.data_type).ok().map(|d| element_name(d.ty))
         }
         ast::Expr::Interval(_) => Some("interval".to_owned()),
         ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => {

@@ -96,9 +96,14 @@ fn columns(database: &str, table: &TableInfo, known: &HashMap<&str, &Sequence>) 
             Some(Modifier::Char(_)) => ("character", "bpchar"),
             Some(Modifier::Varchar(_)) => ("character varying", "varchar"),
             _ => {
-                let ty = SqlType::of_column(column.kind);
+                let ty = notes.type_of(column.kind);
                 (ty.name(), ty.short_name())
             }
+        };
+        let (ty, udt) = match notes.element {
+            None => (ty, udt),
+            Some(_) if udt == "varchar" => ("ARRAY", "_varchar"),
+            Some(element) => ("ARRAY", SqlType::Array(element).short_name()),
         };
         let mut row = name(database, &table.name).to_vec();
         let number = i32::try_from(at + 1).unwrap_or(i32::MAX);
@@ -106,7 +111,8 @@ fn columns(database: &str, table: &TableInfo, known: &HashMap<&str, &Sequence>) 
         let default = default_text(column, &notes).filter(|_| identity.is_none());
         row.extend([text(column.name.as_str()), Datum::Int4(number)]);
         row.extend([default.map_or(Datum::Null, text), yes(column.nullable), text(ty)]);
-        row.extend(sizes(SqlType::of_column(column.kind), notes.modifier));
+        let modifier = notes.modifier.filter(|_| notes.element.is_none());
+        row.extend(sizes(notes.type_of(column.kind), modifier));
         // Parts of intervals, character sets.
         nulls(&mut row, 5);
         let locale = column.collation.as_ref().map(rightlink::Collation::name);

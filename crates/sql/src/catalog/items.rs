@@ -15,7 +15,6 @@ use crate::bind::ddl::storage;
 use crate::expr::deparse::{identifier, literal};
 use crate::plan::notes::ColumnNotes;
 use crate::schemas::reference;
-use crate::types::SqlType;
 
 /// A row of such a query.
 pub(super) struct Row<'o> {
@@ -186,7 +185,7 @@ fn of_column(
         }),
         "a.attgenerated" | "a.attcompression" => Some(String::new()),
         "a.attstorage" => {
-            let varies = SqlType::of_column(column.kind).fixed_len() < 0;
+            let varies = notes.type_of(column.kind).fixed_len() < 0;
             Some(if varies { "x" } else { "p" }.to_owned())
         }
         "format_type(a.atttypid, a.atttypmod)" => Some(type_name(column, &notes)),
@@ -226,10 +225,7 @@ fn of_column(
 
 /// The type of a column as it is declared.
 pub(super) fn type_name(column: &ColumnSchema, notes: &ColumnNotes) -> String {
-    match notes.modifier {
-        Some(modifier) => modifier.to_string(),
-        None => SqlType::of_column(column.kind).name().to_owned(),
-    }
+    notes.shown_type(column.kind)
 }
 
 /// The default of a column as SQL.
@@ -242,7 +238,7 @@ pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option
     }
     match column.default.as_ref()? {
         ColumnDefault::Value(value) => {
-            let ty = SqlType::of_column(column.kind).name();
+            let ty = notes.type_of(column.kind).name();
             Some(format!("{}::{ty}", literal(&value.to_string())))
         }
         ColumnDefault::Now => Some("now()".to_owned()),

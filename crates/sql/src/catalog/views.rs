@@ -63,7 +63,7 @@ pub(crate) fn rows(
         Kind::Nothing => Vec::new(),
         Kind::Namespace => namespaces(txn)?,
         Kind::Collation => collations(txn)?,
-        Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
+        Kind::Type => SqlType::every().map(of_type).collect(),
         Kind::Method => methods(),
         Kind::Class => classes(txn)?,
         Kind::Attribute => objects(txn, &mut attributes)?,
@@ -192,6 +192,7 @@ fn of_type(ty: SqlType) -> Row {
         Category::DateTime => "D",
         Category::Timespan => "T",
         Category::User => "U",
+        Category::Array => "A",
         Category::Unknown => "X",
     };
     vec![
@@ -204,9 +205,8 @@ fn of_type(ty: SqlType) -> Row {
         Datum::Bool(ty.is_preferred()),
         text(","),
         number(0),
-        number(0),
-        // There are no arrays.
-        number(0),
+        number(ty.element().map_or(0, SqlType::oid)),
+        number(SqlType::array_of(ty).map_or(0, SqlType::oid)),
         number(0),
         Datum::Int4(-1),
     ]
@@ -294,10 +294,7 @@ fn attributes(object: &Object<'_>, rows: &mut Vec<Row>) {
     }
     for (at, column) in object.table.columns.iter().enumerate() {
         let notes = ColumnNotes::decode(&column.note);
-        let ty = match notes.modifier {
-            Some(Modifier::Char(_)) => SqlType::Bpchar,
-            _ => SqlType::of_column(column.kind),
-        };
+        let ty = notes.type_of(column.kind);
         let identity = match &column.identity {
             Some(identity) if !notes.serial => {
                 if identity.always {
@@ -315,7 +312,7 @@ fn attributes(object: &Object<'_>, rows: &mut Vec<Row>) {
             number(ty.oid()),
             Datum::Int2(ty.fixed_len()),
             short(at + 1),
-            Datum::Int4(0),
+            Datum::Int4(i32::from(ty.is_array())),
             Datum::Int4(notes.modifier.map_or(-1, Modifier::number)),
             Datum::Bool(!column.nullable),
             Datum::Bool(default),

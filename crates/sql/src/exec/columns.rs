@@ -97,12 +97,16 @@ pub(crate) fn is_steady(expr: &Expr) -> bool {
             Expr::Call(function, _) => {
                 let short = match function.result {
                     SqlType::Text | SqlType::Bpchar | SqlType::Bytea => false,
+                    // Arrays, and elements of any type.
+                    SqlType::Array(_) | SqlType::Unknown => false,
                     SqlType::Numeric => matches!(function.name, "+" | "-" | "*" | "/" | "%"),
                     _ => true,
                 };
                 short && !function.volatile
             }
-            Expr::Cast(_, to) => !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Bytea),
+            Expr::Cast(_, to) => {
+                !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Bytea | SqlType::Array(_))
+            }
             Expr::Pad(_, length) => *length as usize <= SHORT,
             Expr::Fit(..) => false,
             _ => true,

@@ -562,7 +562,7 @@ impl Link {
             return Ok(None);
         }
         let (table, rules) = (&self.child.table, &self.child.rules);
-        let mut values: Row = row.iter().cloned().map(Datum::from).collect();
+        let mut values: Row = Datum::stored_row(row, &table.types).collect::<Result<_>>()?;
         for (at, (own, ..)) in self.key().columns.iter().enumerate() {
             values[*own] = match (action, new) {
                 (Action::Cascade, Some(new)) => cast(new[at].clone(), table.types[*own])?,

@@ -23,6 +23,8 @@ use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 pub(super) fn rows(function: SetFunction, args: Vec<Datum>) -> Result<Box<dyn Stream>> {
     match function {
         SetFunction::Series(ty) => Series::open(args, ty),
+        SetFunction::Unnest => Ok(Box::new(Unnest { arrays: args, at: 0, pace: Pace::default() })),
+        SetFunction::Subscripts => Ok(Series::of_subscripts(&args)),
         SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
     }
@@ -94,6 +96,27 @@ impl Stream for ProjectSet {
     }
 }
 
+/// `unnest`
+struct Unnest {
+    arrays: Vec<Datum>,
+    at: usize,
+    pace: Pace,
+}
+
+impl Stream for Unnest {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        self.pace.step(context)?;
+        let element = |array: &Datum| match array {
+            Datum::Array(array) => array.values().get(self.at).cloned(),
+            _ => None,
+        };
+        let row: Vec<Option<Datum>> = self.arrays.iter().map(element).collect();
+        self.at += 1;
+        let has_any = row.iter().any(Option::is_some);
+        Ok(has_any.then(|| row.into_iter().map(Option::unwrap_or_default).collect()))
+    }
+}
+
 /// `generate_series`.
 struct Series {
     next: Option<Datum>,
@@ -125,6 +148,29 @@ impl Series {
             return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
         }
         Ok(Box::new(Series { next: Some(start), stop, step, backward, pace: Pace::default() }))
+    }
+
+    /// `generate_subscripts`
+    fn of_subscripts(values: &[Datum]) -> Box<dyn Stream> {
+        let nothing = || Box::new(Ready::new(Vec::new()));
+        let [Datum::Array(array), Datum::Int4(dimension), Datum::Bool(backward)] = values else {
+            return nothing();
+        };
+        let at = usize::try_from(*dimension).ok().and_then(|at| at.checked_sub(1));
+        let Some(dimension) = at.and_then(|at| array.dimensions().get(at)) else {
+            return nothing();
+        };
+        let (start, stop, step) = match backward {
+            false => (dimension.lower, dimension.upper(), 1),
+            true => (dimension.upper(), dimension.lower, -1),
+        };
+        Box::new(Series {
+            next: Some(Datum::Int4(start)),
+            stop: Datum::Int4(stop),
+            step: Datum::Int4(step),
+            backward: *backward,
+            pace: Pace::default(),
+        })
     }
 
     /// The number after `value`; none past the end of its type.

@@ -6,11 +6,15 @@
 
 use crate::error::Result;
 use crate::plan::SortKey;
-use crate::types::{Datum, Decimal, Row, SqlType};
+use crate::types::{Array, Datum, Decimal, Row, SqlType};
 
 /// In place of a type: a null.
 const NULL: u8 = u8::MAX;
 const SIGN: u64 = 1 << 63;
+
+/// In front of an element of an array, and behind the last.
+const ELEMENT: u8 = 1;
+const END: u8 = 0;
 
 /// Appends a value's part of the key.
 pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
@@ -44,6 +48,7 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
             out.extend_from_slice(&row.slot.to_be_bytes());
         }
         Datum::Numeric(value) => decimal(out, value),
+        Datum::Array(value) => array(out, value),
     }
     if key.descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -99,6 +104,20 @@ fn decimal(out: &mut Vec<u8>, value: &Decimal) {
     }
 }
 
+/// The elements, then what tells arrays of equal elements apart.
+fn array(out: &mut Vec<u8>, value: &Array) {
+    let padded = value.element().ty() == SqlType::Bpchar;
+    let key = SortKey { at: 0, descending: false, nulls_first: false, padded, collation: None };
+    for element in value.values() {
+        out.push(ELEMENT);
+        encode(out, element, &key);
+    }
+    out.push(END);
+    out.push(value.dimensions().len() as u8);
+    value.dimensions().iter().for_each(|one| whole(out, i64::from(one.length)));
+    value.dimensions().iter().for_each(|one| whole(out, i64::from(one.lower)));
+}
+
 /// Appends a row.
 pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
     for value in row {
@@ -106,7 +125,7 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
             out.push(NULL);
             continue;
         };
-        let place = SqlType::ALL.iter().position(|known| *known == ty).expect("a known type");
+        let place = SqlType::every().position(|known| known == ty).expect("a known type");
         let bytes = match value {
             Datum::Numeric(number) => number.as_bytes().to_vec(),
             other => other.to_binary().expect("a value that has a type has bytes"),
@@ -128,7 +147,8 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
         }
         let (len, rest) = bytes.split_first_chunk::<4>().expect("a length was written");
         let (value, rest) = rest.split_at(u32::from_le_bytes(*len) as usize);
-        row.push(match SqlType::ALL[usize::from(*place)] {
+        let ty = SqlType::every().nth(usize::from(*place)).expect("a type was written");
+        row.push(match ty {
             SqlType::Numeric => {
                 Datum::Numeric(Decimal::from_bytes(value).expect("a number was written"))
             }

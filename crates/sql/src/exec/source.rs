@@ -10,6 +10,7 @@ use rightlink::{RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 use crate::catalog::views;
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS, Vector};
+use crate::exec::memory::Memory;
 use crate::exec::query::{filtered, project};
 use crate::exec::{Batched, Operator, Ready, RowsOf, Stream, sets};
 use crate::expr::probe::Probe;
@@ -69,7 +70,7 @@ pub(crate) fn rows_of_key(
     let Some(key) = path.key(context)? else { return Ok(Some(rows)) };
     let (table, index) = (&scan.table.info.name, &path.index.name);
     for row in txn.rows_of_key(table, index, &key, &scan.columns)?.into_iter().flatten() {
-        let row = convert(row, scan.with_tid)?;
+        let row = convert(row, types_of(scan), scan.with_tid)?;
         match &scan.filter {
             Some(filter) if !filter.holds(&row, context)? => {}
             _ => rows.push(match output {
@@ -94,7 +95,7 @@ struct TableRows {
 
 impl TableRows {
     fn new(node: &Arc<Node>, scan: &TableScan, rows: Rows, context: &Context) -> TableRows {
-        let types = types_of(scan);
+        let types = types_of(scan).collect();
         let (node, probe) = (Arc::clone(node), context.probe.clone());
         TableRows { node, rows, types, probe, removed: 0 }
     }
@@ -110,8 +111,8 @@ impl Drop for TableRows {
 }
 
 /// Types of the columns of a scan's rows, without `ctid`.
-pub(super) fn types_of(scan: &TableScan) -> Vec<SqlType> {
-    scan.columns.iter().map(|at| scan.table.types[*at]).collect()
+pub(super) fn types_of(scan: &TableScan) -> impl Iterator<Item = SqlType> + Clone {
+    scan.columns.iter().map(|at| scan.table.types[*at])
 }
 
 /// The next rows of a scan of the engine, at most so many; without rows at the end.
@@ -126,7 +127,7 @@ pub(super) fn read_batch(
     let most = most.min(ROWS);
     let columns = types.iter().map(|ty| Vector::of(*ty, most.min(64))).collect();
     let places = with_tid.then(Vec::new);
-    let mut filling = Filling { columns, places, len: 0, bytes: 0, most, failed: None };
+    let mut filling = Filling { types, columns, places, len: 0, bytes: 0, most, failed: None };
     rows.visit(&mut filling)?;
     let Filling { mut columns, places, len, failed, .. } = filling;
     if let Some(error) = failed {
@@ -137,7 +138,8 @@ pub(super) fn read_batch(
 }
 
 /// A batch that rows of the engine fill.
-struct Filling {
+struct Filling<'t> {
+    types: &'t [SqlType],
     columns: Vec<Vector>,
     /// Where the rows are, if that is wanted.
     places: Option<Vec<Datum>>,
@@ -149,19 +151,22 @@ struct Filling {
     failed: Option<SqlError>,
 }
 
-impl Filling {
+impl Filling<'_> {
     #[inline(never)]
     fn any(&mut self, place: usize, value: Value) {
         if let Err(error) = check_finite(&value) {
             self.failed.get_or_insert(error);
         }
-        let value = Datum::from(value);
+        let value = Datum::stored(value, self.types[place]).unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            Datum::Null
+        });
         self.bytes += value.heap_bytes();
         self.columns[place].push(value);
     }
 }
 
-impl RowVisitor for Filling {
+impl RowVisitor for Filling<'_> {
     fn value(&mut self, place: usize, value: Value) {
         self.any(place, value);
     }
@@ -230,10 +235,16 @@ fn check_finite(value: &Value) -> Result<()> {
 }
 
 /// A row of the engine as a row here.
-pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Result<Row> {
+pub(crate) fn convert(
+    row: rightlink::Row,
+    types: impl Iterator<Item = SqlType>,
+    with_tid: bool,
+) -> Result<Row> {
     row.values.iter().try_for_each(check_finite)?;
     let mut values = Vec::with_capacity(row.values.len() + usize::from(with_tid));
-    values.extend(row.values.into_iter().map(Datum::from));
+    for (value, ty) in row.values.into_iter().zip(types) {
+        values.push(Datum::stored(value, ty)?);
+    }
     if with_tid {
         values.push(Datum::Tid(row.id));
     }
@@ -267,6 +278,18 @@ impl Stream for Numbered {
         self.count += 1;
         row.push(Datum::Int8(self.count));
         Ok(Some(row))
+    }
+}
+
+/// Rows of a function whose arguments are counted as long as it gives some.
+struct Counted {
+    stream: Box<dyn Stream>,
+    _memory: Memory,
+}
+
+impl Stream for Counted {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
+        self.stream.next(most, context)
     }
 }
 
@@ -318,7 +341,11 @@ pub(crate) fn open(
             Ok(Box::new(Batched { stream, width }))
         }
         Op::Function { call, args, ordinality, .. } => {
-            let mut stream = sets::rows(*call, project(args, &[], context)?)?;
+            let args = project(args, &[], context)?;
+            let mut memory = Memory::new(&context.budget());
+            memory.charge_row(&args)?;
+            let stream = sets::rows(*call, args)?;
+            let mut stream: Box<dyn Stream> = Box::new(Counted { stream, _memory: memory });
             if *ordinality {
                 stream = Box::new(Numbered { stream, count: 0 });
             }

@@ -21,7 +21,8 @@ use crate::exec::{RowsOf, Stream};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Body, Context, Expr, PlannedSubquery, Subquery, SubqueryKind};
 use crate::plan::join::hash_alike;
-use crate::types::{Datum, Row};
+use crate::types::array::null_array;
+use crate::types::{Array, Datum, ElementType, Row};
 use std::sync::Arc;
 
 /// Results that are remembered of a query.
@@ -101,7 +102,7 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
             let rows = rows(query.number, plan, &question, context)?;
             question.answer(&rows, needles, context)
         }
-        SubqueryKind::Scalar | SubqueryKind::Exists => {
+        SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Array { .. } => {
             let slots = slots(plan, context);
             let known = || {
                 let memos = context.reads.memos.borrow();
@@ -114,6 +115,9 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
             }
             let value = match query.kind {
                 SubqueryKind::Exists => exists(plan, context)?,
+                SubqueryKind::Array { element, of_arrays } => {
+                    collected(plan, element, of_arrays, context)?
+                }
                 _ => scalar(plan, context)?,
             };
             if plan.is_stable {
@@ -138,6 +142,29 @@ fn scalar(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {
         return Err(SqlError::new(code::CARDINALITY, message));
     }
     Ok(std::mem::take(&mut row[0]))
+}
+
+/// `ARRAY(SELECT ..)`: arrays of one shape become one of one dimension more.
+fn collected(
+    plan: &PlannedSubquery,
+    element: ElementType,
+    of_arrays: bool,
+    context: &Context,
+) -> Result<Datum> {
+    let mut memory = Memory::new(&context.budget());
+    let mut array = Array::empty(element);
+    let mut input = plan.node.open(None, context)?;
+    while let Some(mut batch) = input.next(ROWS, context)? {
+        context.check()?;
+        for at in 0..batch.len {
+            let value = batch.columns[0].take(at);
+            if of_arrays && value.is_null() {
+                return Err(null_array());
+            }
+            memory.charge(array.gather(value)?)?;
+        }
+    }
+    Ok(array.into())
 }
 
 fn exists(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {

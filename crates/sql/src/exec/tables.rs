@@ -16,8 +16,6 @@ use crate::plan::Table;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::schemas::{self, Found, SearchPath};
 use crate::statistics::{Statistics, store};
-use crate::types::SqlType;
-use crate::types::declared::Modifier;
 
 /// Tables as a transaction sees them; a name without a schema is one of `public`.
 pub(crate) struct Tables<'t>(pub(crate) &'t mut Transaction);
@@ -126,10 +124,7 @@ impl Catalog for Tables<'_> {
         let column_notes: Vec<ColumnNotes> =
             info.columns.iter().map(|column| ColumnNotes::decode(&column.note)).collect();
         let of_column =
-            |(column, notes): (&rightlink::ColumnSchema, &ColumnNotes)| match notes.modifier {
-                Some(Modifier::Char(_)) => SqlType::Bpchar,
-                _ => SqlType::of_column(column.kind),
-            };
+            |(column, notes): (&rightlink::ColumnSchema, &ColumnNotes)| notes.type_of(column.kind);
         let types = info.columns.iter().zip(&column_notes).map(of_column).collect();
         Ok(Arc::new(Table { info, version, types, notes, column_notes }))
     }

@@ -88,10 +88,15 @@ fn merged(
 ) -> Result<Option<Vec<Value>>> {
     let Some(assignments) = &conflict.assignments else { return Ok(None) };
     let mut row: Row = Vec::with_capacity(old.len() + 1 + proposed.len());
-    row.extend(old.iter().cloned().map(Datum::from));
+    let types = &insert.table.types;
+    for value in Datum::stored_row(old, types) {
+        row.push(value?);
+    }
     // Its place is not told.
     row.push(Datum::Tid(RowId::new(0, 0)));
-    row.extend(proposed.iter().cloned().map(Datum::from));
+    for value in Datum::stored_row(proposed, types) {
+        row.push(value?);
+    }
     if let Some(condition) = &conflict.condition
         && !condition.holds(&row, context)?
     {

@@ -13,7 +13,7 @@ use crate::exec::batch::ROWS;
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
-use crate::exec::source::{self, convert, place_options, scan_options};
+use crate::exec::source::{self, convert, place_options, scan_options, types_of};
 use crate::exec::{Pace, RowsOf, Stream, rows, upsert};
 use crate::expr::probe::TARGET;
 use crate::expr::{Context, Expr};
@@ -157,7 +157,7 @@ impl Inserting<'_, '_, '_> {
             self.pending.went(rules, old, Some(&new))?;
         }
         if self.returned.returning.is_some() {
-            let row = new.into_iter().map(Datum::from).collect();
+            let row = Datum::stored_row(&new, &rules.types).collect::<Result<_>>()?;
             self.returned.add(row, Found::alone(id), context)?;
         }
         Ok(())
@@ -246,7 +246,7 @@ fn rewrite(
             }
             let id = row.id;
             if let Some(filter) = &scan.filter
-                && !filter.holds(&convert(row, scan.with_tid)?, context)?
+                && !filter.holds(&convert(row, types_of(scan), scan.with_tid)?, context)?
             {
                 removed += 1;
                 continue;
@@ -373,7 +373,9 @@ fn wanted(
     context: &Context,
 ) -> Result<Option<Row>> {
     let mut row: Row = Vec::with_capacity(old.len() + 1 + found.beside.len());
-    row.extend(old.iter().cloned().map(Datum::from));
+    for value in Datum::stored_row(old, &change.scan.table.types) {
+        row.push(value?);
+    }
     row.push(Datum::Tid(now));
     row.extend_from_slice(found.beside);
     // The query has asked the condition of the version that it found.
@@ -438,7 +440,8 @@ fn update_row(
         pending.came(rules, Some(&before), &written)?;
         pending.went(rules, &before, Some(&written))?;
     }
-    Ok(Some((id, written.into_iter().map(Datum::from).collect())))
+    let written = Datum::stored_row(&written, &rules.types).collect::<Result<_>>()?;
+    Ok(Some((id, written)))
 }
 
 fn delete_row(
@@ -571,7 +574,7 @@ pub(crate) fn select_locked(
         {
             pace.step(context)?;
             let id = row.id;
-            let row = convert(row, scan.with_tid)?;
+            let row = convert(row, types_of(scan), scan.with_tid)?;
             let mut filters = scan.filter.iter().chain(&of.filters);
             if !filters
                 .try_fold(true, |all, one| Ok::<_, SqlError>(all && one.holds(&row, context)?))?
@@ -647,8 +650,8 @@ fn lock_row(
     let mut output = None;
     let mut judge = |at: RowId, values: &[Value]| {
         let mut judge = || -> Result<bool> {
-            let columns = scan.columns.iter().map(|at| Datum::from(values[*at].clone()));
-            let mut row: Row = columns.collect();
+            let column = |at: &usize| Datum::stored(values[*at].clone(), scan.table.types[*at]);
+            let mut row: Row = scan.columns.iter().map(column).collect::<Result<_>>()?;
             if scan.with_tid {
                 row.push(Datum::Tid(at));
             }

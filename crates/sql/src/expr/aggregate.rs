@@ -3,12 +3,13 @@
 //! Where a call has an order, its rows wait until all are there. The order is made by whoever has
 //! gathered them.
 //!
-//! Invariants: nulls do not count, except for `count(*)` and for rows that are ranked; sums of
-//! integers are exact however many; distinct values are taken in their order.
-//! Does not do: what is asked about ordered sets (`exec::ordered`), arrays of values.
+//! Invariants: nulls do not count, except for `count(*)`, `array_agg` and rows that are ranked;
+//! sums of integers are exact however many; distinct values are taken in their order.
+//! Does not do: what is asked about ordered sets (`exec::ordered`).
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rightlink::Collation;
 
@@ -16,8 +17,9 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::regression::{Regression, Spread, Sums};
 use crate::expr::{Context, Expr};
 use crate::plan::SortKey;
+use crate::types::array::null_array;
 use crate::types::calendar::interval_out_of_range;
-use crate::types::{Datum, Decimal, Row, SqlType, numeric};
+use crate::types::{Array, Datum, Decimal, ElementType, Row, SqlType, numeric};
 
 /// What is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +36,7 @@ pub(crate) enum Kind {
     BitAnd,
     BitOr,
     BitXor,
+    ArrayAgg,
     Spread(Spread),
     Regression(Regression),
     OrderedSet(OrderedSet),
@@ -114,6 +117,8 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         "bit_and" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitAnd, known, known),
         "bit_or" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitOr, known, known),
         "bit_xor" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitXor, known, known),
+        "array_agg" if known.is_array() => (Kind::ArrayAgg, known, known),
+        "array_agg" => (Kind::ArrayAgg, known, T::array_of(input)?),
         "string_agg" if matches!(known, T::Text | T::Bpchar) => (Kind::StringAgg, T::Text, T::Text),
         "string_agg" if known == T::Bytea => (Kind::StringAgg, T::Bytea, T::Bytea),
         _ => return None,
@@ -150,6 +155,7 @@ pub(crate) fn exists(name: &str) -> bool {
             | "bit_and"
             | "bit_or"
             | "bit_xor"
+            | "array_agg"
     );
     plain || Spread::named(name).is_some() || Regression::named(name).is_some()
 }
@@ -386,6 +392,7 @@ impl Aggregate {
             Kind::BitAnd => "bit_and",
             Kind::BitOr => "bit_or",
             Kind::BitXor => "bit_xor",
+            Kind::ArrayAgg => "array_agg",
             Kind::Spread(spread) => spread.name(),
             Kind::Regression(regression) => regression.name(),
             Kind::OrderedSet(set) => match set {
@@ -412,7 +419,7 @@ impl Aggregate {
     /// Does a row count whose arguments are null where `is_null` says so?
     pub(crate) fn counts(&self, is_null: impl Fn(usize) -> bool) -> bool {
         match self.kind {
-            Kind::CountAll => true,
+            Kind::CountAll | Kind::ArrayAgg => true,
             Kind::Regression(_) => !is_null(0) && !is_null(1),
             Kind::OrderedSet(set) => !set.skips_null() || !is_null(0),
             _ => !is_null(0),
@@ -481,6 +488,10 @@ impl Aggregate {
     /// Takes a value in that has not to wait.
     pub(crate) fn take_now(&self, state: &mut State, input: Input) -> Result<usize> {
         let Input { value, other, .. } = input;
+        if self.kind == Kind::ArrayAgg {
+            state.count += 1;
+            return self.gather(state, value);
+        }
         let grown = match self.kind {
             Kind::StringAgg => value.heap_bytes() + other.heap_bytes() + 8,
             _ => 0,
@@ -514,9 +525,27 @@ impl Aggregate {
         }
     }
 
+    /// Puts a value behind the others of the array.
+    fn gather(&self, state: &mut State, value: Datum) -> Result<usize> {
+        if self.input.is_array() && value.is_null() {
+            return Err(null_array());
+        }
+        let mut array = match std::mem::take(&mut state.value) {
+            Datum::Array(array) => array,
+            _ => {
+                let ty = self.result.element().and_then(ElementType::of);
+                Arc::new(Array::empty(ty.expect("the result is an array")))
+            }
+        };
+        let grown = Arc::make_mut(&mut array).gather(value);
+        state.value = Datum::Array(array);
+        grown
+    }
+
     fn fold(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
         match self.kind {
             Kind::CountAll | Kind::Count => {}
+            Kind::ArrayAgg => unreachable!("taken in by itself"),
             Kind::Average if self.input == SqlType::Float8 => average_in(state, &value)?,
             Kind::Sum | Kind::Average => sum(state, value)?,
             Kind::Min | Kind::Max => {

@@ -2,7 +2,7 @@
 //!
 //! Does not do: text that a parser would surely read back.
 
-use crate::expr::{Expr, SubqueryKind};
+use crate::expr::{Expr, SubqueryKind, arrays};
 use crate::schemas::reference;
 use crate::types::{Datum, SqlType};
 
@@ -139,6 +139,11 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
             let (op, all) = if *negated { ("<>", "ALL") } else { ("=", "ANY") };
             format!("({} {op} {all} ({{{}}}))", inner(needle), list(parts, ","))
         }
+        Expr::AnyOf(any) => {
+            let quantifier = if any.all { "ALL" } else { "ANY" };
+            let (needle, array) = (inner(&any.needle), inner(&any.array));
+            format!("({needle} {} {quantifier} ({array}))", any.operator())
+        }
         Expr::Subquery(query) => match query.kind {
             SubqueryKind::Exists => format!("EXISTS(SubPlan {})", query.number + 1),
             _ => format!("(SubPlan {})", query.number + 1),
@@ -146,7 +151,34 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
     }
 }
 
+/// `ARRAY[..]` and subscripts.
+fn of_array(name: &str, args: &[Expr], names: &[String]) -> Option<String> {
+    let list = |args: &[Expr]| args.iter().map(|arg| show(arg, names)).collect::<Vec<_>>();
+    match name {
+        arrays::OF_VALUES | arrays::OF_ARRAYS => {
+            Some(format!("ARRAY[{}]", list(&args[1..]).join(", ")))
+        }
+        arrays::ELEMENT => {
+            Some(format!("({})[{}]", show(&args[0], names), list(&args[1..]).join("][")))
+        }
+        arrays::SLICE => {
+            let bound = |arg: &Expr| match arg {
+                Expr::Const(value) if *value == arrays::NO_BOUND => String::new(),
+                arg => show(arg, names),
+            };
+            let slices = args[1..].chunks(2);
+            let slices: String =
+                slices.map(|pair| format!("[{}:{}]", bound(&pair[0]), bound(&pair[1]))).collect();
+            Some(format!("({}){slices}", show(&args[0], names)))
+        }
+        _ => None,
+    }
+}
+
 fn call(name: &str, args: &[Expr], names: &[String]) -> String {
+    if let Some(text) = of_array(name, args, names) {
+        return text;
+    }
     let is_operator = !name.starts_with(|c: char| c.is_alphabetic() || c == '_');
     match args {
         [a, b] if is_operator => format!("({} {name} {})", show(a, names), show(b, names)),

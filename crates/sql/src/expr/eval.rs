@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::expr::{Context, Expr};
+use crate::expr::{AnyOf, Context, Expr};
 use crate::types::Datum;
 use crate::types::cast::cast;
 use crate::types::declared::pad;
@@ -23,7 +23,13 @@ impl Expr {
             Expr::Param(at) => Ok(context.params[*at].clone()),
             Expr::Aggregate(_) => unreachable!("aggregates are columns by now"),
             Expr::Call(function, args) => call(function, args, row, context),
-            Expr::Cast(inner, to) => cast(inner.eval(row, context)?, *to),
+            Expr::Cast(inner, to) => {
+                let value = inner.eval(row, context)?;
+                if to.is_array() {
+                    context.held.check_fits(elements(&value) * size_of::<Datum>())?;
+                }
+                cast(value, *to)
+            }
             Expr::Fit(inner, modifier, written) => {
                 modifier.fit(inner.eval(row, context)?, *written)
             }
@@ -71,6 +77,7 @@ impl Expr {
             Expr::NullIf(a, b) => null_if(a, b, row, context),
             Expr::Extreme(list, wanted) => extreme(list, *wanted, row, context),
             Expr::In(needle, list, negated) => contains(needle, list, *negated, (row, context)),
+            Expr::AnyOf(any) => any_of(any, row, context),
             Expr::Subquery(query) => crate::exec::subquery::value(query, row, context),
         }
     }
@@ -140,6 +147,16 @@ fn length(value: &Datum) -> usize {
         Datum::Text(text) => text.len(),
         Datum::Bytes(bytes) => bytes.len(),
         Datum::Numeric(number) => number.as_bytes().len(),
+        Datum::Array(array) => array.values().len(),
+        _ => 0,
+    }
+}
+
+/// Elements that a value has at most when it becomes an array.
+fn elements(value: &Datum) -> usize {
+    match value {
+        Datum::Text(text) => 1 + text.bytes().filter(|byte| *byte == b',').count(),
+        Datum::Array(array) => array.values().len(),
         _ => 0,
     }
 }
@@ -216,6 +233,24 @@ fn extreme(list: &[Expr], wanted: Ordering, row: &[Datum], context: &Context) ->
         }
     }
     Ok(best)
+}
+
+/// Is the test true of any element of an array, or of all?
+fn any_of(any: &AnyOf, row: &[Datum], context: &Context) -> Result<Datum> {
+    let needle = any.needle.eval(row, context)?;
+    let Datum::Array(array) = any.array.eval(row, context)? else { return Ok(Datum::Null) };
+    let mut unknown = false;
+    let mut pair = [needle, Datum::Null];
+    for element in array.values() {
+        context.spend(1)?;
+        pair[1].clone_from(element);
+        match any.test.eval(&pair, context)? {
+            Datum::Bool(value) if value != any.all => return Ok(Datum::Bool(!any.all)),
+            Datum::Bool(_) => {}
+            _ => unknown = true,
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(any.all) })
 }
 
 fn contains(

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::expr::Context;
+use crate::expr::arrays::Definition;
 use crate::types::cast::is_implicit;
 use crate::types::{Datum, SqlType};
 
@@ -20,6 +21,10 @@ pub(crate) enum SetFunction {
     Series(SqlType),
     /// `string_to_table`
     TextParts,
+    /// The elements of arrays, side by side.
+    Unnest,
+    /// The subscripts of a dimension of an array, backward if so.
+    Subscripts,
     /// The one value of its argument, which any function in FROM is.
     Value,
 }
@@ -51,6 +56,16 @@ impl std::fmt::Debug for Function {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(super) by_name: HashMap<&'static str, Vec<Function>>,
+    /// Those over arrays of any type, which `bind::array` chooses.
+    pub(super) arrays: Vec<Function>,
+}
+
+impl From<Definition> for Function {
+    fn from(one: Definition) -> Function {
+        let Definition { name, count, variadic, strict, result, eval } = one;
+        let args = vec![SqlType::Unknown; count];
+        Function { name, args, variadic, result, strict, volatile: false, rows: None, eval }
+    }
 }
 
 impl Registry {

@@ -12,6 +12,7 @@
 //! | `seed` | random numbers of a session with a seed |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
+//! | `arrays` | functions of arrays |
 //! | `casing` | upper and lower case |
 //! | `aggregate`, `regression` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
@@ -20,6 +21,7 @@
 //! give the exact answer of its type fails. Does not do: choosing types (`bind`).
 
 pub(crate) mod aggregate;
+pub(crate) mod arrays;
 mod bytes;
 pub(crate) mod casing;
 mod degrees;
@@ -106,7 +108,29 @@ pub(crate) enum Expr {
     Extreme(Vec<Expr>, Ordering),
     /// `IN` a list of values of the same type; the flag is the negation.
     In(Box<Expr>, Vec<Expr>, bool),
+    /// `value op ANY (array)`, or ALL.
+    AnyOf(Box<AnyOf>),
     Subquery(Box<Subquery>),
+}
+
+/// A comparison of a value with the elements of an array.
+#[derive(Clone, Debug)]
+pub(crate) struct AnyOf {
+    pub(crate) needle: Expr,
+    pub(crate) array: Expr,
+    /// Over a row of the value and an element.
+    pub(crate) test: Expr,
+    pub(crate) all: bool,
+}
+
+impl AnyOf {
+    /// The operator between the value and an element.
+    pub(crate) fn operator(&self) -> &'static str {
+        match &self.test {
+            Expr::Call(function, _) => function.name,
+            _ => "?",
+        }
+    }
 }
 
 /// An expression, its type, and where it stands in the statement's text.
@@ -308,6 +332,11 @@ impl Expr {
                 needle.walk(visit);
                 list.iter().for_each(|inner| inner.walk(visit));
             }
+            // The test names no columns of the row.
+            Expr::AnyOf(any) => {
+                any.needle.walk(visit);
+                any.array.walk(visit);
+            }
             Expr::Subquery(query) => {
                 query.parts().for_each(|part| part.walk(visit));
             }
@@ -361,6 +390,10 @@ impl Expr {
             Expr::In(needle, list, _) => {
                 needle.change(change);
                 list.iter_mut().for_each(|inner| inner.change(change));
+            }
+            Expr::AnyOf(any) => {
+                any.needle.change(change);
+                any.array.change(change);
             }
             Expr::Subquery(query) => {
                 query.parts_mut().for_each(|part| part.change(change));
@@ -438,6 +471,12 @@ impl Expr {
             (Expr::Extreme(a, wanted), Expr::Extreme(b, other)) => wanted == other && lists(a, b),
             (Expr::In(a, list, negated), Expr::In(b, other, too)) => {
                 negated == too && a.same(b) && lists(list, other)
+            }
+            (Expr::AnyOf(a), Expr::AnyOf(b)) => {
+                a.all == b.all
+                    && a.needle.same(&b.needle)
+                    && a.array.same(&b.array)
+                    && a.test.same(&b.test)
             }
             _ => false,
         }

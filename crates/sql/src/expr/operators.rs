@@ -251,7 +251,7 @@ const COMPARISONS: [(&str, Eval); 6] = [
 fn comparisons(registry: &mut Registry) {
     use SqlType as T;
     for (name, eval) in COMPARISONS {
-        for ty in SqlType::ALL {
+        for ty in SqlType::every() {
             registry.add(name, &[ty, ty], T::Bool, eval);
         }
         for a in INTEGERS {

@@ -12,7 +12,9 @@ use std::sync::OnceLock;
 use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, SetFunction};
-use crate::expr::{bytes, degrees, format, math, moments, operators, sets, spans, strings, system};
+use crate::expr::{
+    arrays, bytes, degrees, format, math, moments, operators, sets, spans, strings, system,
+};
 use crate::types::{Category, SqlType};
 
 fn registry() -> &'static Registry {
@@ -29,6 +31,12 @@ fn registry() -> &'static Registry {
         spans::register(&mut registry);
         system::register(&mut registry);
         sets::register(&mut registry);
+        let texts = SqlType::array_of(SqlType::Text).expect("texts are elements");
+        for count in [2, 3] {
+            let args = &[SqlType::Text; 3][..count];
+            registry.add("string_to_array", args, texts, arrays::of_string).strict = false;
+        }
+        registry.arrays = arrays::definitions().into_iter().map(Function::from).collect();
         registry
     })
 }
@@ -45,6 +53,12 @@ pub(crate) enum Miss {
     None,
     /// Several do, and none is better.
     Ambiguous,
+}
+
+/// The function over arrays of any type that has so many arguments; one that takes a list is asked
+/// for with one.
+pub(crate) fn of_arrays(name: &str, count: usize) -> Option<&'static Function> {
+    registry().arrays.iter().find(|one| one.name == name && one.args.len() == count)
 }
 
 /// The function that `name` means for arguments of these types.

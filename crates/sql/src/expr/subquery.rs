@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::expr::Expr;
 use crate::plan::node::Node;
 use crate::plan::rel::{ColumnId, Rel, columns_of};
+use crate::types::ElementType;
 
 /// A query inside of an expression.
 #[derive(Clone, Debug)]
@@ -26,6 +27,12 @@ pub(crate) enum SubqueryKind {
     /// The one value of its one row, or null.
     Scalar,
     Exists,
+    /// An array of the values of its rows, whose elements have this type.
+    Array {
+        element: ElementType,
+        /// Are the values arrays themselves?
+        of_arrays: bool,
+    },
     /// Is the test true of any of its rows, or of all? The test names the needles and the query's
     /// columns.
     Compare {
@@ -70,7 +77,7 @@ impl Subquery {
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Expr> {
         let needles: &[(ColumnId, Expr)] = match &self.kind {
             SubqueryKind::Compare { needles, .. } => needles,
-            SubqueryKind::Scalar | SubqueryKind::Exists => &[],
+            SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Array { .. } => &[],
         };
         let binds: &[(usize, Expr)] = match &self.body {
             Body::Planned { binds, .. } => binds,
@@ -83,7 +90,7 @@ impl Subquery {
     pub(crate) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let needles: &mut [(ColumnId, Expr)] = match &mut self.kind {
             SubqueryKind::Compare { needles, .. } => needles,
-            SubqueryKind::Scalar | SubqueryKind::Exists => &mut [],
+            SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Array { .. } => &mut [],
         };
         let binds: &mut [(usize, Expr)] = match &mut self.body {
             Body::Planned { binds, .. } => binds,

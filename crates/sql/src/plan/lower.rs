@@ -15,6 +15,7 @@ use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, PlannedSubquery, Subquery, SubqueryKind};
 use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
+use crate::plan::path::ELEMENTS;
 use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
@@ -281,6 +282,7 @@ impl<'k> Lowerer<'k> {
                 let layout: Vec<ColumnId> = columns.into_iter().chain(ordinality).collect();
                 let estimate = match call {
                     SetFunction::Value => Estimate { total: 0.01, ..fixed(1.0, 8) },
+                    SetFunction::Unnest => fixed(ELEMENTS as f64, layout.len() * 8),
                     _ => fixed(SET_ROWS, 8),
                 };
                 let op = Op::Function { call, args, ordinality: ordinality.is_some(), alias };

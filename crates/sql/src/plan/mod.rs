@@ -270,6 +270,8 @@ pub(crate) enum Target {
 /// What rows of a table must meet beyond what the store sees to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
+    /// Types of the columns of the table.
+    pub(crate) types: Vec<SqlType>,
     /// Names and conditions over the columns of the table.
     pub(crate) checks: Vec<(String, Expr)>,
     /// What views ask through which rows are written.

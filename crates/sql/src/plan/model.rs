@@ -10,7 +10,7 @@
 
 use rightlink::{Comparison, Test};
 
-use super::path::{Estimate, IndexPath, Term, term};
+use super::path::{ELEMENTS, Estimate, IndexPath, Keys, Term, term};
 use super::simplify::value_of;
 use crate::expr::{Body, Expr};
 use crate::plan::TableScan;
@@ -99,7 +99,7 @@ impl<'m> Model<'m> {
 
     pub(super) fn of_index(&self, path: &IndexPath, quals: &[&Expr]) -> Estimate {
         let whole = path.index.unique && path.equal.len() == path.index.columns.len();
-        let list = path.any_of.as_ref().map_or(0, Vec::len);
+        let list = path.any_of.as_ref().map_or(0, Keys::expected);
         let unique_list =
             path.index.unique && list > 0 && path.equal.len() + 1 == path.index.columns.len();
         let all = (self.rows * self.share_held(path)).max(1.0);
@@ -193,6 +193,21 @@ impl<'m> Model<'m> {
         }
     }
 
+    /// The sum of the shares of several values.
+    fn equal_any(&self, column: usize, keys: &Keys) -> f64 {
+        let array = match keys {
+            Keys::List(list) => return list.iter().map(|value| self.equal(column, value)).sum(),
+            Keys::Elements(array) => self.value(array),
+        };
+        let Some(known) = self.column(column) else { return EQUAL * ELEMENTS as f64 };
+        match array {
+            Some(Datum::Array(array)) => {
+                array.values().iter().map(|value| known.equal(Some(value), self.rows)).sum()
+            }
+            _ => ELEMENTS as f64 * known.equal(None, self.rows),
+        }
+    }
+
     fn nulls(&self, column: usize) -> f64 {
         self.column(column).map_or(EQUAL, |column| column.nulls)
     }
@@ -240,7 +255,7 @@ impl<'m> Model<'m> {
 
     /// The share of the rows of an index that a path asks for.
     fn share_of(&self, path: &IndexPath) -> f64 {
-        let list = path.any_of.as_ref().map_or(0, Vec::len);
+        let list = path.any_of.as_ref().map_or(0, Keys::expected);
         if self.known.is_none() {
             let ranged = match (&path.low, &path.high, list) {
                 (Some(_), Some(_), _) => BETWEEN,
@@ -264,9 +279,8 @@ impl<'m> Model<'m> {
             return share;
         }
         let Some(at) = place(next) else { return share };
-        if let Some(list) = &path.any_of {
-            let sum: f64 = list.iter().map(|value| self.equal(at, value)).sum();
-            return share * sum.min(1.0);
+        if let Some(keys) = &path.any_of {
+            return share * self.equal_any(at, keys).min(1.0);
         }
         if path.low.is_none() && path.high.is_none() {
             return share;
@@ -365,6 +379,9 @@ impl<'m> Model<'m> {
             Expr::Call(function, _) if function.name == "<>" => 1.0 - EQUAL,
             Expr::Call(function, _) if function.name == "~~" => EQUAL,
             Expr::In(_, list, false) => (EQUAL * list.len() as f64).min(1.0),
+            Expr::AnyOf(any) if !any.all && any.operator() == "=" => {
+                (EQUAL * ELEMENTS as f64).min(1.0)
+            }
             Expr::IsNull(_, negated) => {
                 if *negated {
                     1.0 - EQUAL
@@ -403,7 +420,7 @@ impl<'m> Model<'m> {
         Some(match self.told(condition)?.1 {
             Term::Equal(value) => self.equal(at, &value),
             Term::Null => column.nulls,
-            Term::AnyOf(list) => list.iter().map(|value| self.equal(at, value)).sum(),
+            Term::AnyOf(keys) => self.equal_any(at, &keys),
             Term::Low(value, included) => {
                 self.beyond(at, (&value, included), true).unwrap_or(ONE_SIDED)
             }

@@ -7,14 +7,20 @@
 //! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
 //! Does not do: expressions, which stay text here.
 
-use rightlink::ColumnSchema;
+use rightlink::{ColumnSchema, Type};
 
 use super::view_notes::ViewNotes;
-use crate::types::SqlType;
-use crate::types::declared::{ByteOrder, Modifier};
+use crate::types::declared::{ByteOrder, Declared, Modifier};
+use crate::types::{ElementType, SqlType};
 
 /// Types of sequences.
 const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
+
+/// The type of a column as SQL declares it, such as `integer[]`.
+#[must_use]
+pub fn column_type(column: &ColumnSchema) -> String {
+    ColumnNotes::decode(&column.note).shown_type(column.kind)
+}
 
 /// Has the column a default that only SQL works out: an expression that is no constant?
 #[must_use]
@@ -35,6 +41,8 @@ pub fn is_view(note: &str) -> bool {
 pub(crate) struct ColumnNotes {
     /// Declared length, or precision and scale.
     pub(crate) modifier: Option<Modifier>,
+    /// The type of the elements, if it holds arrays, which the store has as bytes.
+    pub(crate) element: Option<ElementType>,
     /// The default as SQL.
     pub(crate) default: Option<String>,
     /// Was it declared `serial`? Its sequence is the store's.
@@ -118,11 +126,41 @@ impl Action {
 }
 
 impl ColumnNotes {
+    /// The column gets this type.
+    pub(crate) fn declare(&mut self, declared: Declared) {
+        self.modifier = declared.modifier;
+        self.element = match declared.ty {
+            SqlType::Array(element) => Some(element),
+            _ => None,
+        };
+    }
+
+    /// The type of the column, which the store has as `kind`.
+    pub(crate) fn type_of(&self, kind: Type) -> SqlType {
+        match (self.element, self.modifier) {
+            (Some(element), _) => SqlType::Array(element),
+            (None, Some(Modifier::Char(_))) => SqlType::Bpchar,
+            (None, _) => SqlType::of_column(kind),
+        }
+    }
+
+    /// The type of the column as it is declared.
+    pub(crate) fn shown_type(&self, kind: Type) -> String {
+        match (self.element, self.modifier) {
+            (Some(_), Some(modifier)) => format!("{modifier}[]"),
+            (None, Some(modifier)) => modifier.to_string(),
+            (_, None) => self.type_of(kind).name().to_owned(),
+        }
+    }
+
     pub(crate) fn decode(note: &str) -> ColumnNotes {
         let mut notes = ColumnNotes::default();
         for fields in lines(note) {
             match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 ["type", text] => notes.modifier = Modifier::parse(text),
+                ["array", name] => {
+                    notes.element = SqlType::of_short_name(name).and_then(ElementType::of);
+                }
                 ["default", text] => notes.default = Some((*text).to_owned()),
                 ["serial"] => notes.serial = true,
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
@@ -138,6 +176,9 @@ impl ColumnNotes {
         let mut out = String::new();
         if let Some(modifier) = self.modifier {
             line(&mut out, &["type", &modifier.to_string()]);
+        }
+        if let Some(element) = self.element {
+            line(&mut out, &["array", element.ty().short_name()]);
         }
         if let Some(default) = &self.default {
             line(&mut out, &["default", default]);
@@ -332,6 +373,7 @@ mod tests {
     fn notes_round_trip() {
         let column = ColumnNotes {
             modifier: Some(Modifier::Char(3)),
+            element: ElementType::of(SqlType::Bpchar),
             default: Some("'a\tb\n\\' || 'c'".into()),
             serial: true,
             comment: Some(String::new()),

@@ -43,7 +43,7 @@ pub(crate) struct IndexPath {
     pub(crate) low: Option<(Expr, bool)>,
     pub(crate) high: Option<(Expr, bool)>,
     /// Or values of the next one.
-    pub(crate) any_of: Option<Vec<Expr>>,
+    pub(crate) any_of: Option<Keys>,
     /// Types of the key columns.
     pub(crate) types: Vec<SqlType>,
     pub(crate) backward: bool,
@@ -70,8 +70,47 @@ pub(super) enum Term {
     Null,
     Low(Expr, bool),
     High(Expr, bool),
-    AnyOf(Vec<Expr>),
+    AnyOf(Keys),
 }
+
+/// Values that a column has one of.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    List(Vec<Expr>),
+    /// The elements of an array.
+    Elements(Expr),
+}
+
+impl Keys {
+    /// How many there are thought to be.
+    pub(super) fn expected(&self) -> usize {
+        match self {
+            Keys::List(list) => list.len(),
+            Keys::Elements(_) => ELEMENTS,
+        }
+    }
+
+    /// Calls `take` with each.
+    fn each(&self, context: &Context, take: &mut dyn FnMut(Datum)) -> Result<()> {
+        match self {
+            Keys::List(list) => {
+                for value in list {
+                    take(value.eval(&[], context)?);
+                }
+            }
+            Keys::Elements(array) => {
+                if let Datum::Array(array) = array.eval(&[], context)? {
+                    context.spend(array.values().len())?;
+                    array.values().iter().cloned().for_each(take);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Elements that an array is thought to have, as PostgreSQL thinks.
+pub(crate) const ELEMENTS: usize = 10;
 
 /// What is wanted of a scan.
 #[derive(Clone, Copy, Default)]
@@ -424,7 +463,26 @@ pub(super) fn term(
             let plain = |expr: &Expr| without_weights(expr, expr).0.clone();
             let under = weights_of(needle);
             let found = is_column(&plain(needle)) && serves(collation, under, true);
-            found.then(|| Term::AnyOf(list.iter().map(plain).collect()))
+            found.then(|| Term::AnyOf(Keys::List(list.iter().map(plain).collect())))
+        }
+        Expr::AnyOf(any) if !any.all && any.array.is_stable() => {
+            let Expr::Call(function, pair) = &any.test else { return None };
+            // The value and the elements are compared as they are, or without the blanks at their
+            // ends.
+            let is_plain = pair.iter().enumerate().all(|(at, side)| {
+                let (side, _) = without_weights(side, side);
+                matches!(side, Expr::Column(place) if *place == at)
+            });
+            let under = pair.first().and_then(weights_of);
+            let other = if under.is_some() { SqlType::Text } else { *function.args.get(1)? };
+            let text = other == SqlType::Text && own == SqlType::Bpchar;
+            let fits = other == own || text || is_integer(other) && is_integer(own);
+            let found = function.name == "="
+                && is_plain
+                && fits
+                && is_column(&any.needle)
+                && serves(collation, under, true);
+            found.then(|| Term::AnyOf(Keys::Elements(any.array.clone())))
         }
         Expr::IsNull(inner, false) if is_column(inner) => Some(Term::Null),
         _ => None,
@@ -615,8 +673,8 @@ impl IndexPath {
         options.direction = if self.backward { Direction::Backward } else { Direction::Forward };
         options.expected_rows = self.expected;
         let Some(prefix) = self.key(context)? else { return Ok(None) };
-        if let Some(list) = &self.any_of {
-            return self.list(list, prefix, options, context);
+        if let Some(keys) = &self.any_of {
+            return self.list(keys, prefix, options, context);
         }
         if self.low.is_none() && self.high.is_none() {
             if !prefix.is_empty() {
@@ -629,19 +687,19 @@ impl IndexPath {
 
     fn list(
         &self,
-        list: &[Expr],
+        keys: &Keys,
         prefix: Vec<Value>,
         mut options: ScanOptions,
         context: &Context,
     ) -> Result<Option<ScanOptions>> {
         let ty = self.types[prefix.len()];
-        for value in list {
-            if let Fit::Is(value) = fit(value.eval(&[], context)?, ty) {
+        keys.each(context, &mut |value| {
+            if let Fit::Is(value) = fit(value, ty) {
                 let mut key = prefix.clone();
                 key.push(value);
                 options.any_of.push(key);
             }
-        }
+        })?;
         Ok((!options.any_of.is_empty()).then_some(options))
     }
 

@@ -395,7 +395,9 @@ fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Ke
             }
             true
         }
-        SubqueryKind::Compare { .. } | SubqueryKind::Scalar => return Err((input, query)),
+        SubqueryKind::Compare { .. } | SubqueryKind::Scalar | SubqueryKind::Array { .. } => {
+            return Err((input, query));
+        }
     };
     let around = columns(&input);
     if !is_stable(rel) || (!compares && rel.free().is_disjoint(&around)) {

@@ -135,7 +135,7 @@ impl ColumnStatistics {
         let [name, ty, nulls, width, distinct, correlation] = fields else { return None };
         Some(ColumnStatistics {
             name: (*name).to_owned(),
-            ty: SqlType::ALL.into_iter().find(|known| known.name() == *ty)?,
+            ty: SqlType::of_full_name(ty)?,
             nulls: number(nulls)?,
             width: number(width)?,
             distinct: number(distinct)?,

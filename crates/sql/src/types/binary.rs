@@ -7,7 +7,7 @@ use rightlink::RowId;
 use rightlink::internal::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, Interval, SqlType, calendar};
+use crate::types::{Datum, Decimal, Interval, SqlType, array, calendar};
 
 /// Sign of a numeric below zero.
 const NEGATIVE: u16 = 0x4000;
@@ -42,6 +42,7 @@ impl Datum {
                 out.extend(v.slot.to_be_bytes());
                 out
             }
+            Datum::Array(v) => array::to_binary(v),
         })
     }
 
@@ -88,6 +89,7 @@ impl Datum {
                 let block = u32::from_be_bytes([a, b, c, d]);
                 Datum::Tid(RowId::new(block, u16::from_be_bytes([e, f])))
             }
+            SqlType::Array(element) => array::from_binary(element, bytes)?.into(),
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariants: a cast that would lose the value fails; rounding to integers is to even from floats
 //! and away from zero from numeric, as in PostgreSQL.
-//! Does not do: casts between rows, arrays, domains.
+//! Elements of an array are cast one by one, wherever that is allowed of one of them.
+//! Does not do: casts between rows, domains.
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, Decimal, SqlType, calendar, numeric, text};
@@ -38,6 +39,7 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         return Some(if a < b { Implicit } else { Assignment });
     }
     Some(match (from, to) {
+        (T::Array(from), T::Array(to)) => return context(from.ty(), to.ty()),
         (T::Bpchar, T::Text) => Implicit,
         (T::Bpchar, _) => Explicit,
         (_, T::Bpchar) => Assignment,
@@ -119,6 +121,27 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
         SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Tid => {
             through_text(value, to)
         }
+        SqlType::Array(element) => match value {
+            Datum::Array(array) => {
+                let (from, to) = (array.element().ty(), element.ty());
+                let change = |value: &Datum| cast_element(value.clone(), from, to);
+                Ok(array.mapped(element, change)?.into())
+            }
+            other => through_text(other, to),
+        },
+    }
+}
+
+/// An element of an array: those of `char(n)` have the blanks that others are without.
+fn cast_element(value: Datum, from: SqlType, to: SqlType) -> Result<Datum> {
+    match (value, from, to) {
+        (Datum::Text(text), SqlType::Text | SqlType::Bpchar, SqlType::Bpchar) => {
+            Ok(Datum::Text(text))
+        }
+        (Datum::Text(text), SqlType::Bpchar, to) => {
+            cast(Datum::Text(text.trim_end_matches(' ').to_owned()), to)
+        }
+        (value, _, to) => cast(value, to),
     }
 }
 

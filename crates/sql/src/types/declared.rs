@@ -165,6 +165,14 @@ impl Modifier {
                 let span = fields.cut(span);
                 Ok(Datum::Interval(digits.map_or(span, |digits| span.rounded(digits))))
             }
+            (_, Datum::Array(array)) => {
+                let fitted = array.mapped(array.element(), |value| match self {
+                    // Elements are kept as they are shown.
+                    Modifier::Char(length) => Ok(pad(self.fit(value.clone(), written)?, length)),
+                    _ => self.fit(value.clone(), written),
+                });
+                Ok(fitted?.into())
+            }
             (_, other) => Ok(other),
         }
     }

@@ -7,11 +7,15 @@
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
 //! | `calendar` | fields of dates and times |
+//! | `array`, `array_text` | arrays of all these |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
 //! exists in expressions only. Columns of types that are not here (time, json) are read as text.
-//! Does not do: arrays, composite types, collations other than byte order.
+//! The store keeps an array as bytes, in its binary form; notes of the column say that it is one.
+//! Does not do: composite types, collations other than byte order.
 
+pub(crate) mod array;
+mod array_text;
 pub(crate) mod binary;
 pub(crate) mod calendar;
 pub(crate) mod cast;
@@ -20,10 +24,14 @@ pub(crate) mod numeric;
 pub(crate) mod text;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use rightlink::{RowId, Type, Value};
 
+pub use array::{Array, Dimension, ElementType};
 pub use rightlink::{Decimal, Interval};
+
+use crate::error::Result;
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,6 +69,8 @@ pub enum SqlType {
     Interval,
     /// `tid`: where a row version lies
     Tid,
+    /// An array of any of these
+    Array(ElementType),
     /// A literal or parameter whose type its surroundings decide
     Unknown,
 }
@@ -74,15 +84,20 @@ pub(crate) enum Category {
     DateTime,
     Timespan,
     User,
+    Array,
     Unknown,
 }
 
 /// What text with a limit, or declared as such, is called.
 pub(crate) const VARCHAR: &str = "character varying";
+pub(crate) const VARCHAR_ARRAY: &str = "character varying[]";
 const VARCHAR_OID: u32 = 1043;
+/// Their arrays.
+const VARCHAR_ARRAY_OID: u32 = 1015;
+const NAME_ARRAY_OID: u32 = 1003;
 
 impl SqlType {
-    /// Every type that a value can have.
+    /// Every type that a value can have, besides arrays of these.
     pub const ALL: [SqlType; 16] = [
         SqlType::Bool,
         SqlType::Int2,
@@ -121,6 +136,7 @@ impl SqlType {
             SqlType::Timestamptz => 1184,
             SqlType::Interval => 1186,
             SqlType::Tid => 27,
+            SqlType::Array(element) => element.array_oid(),
             SqlType::Unknown => 705,
         }
     }
@@ -130,9 +146,33 @@ impl SqlType {
         match oid {
             // varchar and name arrive as text.
             19 | VARCHAR_OID => Some(SqlType::Text),
+            VARCHAR_ARRAY_OID | NAME_ARRAY_OID => SqlType::array_of(SqlType::Text),
             0 | 705 => Some(SqlType::Unknown),
-            _ => SqlType::ALL.into_iter().find(|ty| ty.oid() == oid),
+            _ => SqlType::every().find(|ty| ty.oid() == oid),
         }
+    }
+
+    /// Every type that a value can have, arrays after all others.
+    pub(crate) fn every() -> impl Iterator<Item = SqlType> {
+        SqlType::ALL.into_iter().chain(ElementType::all().map(SqlType::Array))
+    }
+
+    /// The type of arrays of `ty`; `None` for an array, and where nothing has decided the type.
+    pub fn array_of(ty: SqlType) -> Option<SqlType> {
+        ElementType::of(ty).map(SqlType::Array)
+    }
+
+    /// The type of the elements, if it is one of arrays.
+    pub const fn element(self) -> Option<SqlType> {
+        match self {
+            SqlType::Array(element) => Some(element.ty()),
+            _ => None,
+        }
+    }
+
+    /// Is it one of arrays?
+    pub const fn is_array(self) -> bool {
+        matches!(self, SqlType::Array(_))
     }
 
     /// Name in messages and in `pg_typeof`.
@@ -154,6 +194,7 @@ impl SqlType {
             SqlType::Timestamptz => "timestamp with time zone",
             SqlType::Interval => "interval",
             SqlType::Tid => "tid",
+            SqlType::Array(element) => element.array_name(),
             SqlType::Unknown => "unknown",
         }
     }
@@ -163,6 +204,14 @@ impl SqlType {
     pub(crate) fn named(text: &str) -> Option<(u32, &'static str)> {
         let lower = text.trim().to_ascii_lowercase();
         let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
+        if let Some(element) = name.strip_suffix("[]") {
+            let (oid, _) = SqlType::named(element.trim_end_matches("[]"))?;
+            if oid == VARCHAR_OID {
+                return Some((VARCHAR_ARRAY_OID, VARCHAR_ARRAY));
+            }
+            let array = SqlType::array_of(SqlType::from_oid(oid)?)?;
+            return Some((array.oid(), array.name()));
+        }
         let full = |ty: &SqlType| ty.name() == name;
         let alias = match name {
             "varchar" | "character varying" => return Some((VARCHAR_OID, VARCHAR)),
@@ -180,14 +229,20 @@ impl SqlType {
 
     /// The type with this short name, which is its name in `pg_type`.
     pub(crate) fn of_short_name(name: &str) -> Option<SqlType> {
-        SqlType::ALL.into_iter().find(|ty| ty.short_name() == name)
+        SqlType::every().find(|ty| ty.short_name() == name)
+    }
+
+    /// The type with this full name.
+    pub(crate) fn of_full_name(name: &str) -> Option<SqlType> {
+        SqlType::every().find(|ty| ty.name() == name)
     }
 
     /// The full name of the type that has this number.
     pub(crate) fn name_of(oid: u32) -> Option<&'static str> {
         match oid {
             VARCHAR_OID => Some(VARCHAR),
-            _ => SqlType::ALL.into_iter().find(|ty| ty.oid() == oid).map(SqlType::name),
+            VARCHAR_ARRAY_OID => Some(VARCHAR_ARRAY),
+            _ => SqlType::every().find(|ty| ty.oid() == oid).map(SqlType::name),
         }
     }
 
@@ -203,6 +258,7 @@ impl SqlType {
             SqlType::Timestamp => "timestamp",
             SqlType::Timestamptz => "timestamptz",
             SqlType::Bpchar => "bpchar",
+            SqlType::Array(element) => element.array_short_name(),
             other => other.name(),
         }
     }
@@ -217,7 +273,11 @@ impl SqlType {
             SqlType::Uuid | SqlType::Interval => 16,
             SqlType::Tid => 6,
             SqlType::Unknown => -2,
-            SqlType::Numeric | SqlType::Text | SqlType::Bpchar | SqlType::Bytea => -1,
+            SqlType::Numeric
+            | SqlType::Text
+            | SqlType::Bpchar
+            | SqlType::Bytea
+            | SqlType::Array(_) => -1,
         }
     }
 
@@ -234,6 +294,7 @@ impl SqlType {
             SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
             SqlType::Bytea | SqlType::Uuid | SqlType::Tid => Category::User,
+            SqlType::Array(_) => Category::Array,
             SqlType::Unknown => Category::Unknown,
         }
     }
@@ -275,6 +336,9 @@ impl SqlType {
     pub fn to_column(self) -> Option<Type> {
         if self == SqlType::Bpchar {
             return Some(Type::Text);
+        }
+        if let Some(element) = self.element() {
+            return element.to_column().map(|_| Type::Bytes);
         }
         Type::ALL.into_iter().find(|kind| {
             let known = !matches!(SqlType::of_column(*kind), SqlType::Text) || *kind == Type::Text;
@@ -320,6 +384,8 @@ pub enum Datum {
     Interval(Interval),
     /// `tid`
     Tid(RowId),
+    /// An array.
+    Array(Arc<Array>),
 }
 
 /// A row of results.
@@ -350,6 +416,7 @@ impl Datum {
             Datum::Timestamptz(_) => SqlType::Timestamptz,
             Datum::Interval(_) => SqlType::Interval,
             Datum::Tid(_) => SqlType::Tid,
+            Datum::Array(array) => SqlType::Array(array.element()),
         })
     }
 
@@ -359,8 +426,27 @@ impl Datum {
             Datum::Text(text) => text.capacity(),
             Datum::Bytes(bytes) => bytes.capacity(),
             Datum::Numeric(number) => number.as_bytes().len(),
+            Datum::Array(array) => array.heap_bytes(),
             _ => 0,
         }
+    }
+
+    /// A value of a column of type `ty`, as the store has it.
+    pub(crate) fn stored(value: Value, ty: SqlType) -> Result<Datum> {
+        match (value, ty) {
+            (Value::Bytes(bytes), SqlType::Array(element)) => {
+                Ok(array::from_binary(element, &bytes)?.into())
+            }
+            (value, _) => Ok(Datum::from(value)),
+        }
+    }
+
+    /// The values of a row, as the store has it, of columns of these types.
+    pub(crate) fn stored_row<'t>(
+        values: &'t [Value],
+        types: &'t [SqlType],
+    ) -> impl Iterator<Item = Result<Datum>> + use<'t> {
+        values.iter().zip(types).map(|(value, ty)| Datum::stored(value.clone(), *ty))
     }
 
     /// The value of a column of the store; `None` for a type that it does not have.
@@ -381,6 +467,7 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(v),
             Datum::Numeric(v) => Value::Decimal(v),
             Datum::Interval(v) => Value::Interval(v),
+            Datum::Array(v) => Value::Bytes(array::to_binary(&v)),
             Datum::Tid(_) => return None,
         })
     }
@@ -402,6 +489,7 @@ impl Datum {
             (D::Interval(a), D::Interval(b)) => a.cmp(b),
             (D::Tid(a), D::Tid(b)) => a.cmp(b),
             (D::Numeric(a), D::Numeric(b)) => a.cmp(b),
+            (D::Array(a), D::Array(b)) => a.compare(b),
             _ => match (self.as_int(), other.as_int()) {
                 (Some(a), Some(b)) => a.cmp(&b),
                 _ => match (self.as_float(), other.as_float()) {
@@ -469,8 +557,9 @@ mod tests {
 
     #[test]
     fn oids_lead_back() {
-        for ty in SqlType::ALL {
+        for ty in SqlType::every() {
             assert_eq!(SqlType::from_oid(ty.oid()), Some(ty));
+            assert_eq!(SqlType::of_full_name(ty.name()), Some(ty));
         }
     }
 }

@@ -9,7 +9,7 @@ use rightlink::internal::datum::{self, DateTimeError, DecimalError, IntervalFiel
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, SqlType, numeric};
+use crate::types::{Datum, SqlType, array_text, numeric};
 
 impl Datum {
     /// Reads a value of type `ty` as PostgreSQL reads it.
@@ -39,6 +39,11 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(*v).to_string(),
             Datum::Interval(v) => v.to_string(),
             Datum::Tid(v) => format!("({},{})", v.block.0, v.slot),
+            Datum::Array(v) => {
+                let mut out = String::new();
+                array_text::write(v, &mut out);
+                out
+            }
         })
     }
 
@@ -50,6 +55,10 @@ impl Datum {
             Datum::Int8(v) => write!(out, "{v}"),
             Datum::Text(v) => {
                 out.push_str(v);
+                Ok(())
+            }
+            Datum::Array(v) => {
+                array_text::write(v, out);
                 Ok(())
             }
             other => {
@@ -115,6 +124,7 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
             let value = Value::parse(rightlink::Type::Uuid, text);
             value.map(Datum::from).map_err(|_| invalid(ty, text))
         }
+        SqlType::Array(element) => array_text::parse(element, text).map(Datum::from),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The tests of all files run beside each other in one process. `../histories.rs` is a program of
 //! its own, because `.ci/run` builds it optimised and asks for many transactions.
 
+mod arrays;
 mod asked;
 mod changed_rows;
 mod clients;

@@ -53,6 +53,14 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
             .to_owned(),
         // Rows that queries in expressions are compared with, all of them kept.
         format!("select {}", vec![format!("'a' not in {rows}"); 5].join(" and ")),
+        // Arrays.
+        "select array_fill(1, array[1000, 1000])".to_owned(),
+        "select array_agg(g) from generate_series(1, 1000000) as g".to_owned(),
+        "select array_agg(g) over (order by g) from generate_series(1, 100000) as g".to_owned(),
+        "select array(select g from generate_series(1, 1000000) as g)".to_owned(),
+        "select count(*) from unnest(string_to_array(repeat('1,', 1000000), ',')) as u".to_owned(),
+        "select cardinality(('{' || repeat('1,', 1000000) || '1}')::int[]) as of_a_long_text"
+            .to_owned(),
         // One value.
         format!("select repeat('x', {})", 63 << 20),
         format!("select length(lpad('x', {}))", 15 << 20),

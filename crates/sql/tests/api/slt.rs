@@ -182,6 +182,7 @@ files!(
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
     recursive window_exclusion planner
     views updatable_views table_as writing_with joined_locks
+    arrays array_functions array_edges
 );
 
 #[test]

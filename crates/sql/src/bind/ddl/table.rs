@@ -163,7 +163,7 @@ impl NewTable {
             }
             None => {
                 let declared = names::column_type(&column.data_type)?;
-                notes.modifier = declared.modifier;
+                notes.declare(declared);
                 let unsupported = || {
                     SqlError::unsupported(format!("a column of type {}", declared.ty.name()))
                         .detail("The store has no such type.")
@@ -261,7 +261,8 @@ impl NewTable {
             }
             ColumnOption::Collation(collation) => {
                 if last.kind != Type::Text {
-                    let ty = SqlType::of_column(last.kind).name();
+                    let notes = self.notes.last().expect("a column was added");
+                    let ty = notes.type_of(last.kind).name();
                     let message = format!("collations are not supported by type {ty}");
                     return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
                 }

@@ -6,7 +6,7 @@ use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, 
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
-use super::{Definer, named};
+use super::{Definer, check_keys, named};
 use crate::bind::Slot;
 use crate::bind::ddl::{Alteration, NewIndex, NewTable};
 use crate::error::{Result, SqlError, code};
@@ -134,6 +134,7 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
             }
         }
+        check_keys(&info.columns, columns)?;
         let taken = self.constraint_names(table)?;
         if let Some(name) = name {
             refuse_taken(table, name, &taken)?;
@@ -167,6 +168,8 @@ impl Definer<'_> {
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         let default = self.finish_column(column, 0, &mut schema)?;
+        let keys = column.schema.indexes.iter().flat_map(|index| &index.columns);
+        check_keys(std::slice::from_ref(&schema), keys.map(|key| &key.name))?;
         if schema.identity.is_some() {
             self.txn.alter_table(table, AlterTable::AddColumn(&schema))?;
         } else {

@@ -56,7 +56,9 @@ impl Definer<'_> {
         // The table is locked, by ALTER TABLE or as a new one: nobody adds rows after the look.
         for row in self.txn.scan(name, &ScanOptions::all().latest())? {
             self.context.check_interrupt()?;
-            if condition.eval(&convert(row?, false)?, self.context)? == Datum::Bool(false) {
+            if condition.eval(&convert(row?, table.types.iter().copied(), false)?, self.context)?
+                == Datum::Bool(false)
+            {
                 let message = format!(
                     "check constraint \"{own}\" of relation \"{plain}\" is violated by some row"
                 );
@@ -164,7 +166,8 @@ impl Definer<'_> {
         let options = ScanOptions::all().columns(names).latest();
         for row in self.txn.scan(&table.info.name, &options)? {
             self.context.check_interrupt()?;
-            let values = convert(row?, false)?;
+            let types = key.columns.iter().map(|(own, ..)| table.types[*own]);
+            let values = convert(row?, types, false)?;
             if values.iter().any(Datum::is_null) || seen.contains(&Ordered(values.clone())) {
                 continue;
             }

@@ -42,7 +42,6 @@ use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::schemas::{bare, said};
 use crate::statistics::store;
-use crate::types::SqlType;
 
 /// What was done: a tag, and notices for the client.
 pub(crate) struct Defined {
@@ -307,12 +306,13 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
             }
         }
+        check_keys(&info.columns, index.schema.columns.iter().map(|key| &key.name))?;
         let mut schema = index.schema.clone();
         for (key, name) in schema.columns.iter_mut().zip(&index.collations) {
             let Some(name) = name else { continue };
             let column = info.columns.iter().find(|column| column.name == key.name);
             if let Some(column) = column.filter(|column| column.kind != rightlink::Type::Text) {
-                let ty = SqlType::of_column(column.kind).name();
+                let ty = ColumnNotes::decode(&column.note).type_of(column.kind).name();
                 let message = format!("collations are not supported by type {ty}");
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
             }
@@ -413,6 +413,21 @@ impl Definer<'_> {
         self.free_index(&table, name, cascade)?;
         Ok(self.txn.drop_index(name)?)
     }
+}
+
+/// Fails if a key would hold arrays, whose bytes in the store are in another order.
+fn check_keys<'n>(
+    columns: &[rightlink::ColumnSchema],
+    keys: impl IntoIterator<Item = &'n String>,
+) -> Result<()> {
+    for key in keys {
+        let found = columns.iter().find(|column| column.name == *key);
+        let ty = found.map(|column| ColumnNotes::decode(&column.note).type_of(column.kind));
+        if let Some(ty) = ty.filter(|ty| ty.is_array()) {
+            return Err(SqlError::unsupported(format!("a key column of type {}", ty.name())));
+        }
+    }
+    Ok(())
 }
 
 /// Takes comments out of the notes of a table on what it does not have any more.

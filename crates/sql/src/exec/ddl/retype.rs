@@ -14,6 +14,7 @@ use super::alter::has_nulls;
 use super::table::constant;
 use super::{Definer, named, not_unique};
 use crate::bind::ddl::NewCheck;
+use crate::bind::rules::place_in;
 use crate::bind::{Binder, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::exec::rows::to_value;
@@ -68,7 +69,8 @@ impl Definer<'_> {
         self.txn.alter_table(name, AlterTable::Default { column, default: None })?;
         self.rewrite(name, column, (to, using.as_ref()))?;
         self.note_column(name, column, |notes| {
-            (notes.modifier, notes.collation) = (to.modifier, None);
+            notes.declare(to);
+            notes.collation = None;
         })?;
         let default = self.default_now(name, at)?;
         self.txn.alter_table(name, AlterTable::Default { column, default })?;
@@ -99,6 +101,10 @@ impl Definer<'_> {
         if column.identity.is_some() && !whole {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+        let keys = table.info.indexes.iter().flat_map(|index| &index.columns);
+        if to.ty.is_array() && keys.clone().any(|key| key.name == column.name) {
+            return Err(SqlError::unsupported(format!("a key column of type {}", to.ty.name())));
         }
         let refers = table.notes.keys.iter().any(|key| key.columns.contains(&column.name));
         let mut referred = false;
@@ -146,8 +152,11 @@ impl Definer<'_> {
         let unsupported = || SqlError::unsupported(format!("a column of type {}", to.ty.name()));
         let kind = kind.ok_or_else(unsupported)?;
         let failed = RefCell::new(None);
+        let table = self.table(name)?;
+        let at = place_in(&table, column)?;
         let mut convert = |value: Value| {
-            let stored = cast(Datum::from(value), to.ty).and_then(|value| match to.modifier {
+            let old = Datum::stored(value, table.types[at]);
+            let stored = old.and_then(|old| cast(old, to.ty)).and_then(|value| match to.modifier {
                 Some(modifier) => modifier.fit(value, false),
                 None => Ok(value),
             });
@@ -161,8 +170,8 @@ impl Definer<'_> {
             ),
             Some(using) => {
                 let mut of_row = |row: &[Value]| {
-                    let row: Row = row.iter().cloned().map(Datum::from).collect();
-                    let value = using.eval(&row, context).and_then(to_value);
+                    let row = Datum::stored_row(row, &table.types).collect::<Result<Row>>();
+                    let value = row.and_then(|row| using.eval(&row, context)).and_then(to_value);
                     carry(&mut failed.borrow_mut(), value)
                 };
                 self.txn.alter_table(

@@ -4,7 +4,7 @@
 
 use rightlink::{Busy, ColumnDefault, ColumnSchema, LockMode};
 
-use super::{Definer, named};
+use super::{Definer, check_keys, named};
 use crate::bind::ddl::NewTable;
 use crate::bind::{Binder, Catalog, Slot};
 use crate::error::{Result, SqlError, code};
@@ -12,8 +12,8 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::parse::Lines;
 use crate::schemas::bare;
-use crate::types::declared::{ByteOrder, Modifier};
-use crate::types::{Datum, SqlType};
+use crate::types::Datum;
+use crate::types::declared::ByteOrder;
 
 impl Definer<'_> {
     pub(super) fn create_table(&mut self, table: &NewTable, if_not_exists: bool) -> Result<()> {
@@ -36,6 +36,8 @@ impl Definer<'_> {
         for at in 0..schema.columns.len() {
             self.finish_column(table, at, &mut schema.columns[at])?;
         }
+        let keys = schema.indexes.iter().flat_map(|index| &index.columns).map(|key| &key.name);
+        check_keys(&schema.columns, keys.chain(&schema.primary_key))?;
         for at in &table.unnamed {
             let others = schema.indexes.iter().enumerate().filter(|(other, _)| other != at);
             let mut own: Vec<String> = others.map(|(_, index)| index.name.clone()).collect();
@@ -72,10 +74,7 @@ impl Definer<'_> {
         let mut bound = Expr::null();
         if let Some(node) = &table.defaults[at] {
             let modifier = notes.modifier;
-            let ty = match modifier {
-                Some(Modifier::Char(_)) => SqlType::Bpchar,
-                _ => SqlType::of_column(column.kind),
-            };
+            let ty = notes.type_of(column.kind);
             let slot = Slot { name: column.name.clone(), ty, modifier, default: Expr::null() };
             let node = self.settled(node)?;
             bound = self.bind_default(&node, &slot)?;

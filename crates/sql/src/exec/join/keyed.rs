@@ -150,7 +150,7 @@ impl Keyed {
         context: &Context,
     ) -> Result<Option<Keeping>> {
         let mut rows = context.reads.reader()?.scan(&scan.table.info.name, options)?;
-        let types = types_of(scan);
+        let types: Vec<_> = types_of(scan).collect();
         let mut removed = 0;
         let mut in_files: Option<Keeping> = None;
         loop {

@@ -186,6 +186,8 @@ impl Shower {
                 let name = match call {
                     SetFunction::Series(_) => "generate_series",
                     SetFunction::TextParts => "string_to_table",
+                    SetFunction::Unnest => "unnest",
+                    SetFunction::Subscripts => "generate_subscripts",
                     SetFunction::Value => return entry("Result"),
                 };
                 let shown = match alias == name {

@@ -1,0 +1,85 @@
+//! `unnest` and `generate_subscripts` in FROM.
+//!
+//! Invariants: each array of `unnest` has a column of its own, which is null behind its last
+//! element. Does not do: these functions outside of FROM.
+
+use sqlparser::ast::{self, FunctionArg, TableAlias};
+
+use super::from::{Called, Sourced, function_relation, renamed};
+use super::scope::ScopeColumn;
+use super::{Binder, Place};
+use crate::error::Result;
+use crate::expr::registry::{self, Miss, SetFunction};
+use crate::expr::{Expr, Typed};
+use crate::plan::rel::{Function, Rel};
+use crate::types::cast::CastContext;
+use crate::types::declared::Modifier;
+use crate::types::{Datum, SqlType};
+
+impl Binder<'_> {
+    /// `unnest(a, b)`
+    pub(super) fn unnest(
+        &mut self,
+        arrays: Vec<Typed>,
+        alias: Option<&TableAlias>,
+        ordinality: bool,
+    ) -> Result<Sourced> {
+        let types: Vec<SqlType> = arrays.iter().map(|array| array.ty).collect();
+        let (mut args, mut shown) = (Vec::with_capacity(arrays.len()), Vec::new());
+        let first = self.new_columns(arrays.len());
+        for (at, array) in arrays.into_iter().enumerate() {
+            let Some(ty) = array.ty.element() else {
+                let is_open = array.ty == SqlType::Unknown;
+                let miss = if is_open { Miss::Ambiguous } else { Miss::None };
+                return Err(registry::no_function("unnest", &types, &miss));
+            };
+            // Elements of `char(n)` have their blanks already.
+            let modifier = array.modifier.filter(|one| !matches!(one, Modifier::Char(_)));
+            shown.push(ScopeColumn { modifier, ..ScopeColumn::new(first + at, "unnest", ty) });
+            args.push(array.expr);
+        }
+        if args.is_empty() {
+            return Err(registry::no_function("unnest", &types, &Miss::None));
+        }
+        let columns = (first..first + args.len()).collect();
+        let ordinality = ordinality.then(|| self.new_columns(1));
+        let is_one = args.len() == 1;
+        let relation = function_relation("unnest".to_owned(), shown, ordinality);
+        let mut relation = renamed(relation, alias)?;
+        if is_one && alias.is_some_and(|alias| alias.columns.is_empty()) {
+            // An alias of the function is one of its column, too.
+            relation.columns[0].name.clone_from(&relation.alias);
+        }
+        let alias = relation.alias.clone();
+        let function = Function { call: SetFunction::Unnest, args, columns, ordinality, alias };
+        Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
+    }
+
+    /// The arrays of UNNEST as sqlparser has it.
+    pub(super) fn arrays_of(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Typed>> {
+        let place = Place::None("functions in FROM");
+        nodes.iter().map(|node| self.at_place(place, |binder| binder.expr(node))).collect()
+    }
+
+    /// `generate_subscripts(array, dimension, reverse)`
+    pub(super) fn subscripts_of(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
+        let mut values = Vec::with_capacity(3);
+        for arg in args {
+            values.push(self.argument_in_from(arg, name)?);
+        }
+        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        let is_array = types.first().is_some_and(|ty| ty.is_array());
+        if !is_array || !(2..=3).contains(&types.len()) {
+            return Err(registry::no_function(name, &types, &Miss::None));
+        }
+        let wanted = [types[0], SqlType::Int4, SqlType::Bool];
+        let mut bound = Vec::with_capacity(3);
+        for (value, ty) in values.into_iter().zip(wanted) {
+            bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
+        }
+        if bound.len() == 2 {
+            bound.push(Expr::Const(Datum::Bool(false)));
+        }
+        Ok(Called { call: SetFunction::Subscripts, args: bound, ty: SqlType::Int4 })
+    }
+}
