@@ -22,6 +22,6 @@ pub(crate) const MAX_KEY_COLUMNS: usize = 32;
 pub(crate) const MAX_NAME_BYTES: usize = 63;
 /// Longest note of a layer above with a table or column, in bytes: a definition is one row of the
 /// catalog.
-pub(crate) const MAX_NOTE_BYTES: usize = 64 << 10;
+pub(crate) const MAX_NOTE_BYTES: usize = 7 << 10;
 /// Smallest buffer pool, in pages.
 pub const MIN_POOL_PAGES: usize = 16;

@@ -208,7 +208,7 @@ impl Catalog<'_> {
     /// ```
     ///
     /// # Errors
-    /// `Limit` for a text of more than 64 KiB.
+    /// `Limit` for a text of more than 7 KiB.
     pub fn keep(&mut self, name: &str, text: Option<&str>) -> Result<()> {
         self.read(|catalog, txn| catalog.lock_kept(txn))?;
         self.txn.define(|ddl| ddl.keep_text(name, text))

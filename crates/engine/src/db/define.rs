@@ -37,7 +37,7 @@ pub struct TableSchema {
     pub fillfactor: u8,
     /// Checks that every row must meet.
     pub checks: Vec<CheckSchema>,
-    /// Text that a layer above keeps with the table, at most 64 KiB. The engine never reads
+    /// Text that a layer above keeps with the table, at most 7 KiB. The engine never reads
     /// it.
     pub note: String,
     /// Thresholds of the automatic vacuum of the table.
@@ -67,7 +67,7 @@ pub struct ColumnSchema {
     pub default: Option<ColumnDefault>,
     /// Sequence of the column, if its values are generated.
     pub identity: Option<IdentitySchema>,
-    /// Text that a layer above keeps with the column, at most 64 KiB. The engine never reads
+    /// Text that a layer above keeps with the column, at most 7 KiB. The engine never reads
     /// it.
     pub note: String,
     /// Collation of its text in indexes and checks. `None`: text compares by its bytes.

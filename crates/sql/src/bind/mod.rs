@@ -17,8 +17,7 @@
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
-//! | `write`, `writing_with` | INSERT, UPDATE, DELETE; WITH that writes |
-//! | `assign` | SET |
+//! | `write`, `assign`, `writing_with` | INSERT, UPDATE, DELETE; SET; WITH that writes |
 //! | `rules` | defaults, checks, foreign keys |
 //! | `ddl` | definitions of tables and indexes |
 //!

@@ -76,7 +76,7 @@ impl Binder<'_> {
                 of != other && names_table(&with.cte_tables[of].query.body, &names[other])
             };
             let is_free = |of: &usize| !waiting.iter().any(|other| reads(*of, *other));
-            let Some(place) = waiting.iter().position(|of| is_free(of)) else {
+            let Some(place) = waiting.iter().position(is_free) else {
                 let message = "mutual recursion between WITH items is not implemented";
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).at(at(first)));
             };

@@ -100,11 +100,12 @@ impl Groups {
             return Ok(grown);
         }
         let values = columns.args[of].first();
-        if columns.keys.is_empty() && columns.filters[of].is_none() {
-            if let Some((count, sum)) = total(values.map(Cow::as_ref), places.len()) {
-                self.all[0].1[of].add_integers(count, sum);
-                return Ok(0);
-            }
+        if columns.keys.is_empty()
+            && columns.filters[of].is_none()
+            && let Some((count, sum)) = total(values.map(Cow::as_ref), places.len())
+        {
+            self.all[0].1[of].add_integers(count, sum);
+            return Ok(0);
         }
         for (at, place) in places.iter().enumerate() {
             if !columns.passes(of, at) {

@@ -81,10 +81,12 @@ impl Locker<'_> {
                     return Ok(true);
                 }
                 now[table.tid] = Datum::Tid(at);
-                for (slot, value) in now[table.tid + 1..].iter_mut().zip(values) {
-                    *slot = Datum::from(value.clone());
-                }
-                carry(&mut failed, self.wants(&now))
+                let values = Datum::stored_row(values, &table.table.types);
+                let wanted = values.collect::<Result<Row>>().and_then(|values| {
+                    now.splice(table.tid + 1..=table.tid + values.len(), values);
+                    self.wants(&now)
+                });
+                carry(&mut failed, wanted)
             };
             Ok(writer.lock_row(id, &mut judge, table.lock, table.busy))
         });

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `batch`, `columns` | rows column by column; expressions over them |
 //! | `open` | from nodes to operators |
-//! | `query` | filter, projection, limits |
-//! | `source` | rows of tables, lists, functions |
+//! | `query`, `source` | filter, projection, limits; rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
 //! | `window` | window functions |

@@ -1,9 +1,9 @@
 //! Statements whose WITH writes: all parts read by one snapshot, each runs once and to its end.
 //!
 //! As in PostgreSQL, parts that the statement behind WITH reads run before it, and the others after
-//! it, each in the order in which they stand; queries of WITH run when they are read. A part sees of
-//! another the rows that it returns, and nothing else. A row that several parts want to change is
-//! changed by the first.
+//! it, each in the order in which they stand; queries of WITH run when they are read. A part sees
+//! of another the rows that it returns, and nothing else. A row that several parts want to change
+//! is changed by the first.
 //!
 //! Invariants: rows are found by the snapshot that all parts share, however late they are written;
 //! foreign keys are looked at when all parts have run.

@@ -154,11 +154,8 @@ fn is_plain_call(function: &Function) -> bool {
 
 fn is_plain(ty: SqlType) -> bool {
     use SqlType as T;
-    match ty {
-        T::Int2 | T::Int4 | T::Int8 | T::Float8 | T::Numeric => true,
-        T::Date | T::Timestamp | T::Interval => true,
-        _ => false,
-    }
+    let is_number = matches!(ty, T::Int2 | T::Int4 | T::Int8 | T::Float8 | T::Numeric);
+    is_number || matches!(ty, T::Date | T::Timestamp | T::Interval)
 }
 
 #[cfg(test)]

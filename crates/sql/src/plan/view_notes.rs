@@ -2,7 +2,9 @@
 //!
 //! A view is a table of the store without rows, which has the view's columns, so that it shares the
 //! names of tables, is locked and rolled back as they are, and has a version. Its note says that it
-//! is one. A relation that the query reads, and each of its columns, is noted under the name that
+//! is one.
+//!
+//! A relation that the query reads, and each of its columns, is noted under the name that
 //! the text has for it, with the name that it goes by now. So the text stays as it is when things
 //! are renamed, and columns that a table gets later mean nothing in it.
 //!

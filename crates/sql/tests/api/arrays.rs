@@ -18,9 +18,9 @@ fn integers(values: &[i32]) -> Datum {
     Array::of(element, values.iter().copied().map(Datum::Int4).collect()).unwrap().into()
 }
 
-fn first_line(session: &mut Session, sql: &str, parameter: Datum) -> String {
-    let outcome = session.execute_with(&format!("explain {sql}"), vec![parameter]).unwrap();
-    outcome.rows[0][0].to_text().unwrap()
+fn first_line(session: &mut Session, sql: &str) -> String {
+    let outcome = session.execute(&format!("explain {sql}")).unwrap();
+    outcome[0].rows[0][0].to_text().unwrap()
 }
 
 /// The elements of a parameter are keys of an index scan, and each execution has its own.
@@ -30,8 +30,7 @@ fn an_array_of_keys_is_looked_up_in_an_index() {
     let db = Database::open(dir.path()).unwrap();
     let mut session = Session::new(&db);
     with_table(&mut session);
-    let sql = "select id from t where id = any($1)";
-    let plan = first_line(&mut session, sql, integers(&[3, 5]));
+    let plan = first_line(&mut session, "select id from t where id = any('{3,5}')");
     assert!(plan.starts_with("Index"), "{plan}");
     session.prepare("s", "select id from t where id = any($1) order by id", &[]).unwrap();
     session.sync().unwrap();

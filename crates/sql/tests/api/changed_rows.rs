@@ -89,12 +89,12 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "1|1|11 2|2|20 3|3|30",
     ),
     (
-        "update t set v = 25 where id = 1",
+        "update t set v = 45 where id = 1",
         "select t.id, (select count(*) from s where s.k = t.k and s.d > t.v) as c from t \
-         join u on true where u.k = 1 and exists (select 1 from s where s.d > t.v * 10) \
+         join u on true where u.k = 1 and exists (select 1 from s where s.k = 2 and s.d > t.v * 5) \
          order by 1 for update of t",
         "2|1 3|0",
-        "1|1|25 2|2|20 3|3|30",
+        "1|1|45 2|2|20 3|3|30",
     ),
     (
         "update t set v = 60 where id = 1",

@@ -49,7 +49,7 @@ pub struct SequenceSchema {
     /// True if the sequence begins again after its last number: with `min`, or with `max` if it
     /// goes down. Otherwise drawing a number fails with `Limit`.
     pub cycle: bool,
-    /// Text that a layer above keeps with the sequence, at most 64 KiB. The engine never reads
+    /// Text that a layer above keeps with the sequence, at most 7 KiB. The engine never reads
     /// it.
     pub note: String,
 }
