@@ -37,7 +37,11 @@ impl Catalog {
             let edition = self.names.edition();
             let found = self.lookup(name).map_err(|error| self.table().def().named(error));
             match found? {
-                Slot::Changing(id, _) => self.wait_for_change(txn, name, id)?,
+                // In the mode that is wanted: two who got less than that, and ask for more, would
+                // wait for each other.
+                Slot::Changing(id, _) => {
+                    txn.lock_table(id, mode).map(|()| self.yield_to_change(name, id))?;
+                }
                 Slot::Open(entry) => {
                     txn.lock_table(entry.table.def().id, mode)?;
                     if self.names.edition() == edition || self.names.is_current(name, &entry) {
@@ -107,13 +111,11 @@ impl Catalog {
         Ok(self.store.object(&snapshot, object.parent)?.object.name)
     }
 
-    fn wait_for_change(&self, txn: &mut Transaction, name: &str, id: ObjectId) -> Result<()> {
-        txn.lock_table(id, LockMode::Access)?;
-        // The lock is free a moment before the name is unmarked.
+    /// The lock of a table is free a moment before its name is unmarked.
+    fn yield_to_change(&self, name: &str, id: ObjectId) {
         if matches!(self.names.get(name), Some(Slot::Changing(now, _)) if now == id) {
             thread::yield_now();
         }
-        Ok(())
     }
 
     fn lookup(&self, name: &str) -> Result<Slot> {

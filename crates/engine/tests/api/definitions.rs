@@ -549,7 +549,7 @@ fn notes_are_kept_with_definitions() {
     let kept = ["", "of state", "", "", "of amount"].map(String::from).to_vec();
     assert_eq!(notes(&db), ("of the table".into(), kept.clone()));
     run(&db, |txn| txn.alter_table("sales", AlterTable::Note("another"))).unwrap();
-    let long = "x".repeat(4_097);
+    let long = "x".repeat((7 << 10) + 1);
     assert!(matches!(
         run(&db, |txn| txn.alter_table("sales", AlterTable::Note(&long))),
         Err(Error::Limit(_))
