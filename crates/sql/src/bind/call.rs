@@ -274,6 +274,8 @@ impl Binder<'_> {
                 self.about_schemas(name, args)
             }
             ("row", _) => Err(SqlError::unsupported("a row value")),
+            ("unnest", _) => self.unnested(args),
+            ("generate_subscripts", _) => self.subscript_numbers(name, args),
             // A function that is named like a type is a cast: int4(x).
             _ => match self.array_function(name, args)? {
                 Ok(found) => Ok(found),

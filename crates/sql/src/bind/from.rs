@@ -15,8 +15,8 @@ use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
-use crate::expr::Expr;
 use crate::expr::registry::{self, SetFunction};
+use crate::expr::{Expr, Typed};
 use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
 use crate::plan::{Table, views};
 use crate::schemas::{bare, schema_of};
@@ -213,10 +213,7 @@ impl Binder<'_> {
     ) -> Result<Sourced> {
         let called = names::function(name)?;
         if called == "unnest" {
-            let mut arrays = Vec::with_capacity(args.len());
-            for arg in args {
-                arrays.push(self.argument_in_from(arg, "unnest")?);
-            }
+            let arrays = self.arguments_in_from(args, "unnest")?;
             return self.unnest(arrays, alias, ordinality);
         }
         if let Some(view) = views::function(&called).filter(|view| view.args.len() == args.len()) {
@@ -232,7 +229,10 @@ impl Binder<'_> {
         }
         let Called { call, args, ty } = match registry::gives_rows(&called) {
             true => self.called_set(&called, args)?,
-            false if called == "generate_subscripts" => self.subscripts_of(&called, args)?,
+            false if called == "generate_subscripts" => {
+                let args = self.arguments_in_from(args, &called)?;
+                self.subscripts_of(&called, args)?
+            }
             false => {
                 let call = plain_call(name, args);
                 let place = Place::None("functions in FROM");
@@ -256,11 +256,11 @@ impl Binder<'_> {
         Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
     }
 
-    pub(super) fn argument_in_from(
-        &mut self,
-        arg: &FunctionArg,
-        of: &str,
-    ) -> Result<crate::expr::Typed> {
+    fn arguments_in_from(&mut self, args: &[FunctionArg], of: &str) -> Result<Vec<Typed>> {
+        args.iter().map(|arg| self.argument_in_from(arg, of)).collect()
+    }
+
+    pub(super) fn argument_in_from(&mut self, arg: &FunctionArg, of: &str) -> Result<Typed> {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
             return Err(SqlError::unsupported(format!("such an argument of {of}")));
         };
@@ -269,10 +269,7 @@ impl Binder<'_> {
 
     /// A call of a function that gives rows.
     fn called_set(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
-        let mut values = Vec::with_capacity(args.len());
-        for arg in args {
-            values.push(self.argument_in_from(arg, name)?);
-        }
+        let values = self.arguments_in_from(args, name)?;
         let rel::SetCall { function, args, ty, .. } = self.set_in_from(name, values)?;
         Ok(Called { call: function, args, ty })
     }
@@ -329,7 +326,7 @@ impl Binder<'_> {
     /// columns that they are stored into.
     pub(super) fn rows(
         &mut self,
-        rows: &[Vec<crate::expr::Typed>],
+        rows: &[Vec<Typed>],
         into: Option<Stored<'_>>,
     ) -> Result<(Vec<Vec<Expr>>, Vec<SqlType>)> {
         let width = rows.first().map_or(0, Vec::len);
@@ -441,6 +438,6 @@ pub(super) fn renamed(mut relation: Relation, alias: Option<&TableAlias>) -> Res
 }
 
 /// A value that nobody gave.
-pub(crate) fn null() -> crate::expr::Typed {
-    crate::expr::Typed::new(Expr::Const(Datum::Null), SqlType::Unknown)
+pub(crate) fn null() -> Typed {
+    Typed::new(Expr::Const(Datum::Null), SqlType::Unknown)
 }

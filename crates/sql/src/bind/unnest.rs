@@ -1,9 +1,9 @@
-//! `unnest` and `generate_subscripts` in FROM.
+//! `unnest` and `generate_subscripts`, in FROM and in the list of a SELECT.
 //!
-//! Invariants: each array of `unnest` has a column of its own, which is null behind its last
-//! element. Does not do: these functions outside of FROM.
+//! Invariants: each array of `unnest` in FROM has a column of its own, which is null behind its
+//! last element. Does not do: other functions that give rows (`sets`).
 
-use sqlparser::ast::{self, FunctionArg, TableAlias};
+use sqlparser::ast::{self, TableAlias};
 
 use super::from::{Called, Sourced, function_relation, renamed};
 use super::scope::ScopeColumn;
@@ -28,13 +28,7 @@ impl Binder<'_> {
         let (mut args, mut shown) = (Vec::with_capacity(arrays.len()), Vec::new());
         let first = self.new_columns(arrays.len());
         for (at, array) in arrays.into_iter().enumerate() {
-            let Some(ty) = array.ty.element() else {
-                let is_open = array.ty == SqlType::Unknown;
-                let miss = if is_open { Miss::Ambiguous } else { Miss::None };
-                return Err(registry::no_function("unnest", &types, &miss));
-            };
-            // Elements of `char(n)` have their blanks already.
-            let modifier = array.modifier.filter(|one| !matches!(one, Modifier::Char(_)));
+            let (ty, modifier) = (element_of(&array, &types)?, modifier_of(&array));
             shown.push(ScopeColumn { modifier, ..ScopeColumn::new(first + at, "unnest", ty) });
             args.push(array.expr);
         }
@@ -55,6 +49,23 @@ impl Binder<'_> {
         Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
     }
 
+    /// `unnest(a)` in the list of a SELECT.
+    pub(super) fn unnested(&mut self, args: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<SqlType> = args.iter().map(|array| array.ty).collect();
+        let Ok([array]) = <[Typed; 1]>::try_from(args) else {
+            return Err(registry::no_function("unnest", &types, &Miss::None));
+        };
+        let (ty, modifier) = (element_of(&array, &types)?, modifier_of(&array));
+        let value = self.set_call(SetFunction::Unnest, vec![array.expr], ty)?;
+        Ok(Typed { modifier, ..Typed::new(value, ty) })
+    }
+
+    /// `generate_subscripts` there.
+    pub(super) fn subscript_numbers(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        let Called { call, args, ty } = self.subscripts_of(name, args)?;
+        Ok(Typed::new(self.set_call(call, args, ty)?, ty))
+    }
+
     /// The arrays of UNNEST as sqlparser has it.
     pub(super) fn arrays_of(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Typed>> {
         let place = Place::None("functions in FROM");
@@ -62,19 +73,15 @@ impl Binder<'_> {
     }
 
     /// `generate_subscripts(array, dimension, reverse)`
-    pub(super) fn subscripts_of(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
-        let mut values = Vec::with_capacity(3);
-        for arg in args {
-            values.push(self.argument_in_from(arg, name)?);
-        }
-        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+    pub(super) fn subscripts_of(&mut self, name: &str, args: Vec<Typed>) -> Result<Called> {
+        let types: Vec<SqlType> = args.iter().map(|value| value.ty).collect();
         let is_array = types.first().is_some_and(|ty| ty.is_array());
         if !is_array || !(2..=3).contains(&types.len()) {
             return Err(registry::no_function(name, &types, &Miss::None));
         }
         let wanted = [types[0], SqlType::Int4, SqlType::Bool];
         let mut bound = Vec::with_capacity(3);
-        for (value, ty) in values.into_iter().zip(wanted) {
+        for (value, ty) in args.into_iter().zip(wanted) {
             bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
         }
         if bound.len() == 2 {
@@ -82,4 +89,18 @@ impl Binder<'_> {
         }
         Ok(Called { call: SetFunction::Subscripts, args: bound, ty: SqlType::Int4 })
     }
+}
+
+/// The type of the elements of an argument of `unnest`; `types` are those of all arguments.
+fn element_of(array: &Typed, types: &[SqlType]) -> Result<SqlType> {
+    array.ty.element().ok_or_else(|| {
+        let is_open = array.ty == SqlType::Unknown;
+        let miss = if is_open { Miss::Ambiguous } else { Miss::None };
+        registry::no_function("unnest", types, &miss)
+    })
+}
+
+/// The modifier of its elements. Those of `char(n)` have their blanks already.
+fn modifier_of(array: &Typed) -> Option<Modifier> {
+    array.modifier.filter(|one| !matches!(one, Modifier::Char(_)))
 }
