@@ -43,8 +43,8 @@ pub struct TableInfo {
     pub indexes: Vec<IndexInfo>,
     /// Blocks of the heap (8 KiB each), maps not counted.
     pub heap_blocks: u32,
-    /// The share of the heap's blocks (0 to 1) of which all rows are visible to everyone, by a
-    /// sample of 16 blocks: what a scan of an index alone need not read.
+    /// The share of the heap's blocks (0 to 1) whose rows are all visible to everyone, by a sample
+    /// of 16 blocks. A scan of an index alone need not read these blocks.
     pub visible_share: f32,
     /// Blocks (8 KiB each) for values that do not fit their rows, free ones and the map included.
     pub overflow_blocks: u32,

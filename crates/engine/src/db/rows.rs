@@ -184,11 +184,11 @@ impl Rows {
         }
     }
 
-    /// Hands the next rows to `visitor` until it wants no more ([`RowVisitor`]): how many, 0 at the
-    /// end. For many rows it is cheaper than to take them one by one.
+    /// Hands the next rows to `visitor` until it wants no more ([`RowVisitor`]). Returns their
+    /// number, 0 at the end. For many rows this is cheaper than to take them one by one.
     ///
     /// # Errors
-    /// As for the next row. What the visitor has taken in the call must not be used.
+    /// As for the next row. Values that the visitor took in the failed call must not be used.
     pub fn visit(&mut self, visitor: &mut impl RowVisitor) -> Result<u64> {
         self.read(|scan| scan.visit(visitor))
     }

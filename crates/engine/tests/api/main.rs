@@ -39,3 +39,4 @@ mod vacuum;
 mod verify;
 mod verify_offline;
 mod verify_online;
+mod visitor;

@@ -9,7 +9,7 @@
 //! | `settings` | settings that change nothing about rows |
 //! | `predicate` | conditions on one row: checks, partial indexes |
 //! | `row` | rows as bytes |
-//! | `row_visitor` | what takes the values of rows |
+//! | `row_visitor` | a trait that takes the values of rows |
 //! | `keys` | index entries of rows |
 //!
 //! Invariants: plain data and pure functions.

@@ -38,7 +38,7 @@ enum Cell<'v> {
     There(OverflowPointer),
 }
 
-/// What a row has of a column.
+/// A column of a stored row.
 #[derive(Clone, Copy)]
 enum Found<'a> {
     Null,
@@ -330,8 +330,7 @@ impl Projection {
         Ok(out)
     }
 
-    /// Hands the wanted columns of `row` to `visitor`; `load` gives those that are in overflow
-    /// pages.
+    /// Hands the wanted columns of `row` to `visitor`; `load` gives values in overflow pages.
     #[inline]
     pub(crate) fn visit(
         &self,
@@ -358,8 +357,8 @@ impl Projection {
         })
     }
 
-    /// Calls `take` with each wanted column, its place in the result and what the row has there, in
-    /// the order of the table.
+    /// Calls `take` with each wanted column, its place in the result and its stored form, in the
+    /// order of the table.
     #[inline]
     fn each<'a>(
         &self,
@@ -469,7 +468,7 @@ impl<'a> Cursor<'a> {
         bitmap.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
     }
 
-    /// What the row has of `column`, which is not left of the cursor.
+    /// The stored form of `column`, which is not left of the cursor.
     #[inline]
     fn column(&mut self, column: ColumnNo) -> std::result::Result<Found<'a>, Malformed> {
         let column = usize::from(column);

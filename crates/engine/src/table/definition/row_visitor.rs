@@ -1,4 +1,4 @@
-//! What takes the values of rows as they are read.
+//! A trait for code that takes the values of rows as they are read.
 //!
 //! Does not do: reading (`row`).
 

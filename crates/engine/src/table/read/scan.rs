@@ -287,7 +287,7 @@ impl HeapRows {
         Ok(Some(row))
     }
 
-    /// Hands at most `most` rows to `visitor`: how many.
+    /// Hands at most `most` rows to `visitor`. Returns their number.
     fn visit(&mut self, most: u64, visitor: &mut impl RowVisitor) -> Result<u64> {
         let mut count = 0;
         while count < most {
@@ -359,8 +359,8 @@ impl Scan {
         self.advance().map_err(|error| self.fail(error))
     }
 
-    /// Hands the next rows to `visitor` until it wants no more: how many, 0 at the end. After an
-    /// error the same error comes again.
+    /// Hands the next rows to `visitor` until it wants no more. Returns their number, 0 at the end.
+    /// After an error the same error comes again.
     pub fn visit(&mut self, visitor: &mut impl RowVisitor) -> Result<u64> {
         let mut count = 0;
         match (&mut self.source, &self.failed) {
