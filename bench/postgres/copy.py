@@ -25,7 +25,6 @@ a machine that is busy; run it alone.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import random
@@ -130,9 +129,7 @@ def run(sides, args):
         print(f"{one['engine']:11} {one['prefetch']:8} {one['ms_per_batch']:9.2f} "
               f"{one['ms_per_batch_least']:9.2f} {one['ms_per_batch_most']:9.2f} "
               f"{one['p99_ms']:9.2f} {one['ms_per_batch'] / off:.2f}", flush=True)
-    if args.json:
-        with open(args.json, "a", encoding="utf-8") as out:
-            out.writelines(json.dumps(one) + "\n" for one in lines)
+    peer.append_lines(args.json, lines)
 
 
 def main():

@@ -4,6 +4,7 @@ say what a statement gave as text.
 Needs psycopg for sessions (`pip install 'psycopg[binary]'`). Does not do: anything by itself.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -195,3 +196,10 @@ def psql(server, script):
     done = subprocess.run(command, input=script, text=True, check=True, stdout=subprocess.PIPE)
     times = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Time: ")]
     return [float(time) for time in times]
+
+
+def append_lines(path, lines):
+    """Adds figures to a file of JSON lines, if one is named."""
+    if path:
+        with open(path, "a", encoding="utf-8") as out:
+            out.writelines(json.dumps(line) + "\n" for line in lines)

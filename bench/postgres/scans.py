@@ -15,7 +15,6 @@ not do: judging a machine that is busy; run it alone.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import statistics
@@ -64,9 +63,7 @@ def run(servers, args):
                       "postgres_ms": round(theirs, 1), "postgres_least_ms": round(min(times[1]), 1),
                       "postgres_most_ms": round(max(times[1]), 1), "ratio": round(ours / theirs, 3)})
         print(f"{name:28} {ours:9.1f} {theirs:9.1f} {ours / theirs:6.2f}", flush=True)
-    if args.json:
-        with open(args.json, "a", encoding="utf-8") as out:
-            out.writelines(json.dumps(line) + "\n" for line in lines)
+    peer.append_lines(args.json, lines)
 
 
 def main():

@@ -21,7 +21,6 @@ anew); judging a machine that is busy.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import statistics
@@ -127,9 +126,7 @@ def run(servers, args):
     total = [sum(line[key] for line in lines) for key in ("ms", "postgres_ms")]
     print(f"total {'':16} {total[0]:10.1f} {total[1]:10.1f} {total[0] / total[1]:7.2f}, "
           f"{len(lines) - wrong} of {len(lines)} answers equal")
-    if args.json:
-        with open(args.json, "a", encoding="utf-8") as out:
-            out.writelines(json.dumps(line) + "\n" for line in lines)
+    peer.append_lines(args.json, lines)
     for session in sessions:
         session.close()
     return wrong

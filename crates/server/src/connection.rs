@@ -472,7 +472,7 @@ fn values(bind: &Bind<'_>, types: &[SqlType], db: &Database) -> Result<Vec<Datum
         let ty = types.get(at).copied().unwrap_or(SqlType::Text);
         let Some(bytes) = bytes else { return Ok(Datum::Null) };
         let is_long = ty.is_array() && bytes.len() > LONG;
-        // While it is read: whoever keeps it counts what it has become.
+        // The text's memory while it is read; the session counts the value that it becomes.
         let _memory = is_long.then(|| reserve(db, bytes.len() * ELEMENT)).transpose()?;
         if bind.formats.at(at) == 1 {
             return Datum::from_binary(ty, bytes);

@@ -12,7 +12,7 @@ use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
-use crate::parse::utility::Level;
+use crate::parse::modes::Level;
 use crate::plan::switches::{MOST_TOGETHER, Switches};
 use crate::schemas::SearchPath;
 

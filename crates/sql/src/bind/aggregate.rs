@@ -28,7 +28,7 @@ pub(super) struct BoundAggregate {
     pub(super) collated: Collated,
 }
 
-/// What is said in the parentheses of a call, and behind them.
+/// The arguments of a call, with the clauses inside of its parentheses and behind them.
 struct Parts<'c> {
     args: &'c [FunctionArg],
     distinct: bool,
@@ -293,7 +293,7 @@ impl Binder<'_> {
         Ok(BoundAggregate { aggregate, collated })
     }
 
-    /// Where a row would stand among those of the group.
+    /// The place of a made-up row among the rows of the group.
     fn hypothetical(
         &mut self,
         set: OrderedSet,

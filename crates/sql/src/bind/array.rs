@@ -30,7 +30,7 @@ enum Place {
     Integers,
 }
 
-/// How the arguments of a function of arrays agree, and what it gives.
+/// Rules for the types of the arguments of a function of arrays, and for its result.
 struct Signature {
     name: &'static str,
     places: &'static [Place],

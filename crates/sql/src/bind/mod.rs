@@ -7,7 +7,7 @@
 //! | `aggregate` | calls of aggregates |
 //! | `objects` | `regclass`; comments on objects |
 //! | `collate` | how texts compare |
-//! | `select`, `target`, `group` | queries: their clauses and lists |
+//! | `select`, `limit`, `target`, `group` | queries: their clauses and lists |
 //! | `grouping` | sets of keys that they group by |
 //! | `from`, `join`, `with`, `recursion` | their sources |
 //! | `updatable` | tables that are changed, also through views |
@@ -36,6 +36,7 @@ mod group;
 mod grouping;
 mod infix;
 mod join;
+mod limit;
 mod lock;
 pub(crate) mod names;
 mod objects;
@@ -67,6 +68,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{Expr, Typed};
 use crate::parse::Lines;
+use crate::plan::known::Known;
 use crate::plan::lower;
 use crate::plan::rel::ColumnId;
 use crate::plan::switches::Switches;
@@ -308,8 +310,8 @@ impl<'a> Binder<'a> {
     }
 
     /// What is known about the tables that are read.
-    fn known(&mut self) -> Result<lower::Known> {
-        let mut known = lower::Known::with(self.switches);
+    fn known(&mut self) -> Result<Known> {
+        let mut known = Known::with(self.switches);
         for (_, table) in &self.scans {
             if !known.has(table) {
                 known.add(table, self.catalog.statistics(table)?);

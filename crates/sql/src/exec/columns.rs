@@ -272,15 +272,18 @@ fn by_reference(function: &Function, a: &Vector, b: &Vector, len: usize) -> Resu
             _ => None,
         }
     }
-    let all_same = |values: &Vector| matches!(values, Vector::Same(..));
-    if all_same(a) && all_same(b) || value(a, 0).is_none() || value(b, 0).is_none() {
+    // Where all rows have the same, the value is made once.
+    if !matches!(
+        (a, b),
+        (Vector::Any(_), Vector::Any(_) | Vector::Same(..)) | (Vector::Same(..), Vector::Any(_))
+    ) {
         return Ok(None);
     }
     let pairs = (0..len).map(|at| match (value(a, at), value(b, at)) {
         (Some(Datum::Null) | None, _) | (_, Some(Datum::Null) | None) => None,
         (Some(a), Some(b)) => Some((a, b)),
     });
-    if let Some(holds) = comparison(function.name) {
+    if let Some(holds) = function.holds {
         let mut out = Numbers::with_capacity(len);
         pairs.for_each(|pair| out.push(pair.map(|(a, b)| holds(a.compare(b)))));
         return Ok(Some(Vector::Bool(out)));
@@ -294,24 +297,12 @@ fn by_reference(function: &Function, a: &Vector, b: &Vector, len: usize) -> Resu
     let mut out = Vec::with_capacity(len);
     for pair in pairs {
         out.push(match pair {
+            None => Datum::Null,
             Some((Datum::Numeric(a), Datum::Numeric(b))) => Datum::Numeric(sum(a, b)?),
-            _ => Datum::Null,
+            Some(others) => unreachable!("the binder casts the arguments: {others:?}"),
         });
     }
     Ok(Some(Vector::Any(out)))
-}
-
-/// What a comparison of this name takes for true.
-fn comparison(name: &str) -> Option<fn(Ordering) -> bool> {
-    Some(match name {
-        "=" => Ordering::is_eq,
-        "<>" => Ordering::is_ne,
-        "<" => Ordering::is_lt,
-        "<=" => Ordering::is_le,
-        ">" => Ordering::is_gt,
-        ">=" => Ordering::is_ge,
-        _ => return None,
-    })
 }
 
 /// A number of a column as this type, or the one number that all rows have.
@@ -357,7 +348,7 @@ fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vec
     match function.args.as_slice() {
         [SqlType::Int4, SqlType::Int4] => {
             let (a, b) = (int4(a)?, int4(b)?);
-            compared(function.name, &a, &b, len, Ord::cmp).or_else(|| {
+            compared(function, &a, &b, len, Ord::cmp).or_else(|| {
                 let sum: fn(i32, i32) -> Option<i32> = match function.name {
                     "+" => i32::checked_add,
                     "-" => i32::checked_sub,
@@ -369,7 +360,7 @@ fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vec
         }
         [SqlType::Int8, SqlType::Int8] => {
             let (a, b) = (int8(a)?, int8(b)?);
-            compared(function.name, &a, &b, len, Ord::cmp).or_else(|| {
+            compared(function, &a, &b, len, Ord::cmp).or_else(|| {
                 let sum: fn(i64, i64) -> Option<i64> = match function.name {
                     "+" => i64::checked_add,
                     "-" => i64::checked_sub,
@@ -382,20 +373,20 @@ fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vec
         [SqlType::Float8, SqlType::Float8] => {
             let (a, b) = (float8(a)?, float8(b)?);
             let order = |a: &f64, b: &f64| rightlink::internal::datum::compare_floats(*a, *b);
-            compared(function.name, &a, &b, len, order)
+            compared(function, &a, &b, len, order)
         }
         _ => None,
     }
 }
 
 fn compared<T: Copy + Default>(
-    name: &str,
+    function: &Function,
     a: &Side<'_, T>,
     b: &Side<'_, T>,
     len: usize,
     order: impl Fn(&T, &T) -> Ordering,
 ) -> Option<Vector> {
-    let holds = comparison(name)?;
+    let holds = function.holds?;
     let plain = |side: &Side<'_, T>| match side {
         Side::Column(numbers) => numbers.nulls.is_empty(),
         Side::Same(value) => value.is_some(),

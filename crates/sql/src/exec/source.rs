@@ -58,12 +58,8 @@ pub(crate) fn rows_of_key(
         _ => return Ok(None),
     };
     let Some(path) = scan.one_key().filter(|_| context.probe.is_none()) else { return Ok(None) };
-    let asks_more = |expr: &Expr| {
-        let mut found = false;
-        expr.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
-        found
-    };
-    if scan.filter.iter().chain(&path.equal).chain(output.into_iter().flatten()).any(asks_more) {
+    let mut exprs = scan.filter.iter().chain(&path.equal).chain(output.into_iter().flatten());
+    if exprs.any(Expr::has_query) {
         return Ok(None);
     }
     let mut rows = Vec::new();

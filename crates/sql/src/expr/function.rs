@@ -3,6 +3,7 @@
 //! Invariants: a table has no two functions of one name over the same types.
 //! Does not do: which functions there are, and which of them a call means (`registry`).
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::error::Result;
@@ -13,6 +14,9 @@ use crate::types::{Datum, SqlType};
 
 /// What a function does with its arguments.
 pub(crate) type Eval = fn(&[Datum], &Context) -> Result<Datum>;
+
+/// What a comparison takes for true of the order of its two values.
+pub(crate) type Holds = fn(Ordering) -> bool;
 
 /// A function that gives rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,6 +47,8 @@ pub(crate) struct Function {
     pub(crate) volatile: bool,
     /// Does it give rows, and which?
     pub(crate) rows: Option<SetFunction>,
+    /// Is it a comparison of two values by their order, and which?
+    pub(crate) holds: Option<Holds>,
     pub(crate) eval: Eval,
 }
 
@@ -64,7 +70,8 @@ impl From<Definition> for Function {
     fn from(one: Definition) -> Function {
         let Definition { name, count, variadic, strict, result, eval } = one;
         let args = vec![SqlType::Unknown; count];
-        Function { name, args, variadic, result, strict, volatile: false, rows: None, eval }
+        let (volatile, rows, holds) = (false, None, None);
+        Function { name, args, variadic, result, strict, volatile, rows, holds, eval }
     }
 }
 
@@ -85,6 +92,7 @@ impl Registry {
             strict: true,
             volatile: false,
             rows: None,
+            holds: None,
             eval,
         };
         let list = self.by_name.entry(name).or_default();

@@ -33,7 +33,7 @@ pub(crate) mod held;
 pub(crate) mod like;
 mod math;
 mod moments;
-mod operators;
+pub(crate) mod operators;
 pub(crate) mod probe;
 pub(crate) mod registry;
 pub(crate) mod regression;
@@ -54,7 +54,7 @@ use rightlink::Collation;
 use crate::activity::Activity;
 use crate::bind::collate::Collated;
 use crate::exec::Reads;
-use crate::parse::utility::Level;
+use crate::parse::modes::Level;
 use crate::settings::Settings;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
@@ -425,6 +425,13 @@ impl Expr {
             found |= matches!(inner, Expr::Sequence(..))
                 || matches!(inner, Expr::Call(function, _) if function.volatile);
         });
+        found
+    }
+
+    /// Does it run a query?
+    pub(crate) fn has_query(&self) -> bool {
+        let mut found = false;
+        self.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
         found
     }
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::casing::{self, Casing};
-use crate::expr::function::{Eval, Registry};
+use crate::expr::function::{Eval, Holds, Registry};
 use crate::expr::strings::check_length;
 use crate::expr::{Context, like};
 use crate::types::calendar::interval_out_of_range;
@@ -238,29 +238,42 @@ fn shift(values: &[Datum], left: bool) -> Result<Datum> {
     })
 }
 
-/// Names of the comparisons with what they take for true.
-const COMPARISONS: [(&str, Eval); 6] = [
-    ("=", |v, _| Ok(Datum::Bool(v[0].compare(&v[1]) == Ordering::Equal))),
-    ("<>", |v, _| Ok(Datum::Bool(v[0].compare(&v[1]) != Ordering::Equal))),
-    ("<", |v, _| Ok(Datum::Bool(v[0].compare(&v[1]) == Ordering::Less))),
-    ("<=", |v, _| Ok(Datum::Bool(v[0].compare(&v[1]) != Ordering::Greater))),
-    (">", |v, _| Ok(Datum::Bool(v[0].compare(&v[1]) == Ordering::Greater))),
-    (">=", |v, _| Ok(Datum::Bool(v[0].compare(&v[1]) != Ordering::Less))),
+/// A comparison of two values by their order.
+struct Comparison {
+    name: &'static str,
+    holds: Holds,
+    eval: Eval,
+}
+
+const COMPARISONS: [Comparison; 6] = [
+    Comparison { name: "=", holds: Ordering::is_eq, eval: |v, _| compared(v, Ordering::is_eq) },
+    Comparison { name: "<>", holds: Ordering::is_ne, eval: |v, _| compared(v, Ordering::is_ne) },
+    Comparison { name: "<", holds: Ordering::is_lt, eval: |v, _| compared(v, Ordering::is_lt) },
+    Comparison { name: "<=", holds: Ordering::is_le, eval: |v, _| compared(v, Ordering::is_le) },
+    Comparison { name: ">", holds: Ordering::is_gt, eval: |v, _| compared(v, Ordering::is_gt) },
+    Comparison { name: ">=", holds: Ordering::is_ge, eval: |v, _| compared(v, Ordering::is_ge) },
 ];
+
+fn compared(values: &[Datum], holds: Holds) -> Result<Datum> {
+    Ok(Datum::Bool(holds(values[0].compare(&values[1]))))
+}
 
 fn comparisons(registry: &mut Registry) {
     use SqlType as T;
-    for (name, eval) in COMPARISONS {
+    for Comparison { name, holds, eval } in COMPARISONS {
+        let mut add = |args: &[T; 2]| {
+            registry.add(name, args, T::Bool, eval).holds = Some(holds);
+        };
         for ty in SqlType::every() {
-            registry.add(name, &[ty, ty], T::Bool, eval);
+            add(&[ty, ty]);
         }
         for a in INTEGERS {
             for b in INTEGERS.into_iter().filter(|b| *b != a) {
-                registry.add(name, &[a, b], T::Bool, eval);
+                add(&[a, b]);
             }
         }
-        registry.add(name, &[T::Float4, T::Float8], T::Bool, eval);
-        registry.add(name, &[T::Float8, T::Float4], T::Bool, eval);
+        add(&[T::Float4, T::Float8]);
+        add(&[T::Float8, T::Float4]);
     }
 }
 
@@ -271,7 +284,7 @@ fn time(registry: &mut Registry) {
     registry.add("+", &[T::Int4, T::Date], T::Date, day_plus);
     registry.add("-", &[T::Date, T::Int4], T::Date, |v, _| shift_day(v, -1));
     registry.add("-", &[T::Date, T::Date], T::Int4, days_between);
-    registry.add("first day from", &[T::Timestamp], T::Date, first_day_from);
+    registry.add(FIRST_DAY_FROM, &[T::Timestamp], T::Date, first_day_from);
     for (ty, result) in
         [(T::Timestamp, T::Timestamp), (T::Timestamptz, T::Timestamptz), (T::Date, T::Timestamp)]
     {
@@ -332,7 +345,10 @@ fn shift_time(values: &[Datum], back: bool) -> Result<Datum> {
     })
 }
 
-/// The first day that begins at a timestamp or behind it.
+/// The function of the first day that begins at a timestamp or behind it, by which dates are
+/// compared with timestamps. Its name is none that a statement would call.
+pub(crate) const FIRST_DAY_FROM: &str = "first day from";
+
 fn first_day_from(values: &[Datum], _: &Context) -> Result<Datum> {
     let [Datum::Timestamp(micros)] = values else { return mismatch(values) };
     let day = calendar::date_of_timestamp(*micros);

@@ -3,12 +3,12 @@
 //! | file | hides |
 //! |---|---|
 //! | `utility` | statements that are no queries, read from the tokens |
+//! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
 //! | `cursor` | a walk over tokens |
 //! | `sequence` | CREATE and ALTER SEQUENCE |
 //! | `create_as` | CREATE TABLE AS, SELECT INTO |
 //! | `interval` | interval literals with a precision |
-//! | `grouping` | sets of GROUP BY |
-//! | `frame` | EXCLUDE of window frames |
+//! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
 //! | `view` | views: what sqlparser does not know, and their queries as they are kept |
@@ -27,9 +27,11 @@
 pub(crate) mod create_as;
 pub(crate) mod cursor;
 mod depth;
+pub(crate) mod explain;
 pub(crate) mod frame;
 pub(crate) mod grouping;
 mod interval;
+pub(crate) mod modes;
 mod order;
 pub(crate) mod sequence;
 pub(crate) mod utility;
@@ -211,14 +213,19 @@ pub(crate) fn sequences(text: &str) -> Result<Vec<(Span, String)>> {
     Ok(found)
 }
 
-/// One expression, as definitions are kept.
-pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
-    let lines = Lines::of(text);
+/// The tokens of a text that is kept with a definition.
+fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let mut tokens: Vec<TokenWithSpan> = meaningful.collect();
     interval::literals(&mut tokens);
+    Ok(tokens)
+}
+
+/// One expression, as definitions are kept.
+pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
+    let (lines, tokens) = (Lines::of(text), kept_tokens(text)?);
     depth::check(&tokens, MAX_KEPT_DEPTH)?;
     run(tokens, &lines, |parser| parser.parse_expr())
 }

@@ -14,6 +14,8 @@ use crate::copy::options::CopyStatement;
 use crate::error::{Result, SqlError, code};
 use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
+use crate::parse::explain::{self, ExplainOptions};
+use crate::parse::modes::{Modes, modes};
 use crate::parse::sequence::{self, IdentityChange, SequenceOptions};
 use crate::parse::{Parsed, Stmt, run, statement};
 
@@ -147,45 +149,6 @@ pub(crate) enum Utility {
     },
 }
 
-/// Modes of a transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Modes {
-    pub(crate) isolation: Option<Level>,
-    pub(crate) read_only: Option<bool>,
-}
-
-/// Isolation level by name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Level {
-    ReadUncommitted,
-    ReadCommitted,
-    RepeatableRead,
-    Serializable,
-}
-
-impl Level {
-    /// As SQL spells it, in lower case.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Level::ReadUncommitted => "read uncommitted",
-            Level::ReadCommitted => "read committed",
-            Level::RepeatableRead => "repeatable read",
-            Level::Serializable => "serializable",
-        }
-    }
-
-    /// The level of a name.
-    pub(crate) fn named(name: &str) -> Option<Level> {
-        let all = [
-            Level::ReadUncommitted,
-            Level::ReadCommitted,
-            Level::RepeatableRead,
-            Level::Serializable,
-        ];
-        all.into_iter().find(|level| level.name() == name)
-    }
-}
-
 /// What a cursor was declared as.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Kind {
@@ -214,26 +177,6 @@ pub(crate) enum Direction {
 pub(crate) struct Analyzed {
     pub(crate) name: Vec<String>,
     pub(crate) columns: Vec<String>,
-}
-
-/// What EXPLAIN shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct ExplainOptions {
-    pub(crate) analyze: bool,
-    pub(crate) verbose: bool,
-    pub(crate) costs: Option<bool>,
-    pub(crate) timing: Option<bool>,
-    pub(crate) buffers: bool,
-    pub(crate) summary: Option<bool>,
-    pub(crate) format: Format,
-}
-
-/// How EXPLAIN shows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Format {
-    #[default]
-    Text,
-    Json,
 }
 
 /// Reads a utility statement, if it is one.
@@ -321,7 +264,11 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "checkpoint" => Utility::Checkpoint,
         "lock" => lock(cursor)?,
         "discard" => Utility::Discard(cursor.name()?),
-        "explain" => explain(cursor)?,
+        "explain" => {
+            let options = explain::options(cursor)?;
+            let statement = wrapped(cursor, &["explain", "prepare"])?;
+            Utility::Explain { options, statement }
+        }
         "reindex" => reindex(cursor)?,
         "unlisten" => {
             if !cursor.take_token(&Token::Mul) {
@@ -402,42 +349,6 @@ fn begin(cursor: &mut Cursor, start: bool) -> Result<Utility> {
         cursor.take_any(&["transaction", "work"]);
     }
     Ok(Utility::Begin { modes: modes(cursor)?, start })
-}
-
-fn modes(cursor: &mut Cursor) -> Result<Modes> {
-    let mut modes = Modes::default();
-    while !cursor.is_end() {
-        cursor.take_token(&Token::Comma);
-        if cursor.take("isolation") {
-            cursor.expect("level")?;
-            modes.isolation = Some(level(cursor)?);
-        } else if cursor.take("read") {
-            match cursor.take_any(&["only", "write"]) {
-                Some(word) => modes.read_only = Some(word == "only"),
-                None => return Err(cursor.unexpected()),
-            }
-        } else {
-            cursor.take("not");
-            cursor.expect("deferrable")?;
-        }
-    }
-    Ok(modes)
-}
-
-fn level(cursor: &mut Cursor) -> Result<Level> {
-    if cursor.take("serializable") {
-        return Ok(Level::Serializable);
-    }
-    if cursor.take("repeatable") {
-        cursor.expect("read")?;
-        return Ok(Level::RepeatableRead);
-    }
-    cursor.expect("read")?;
-    match cursor.take_any(&["committed", "uncommitted"]) {
-        Some("committed") => Ok(Level::ReadCommitted),
-        Some(_) => Ok(Level::ReadUncommitted),
-        None => Err(cursor.unexpected()),
-    }
 }
 
 fn end(cursor: &mut Cursor, word: &str) -> Result<Utility> {
@@ -822,61 +733,4 @@ fn comment_constraint(cursor: &mut Cursor) -> Result<Utility> {
         false => Some(cursor.string().ok_or_else(|| cursor.unexpected())?),
     };
     Ok(Utility::CommentConstraint { name, table, text })
-}
-
-fn explain(cursor: &mut Cursor) -> Result<Utility> {
-    let mut options = ExplainOptions::default();
-    if cursor.take_token(&Token::LParen) {
-        loop {
-            explain_option(cursor, &mut options)?;
-            if !cursor.take_token(&Token::Comma) {
-                break;
-            }
-        }
-        cursor.expect_token(&Token::RParen)?;
-        if options.timing == Some(true) && !options.analyze {
-            let message = "EXPLAIN option TIMING requires ANALYZE";
-            return Err(SqlError::new(code::INVALID_PARAMETER, message));
-        }
-    } else {
-        options.analyze = cursor.take_any(&["analyze", "analyse"]).is_some();
-        options.verbose = cursor.take("verbose");
-    }
-    let statement = wrapped(cursor, &["explain", "prepare"])?;
-    Ok(Utility::Explain { options, statement })
-}
-
-fn explain_option(cursor: &mut Cursor, options: &mut ExplainOptions) -> Result<()> {
-    let name = cursor.name()?;
-    let value = cursor.value().map(|value| value.to_ascii_lowercase());
-    let on = !matches!(value.as_deref(), Some("off" | "false" | "0"));
-    match name.as_str() {
-        "analyze" => options.analyze = on,
-        "verbose" => options.verbose = on,
-        "costs" => options.costs = Some(on),
-        "timing" => options.timing = Some(on),
-        "buffers" => options.buffers = on,
-        "summary" => options.summary = Some(on),
-        "settings" | "wal" => {}
-        "format" => {
-            options.format = match value.as_deref() {
-                Some("text") => Format::Text,
-                Some("json") => Format::Json,
-                Some(format @ ("xml" | "yaml")) => {
-                    return Err(SqlError::unsupported(format!("EXPLAIN in the format {format}")));
-                }
-                other => {
-                    let other = other.unwrap_or_default();
-                    let message =
-                        format!("unrecognized value for EXPLAIN option \"format\": \"{other}\"");
-                    return Err(SqlError::new(code::INVALID_PARAMETER, message));
-                }
-            }
-        }
-        _ => {
-            let message = format!("unrecognized EXPLAIN option \"{name}\"");
-            return Err(SqlError::syntax(message));
-        }
-    }
-    Ok(())
 }

@@ -8,11 +8,9 @@
 //! Does not do: what options mean (`bind::ddl::view`).
 
 use sqlparser::ast::{self, CreateTableOptions, SqlOption};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::cursor::Cursor;
-use super::{Lines, depth, interval, run, too_complex};
+use super::{Lines, depth, kept_tokens, run, too_complex};
 use crate::error::{Result, SqlError};
 
 /// The option that says whether rows which are written through a view must be in it.
@@ -107,12 +105,7 @@ pub(crate) fn alters_view(alter: &ast::AlterTable) -> bool {
 
 /// A query as it is kept of a view.
 pub(crate) fn kept_query(text: &str) -> Result<KeptQuery> {
-    let lines = Lines::of(text);
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
-    let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
-    let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let mut tokens: Vec<TokenWithSpan> = meaningful.collect();
-    interval::literals(&mut tokens);
+    let (lines, tokens) = (Lines::of(text), kept_tokens(text)?);
     let depth = depth::of(&tokens) + OF_VIEW;
     if depth > MAX_VIEW_DEPTH {
         return Err(too_complex());

@@ -434,7 +434,7 @@ pub(crate) fn hash_alike(a: SqlType, b: SqlType) -> bool {
 pub(super) fn equality(expr: &Expr, of: &dyn Fn(&BTreeSet<ColumnId>) -> u64) -> Option<Equality> {
     let Expr::Call(function, args) = expr else { return None };
     let ([a, b], [x, y]) = (args.as_slice(), function.args.as_slice()) else { return None };
-    let steady = |expr: &Expr| !has_query(expr) && !expr.is_volatile();
+    let steady = |expr: &Expr| !expr.has_query() && !expr.is_volatile();
     if function.name != "=" || !hash_alike(*x, *y) || !steady(a) || !steady(b) {
         return None;
     }
@@ -446,12 +446,6 @@ pub(super) fn equality(expr: &Expr, of: &dyn Fn(&BTreeSet<ColumnId>) -> u64) -> 
     let of = [side(a), side(b)];
     let apart = of[0] != 0 && of[1] != 0 && of[0] & of[1] == 0;
     apart.then(|| Equality { sides: [a.clone(), b.clone()], types: [*x, *y], of })
-}
-
-fn has_query(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
-    found
 }
 
 /// The scan of a relation that keys can be looked up in.

@@ -14,12 +14,12 @@ use crate::error::{Result, SqlError};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, PlannedSubquery, Subquery, SubqueryKind};
+use crate::plan::known::Known;
 use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::ELEMENTS;
 use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
-use crate::plan::switches::Switches;
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Group, Plan, Query, Reads, SortKey, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
@@ -31,43 +31,6 @@ const OVER_ROW: usize = usize::MAX / 2;
 
 /// Rows that a function is thought to give.
 const SET_ROWS: f64 = 1_000.0;
-
-/// What is known about the tables of a statement.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    tables: Vec<(Arc<Table>, Option<Arc<Statistics>>)>,
-    /// What the planner may choose.
-    switches: Switches,
-}
-
-impl Known {
-    /// Nothing about tables yet.
-    pub(crate) fn with(switches: Switches) -> Known {
-        Known { tables: Vec::new(), switches }
-    }
-
-    /// Is the table known?
-    pub(crate) fn has(&self, table: &Arc<Table>) -> bool {
-        self.tables.iter().any(|(known, _)| known.info.id == table.info.id)
-    }
-
-    pub(crate) fn add(&mut self, table: &Arc<Table>, statistics: Option<Arc<Statistics>>) {
-        self.tables.push((Arc::clone(table), statistics));
-    }
-
-    pub(super) fn switches(&self) -> Switches {
-        self.switches
-    }
-
-    fn statistics(&self, table: &Table) -> Option<Arc<Statistics>> {
-        let found = self.tables.iter().find(|(known, _)| known.info.id == table.info.id);
-        found.and_then(|(_, statistics)| statistics.clone())
-    }
-
-    fn tables(&self) -> Vec<Arc<Table>> {
-        self.tables.iter().map(|(table, _)| Arc::clone(table)).collect()
-    }
-}
 
 /// Plans a query; `params` are values of its parameters, as far as they are known.
 pub(crate) fn query(bound: Bound, known: &Known, params: &[Datum]) -> Result<Query> {

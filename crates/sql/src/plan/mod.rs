@@ -7,6 +7,7 @@
 //! | `simplify` | conditions in a form that more can be done with |
 //! | `order` | in which order relations are joined |
 //! | `join` | how two sides are joined |
+//! | `known` | tables with their statistics, for the planner |
 //! | `lower`, `node` | from the algebra to what runs |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
@@ -22,6 +23,7 @@
 //! Does not do: running it (`exec`).
 
 pub(crate) mod join;
+pub(crate) mod known;
 pub(crate) mod lower;
 mod model;
 pub(crate) mod node;
@@ -213,7 +215,7 @@ pub(crate) struct Reads {
 #[derive(Debug)]
 pub(crate) struct Again {
     pub(crate) bound: Bound,
-    pub(crate) known: lower::Known,
+    pub(crate) known: known::Known,
 }
 
 /// What is said about each row that was written.

@@ -8,6 +8,8 @@
 //! Invariants: there is at least one row. Does not do: choosing (`path`); several columns that
 //! depend on each other.
 
+use std::borrow::Cow;
+
 use rightlink::{Comparison, Test};
 
 use super::path::{ELEMENTS, Estimate, IndexPath, Keys, Term, term};
@@ -182,13 +184,13 @@ impl<'m> Model<'m> {
     }
 
     /// The value of an expression, if it is known already.
-    fn value(&self, expr: &Expr) -> Option<Datum> {
+    fn value<'e>(&'e self, expr: &'e Expr) -> Option<Cow<'e, Datum>> {
         value_of(expr, self.params)
     }
 
     fn equal(&self, column: usize, value: &Expr) -> f64 {
         match self.column(column) {
-            Some(column) => column.equal(self.value(value).as_ref(), self.rows),
+            Some(column) => column.equal(self.value(value).as_deref(), self.rows),
             None => EQUAL,
         }
     }
@@ -200,7 +202,7 @@ impl<'m> Model<'m> {
             Keys::Elements(array) => self.value(array),
         };
         let Some(known) = self.column(column) else { return EQUAL * ELEMENTS as f64 };
-        match array {
+        match array.as_deref() {
             Some(Datum::Array(array)) => {
                 array.values().iter().map(|value| known.equal(Some(value), self.rows)).sum()
             }
@@ -218,7 +220,7 @@ impl<'m> Model<'m> {
             return None;
         }
         let (known, value) = (self.column(column)?, self.value(value));
-        let value = value.as_ref();
+        let value = value.as_deref();
         if low { known.above(value, included) } else { known.below(value, included) }
     }
 

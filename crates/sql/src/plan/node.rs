@@ -319,7 +319,5 @@ impl Node {
 
 /// Does it read neither rows nor tables, and give the same each time?
 fn is_constant(expr: &Expr) -> bool {
-    let mut reads = false;
-    expr.walk(&mut |inner| reads |= matches!(inner, Expr::Subquery(_)));
-    !reads && expr.is_stable()
+    !expr.has_query() && expr.is_stable()
 }

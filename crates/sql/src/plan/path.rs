@@ -325,6 +325,14 @@ fn scan_types(scan: &TableScan) -> Vec<SqlType> {
     scan.columns.iter().map(|at| scan.table.types[*at]).collect()
 }
 
+/// The same of one condition, where they stand.
+pub(super) fn parts_of(condition: &Expr) -> Vec<&Expr> {
+    match condition {
+        Expr::And(list) => list.iter().flat_map(parts_of).collect(),
+        other => vec![other],
+    }
+}
+
 /// The parts of a conjunction, and of those in it.
 pub(crate) fn flatten(list: Vec<Expr>) -> Vec<Expr> {
     let mut out = Vec::with_capacity(list.len());

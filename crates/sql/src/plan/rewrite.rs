@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expr::{Body, Expr, Subquery, SubqueryKind};
-use crate::plan::path::flatten;
+use crate::plan::path::parts_of;
 use crate::plan::rel::{ColumnId, CteBody, Grouping, Join, JoinKind, Rel, columns_of};
 use crate::plan::simplify::conjuncts;
 use crate::types::Datum;
@@ -295,12 +295,12 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
 /// it without the columns of the `other` side.
 fn implied(condition: &Expr, other: &BTreeSet<ColumnId>) -> Option<Expr> {
     let Expr::Or(arms) = condition else { return None };
-    let of_side = |one: &Expr| {
+    let of_side = |one: &&Expr| {
         let named = named(one);
-        may_move(one) && !has_query(one) && !named.is_empty() && named.is_disjoint(other)
+        may_move(one) && !one.has_query() && !named.is_empty() && named.is_disjoint(other)
     };
     let of_arm = |arm: &Expr| {
-        let parts: Vec<Expr> = flatten(vec![arm.clone()]).into_iter().filter(of_side).collect();
+        let parts: Vec<Expr> = parts_of(arm).into_iter().filter(of_side).cloned().collect();
         (!parts.is_empty()).then_some(Expr::And(parts))
     };
     arms.iter().map(of_arm).collect::<Option<_>>().map(Expr::Or)
@@ -312,12 +312,6 @@ fn depends(expr: &Expr) -> bool {
     expr.walk(&mut |inner| {
         found |= matches!(inner, Expr::Subquery(query) if !query.free().is_empty());
     });
-    found
-}
-
-fn has_query(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.walk(&mut |inner| found |= matches!(inner, Expr::Subquery(_)));
     found
 }
 
@@ -444,12 +438,7 @@ fn decorrelated(rel: Rel, around: &BTreeSet<ColumnId>) -> Option<(Rel, Vec<Expr>
             let (ties, own): (Vec<Expr>, Vec<Expr>) =
                 conjuncts(conditions).into_iter().partition(|one| !named(one).is_disjoint(around));
             // A query in such a condition would have to run for each pair of rows.
-            let plain = |one: &Expr| {
-                let mut plain = true;
-                one.walk(&mut |inner| plain &= !matches!(inner, Expr::Subquery(_)));
-                plain
-            };
-            if !ties.iter().all(plain) {
+            if ties.iter().any(Expr::has_query) {
                 return None;
             }
             let (input, mut on) = decorrelated(*input, around)?;

@@ -8,10 +8,13 @@
 //! Invariants: a condition is true, false and null for the same rows as before; what fails when it
 //! is evaluated here fails when the statement runs. Does not do: moving conditions (`rewrite`).
 
+use std::borrow::Cow;
+
 use crate::expr::eval::apply;
+use crate::expr::operators::FIRST_DAY_FROM;
 use crate::expr::registry::{self, Function};
 use crate::expr::{Context, Expr};
-use crate::plan::path::{flatten, flip};
+use crate::plan::path::{flatten, flip, parts_of};
 use crate::types::cast::cast;
 use crate::types::{Datum, SqlType};
 
@@ -27,45 +30,34 @@ pub(super) fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
 
 /// An OR whose arms have in common what now stands beside it.
 fn factored(arms: Vec<Expr>) -> Expr {
-    let parts: Vec<Vec<Expr>> = arms.iter().map(|arm| flatten(vec![arm.clone()])).collect();
+    let is_in = |one: &Expr, arm: &[&Expr]| arm.iter().any(|other| other.same(one));
+    let parts: Vec<Vec<&Expr>> = arms.iter().map(parts_of).collect();
     let Some((first, others)) = parts.split_first() else { return Expr::Or(arms) };
-    let is_in = |one: &Expr, arm: &[Expr]| arm.iter().any(|other| other.same(one));
-    let in_all = |one: &&Expr| is_steady(one) && others.iter().all(|arm| is_in(one, arm));
-    let common: Vec<Expr> = first.iter().filter(in_all).cloned().collect();
+    let steady = |one: &Expr| !one.has_query() && !one.is_volatile();
+    let in_all = |one: &&&Expr| steady(one) && others.iter().all(|arm| is_in(one, arm));
+    let common: Vec<&Expr> = first.iter().filter(in_all).copied().collect();
     if common.is_empty() {
         return Expr::Or(arms);
     }
+    let mut all: Vec<Expr> = common.iter().copied().cloned().collect();
     let mut left = Vec::with_capacity(parts.len());
-    for arm in parts {
-        let mut rest: Vec<Expr> = arm.into_iter().filter(|one| !is_in(one, &common)).collect();
+    for arm in &parts {
+        let rest = arm.iter().filter(|one| !is_in(one, &common));
+        let mut rest: Vec<Expr> = rest.copied().cloned().collect();
         match rest.len() {
             // An arm that says nothing more makes the others superfluous.
-            0 => return Expr::And(common),
+            0 => return Expr::And(all),
             1 => left.extend(rest.pop()),
             _ => left.push(Expr::And(rest)),
         }
     }
-    let mut all = common;
     all.push(Expr::Or(left));
     Expr::And(all)
 }
 
-/// Is an expression the same however often it is evaluated?
-fn is_steady(expr: &Expr) -> bool {
-    let mut steady = true;
-    expr.walk(&mut |inner| {
-        steady &= match inner {
-            Expr::Sequence(..) | Expr::Subquery(_) => false,
-            Expr::Call(function, _) => !function.volatile,
-            _ => true,
-        };
-    });
-    steady
-}
-
 /// A comparison whose constants are evaluated, of dates where one side is a date.
 fn compared(function: &'static Function, args: Vec<Expr>) -> Expr {
-    if !matches!(function.name, "=" | "<>" | "<" | "<=" | ">" | ">=") {
+    if function.holds.is_none() {
         return Expr::Call(function, args);
     }
     let args: Vec<Expr> = args.into_iter().map(folded).collect();
@@ -114,31 +106,37 @@ fn as_dates(name: &str, date: &Expr, time: &Expr) -> Option<Expr> {
     Some(Expr::Call(function, vec![date.clone(), folded(bound)]))
 }
 
-/// The function of the first day that begins at a timestamp or behind it. Its name is none that a
-/// statement would call.
-pub(crate) const FIRST_DAY_FROM: &str = "first day from";
-
 /// The value in the place of an expression over constants.
 fn folded(expr: Expr) -> Expr {
     match expr {
         Expr::Const(_) | Expr::Column(_) | Expr::Param(_) => expr,
-        _ => value_of(&expr, &[]).map_or(expr, Expr::Const),
+        _ => match computed(&expr, &[], &Context::outside()) {
+            Some(value) => Expr::Const(value),
+            None => expr,
+        },
     }
 }
 
 /// The value of an expression that depends on nothing but constants and parameters: of operators
 /// over numbers, dates, timestamps and intervals. `None` for any other, and where it fails.
-pub(super) fn value_of(expr: &Expr, params: &[Datum]) -> Option<Datum> {
+pub(super) fn value_of<'e>(expr: &'e Expr, params: &'e [Datum]) -> Option<Cow<'e, Datum>> {
+    match expr {
+        Expr::Const(value) => Some(Cow::Borrowed(value)),
+        Expr::Param(at) => params.get(*at).map(Cow::Borrowed),
+        _ => computed(expr, params, &Context::outside()).map(Cow::Owned),
+    }
+}
+
+fn computed(expr: &Expr, params: &[Datum], context: &Context) -> Option<Datum> {
     match expr {
         Expr::Const(value) => Some(value.clone()),
         Expr::Param(at) => params.get(*at).cloned(),
         Expr::Call(function, args) if is_plain_call(function) => {
-            let values = args.iter().map(|arg| value_of(arg, params));
-            let values = values.collect::<Option<Vec<_>>>()?;
-            apply(function, &values, &Context::outside()).ok()
+            let values = args.iter().map(|arg| computed(arg, params, context));
+            apply(function, &values.collect::<Option<Vec<_>>>()?, context).ok()
         }
         Expr::Cast(inner, to) if is_plain(*to) => {
-            let value = value_of(inner, params)?;
+            let value = computed(inner, params, context)?;
             let plain = !matches!(value, Datum::Text(_) | Datum::Bytes(_) | Datum::Timestamptz(_));
             if plain { cast(value, *to).ok() } else { None }
         }

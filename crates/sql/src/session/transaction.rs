@@ -13,7 +13,7 @@ use rightlink::{
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
 use crate::interrupt::Interrupt;
-use crate::parse::utility::{Level, Modes};
+use crate::parse::modes::{Level, Modes};
 use crate::settings;
 use crate::statistics;
 use crate::types::calendar::EPOCH_SECONDS;

@@ -15,7 +15,7 @@ use rightlink::StreamStats;
 
 use crate::error::Result;
 use crate::expr::probe::{Figures, Probe};
-use crate::parse::utility::{ExplainOptions, Format};
+use crate::parse::explain::{ExplainOptions, Format};
 use crate::plan::Plan;
 use tree::Entry;
 
