@@ -3,7 +3,8 @@
 //! Comparisons and arithmetic of integers and floats, AND, OR, NOT and IS NULL go through a whole
 //! column at a time, comparisons of other types and sums of `numeric` through columns of values.
 //! Other functions are called for each row with copies of values, or once if all rows have the
-//! same. What evaluates its parts only for some rows, as CASE does, is evaluated row by row.
+//! same. Long lists of constants are sorted (`members`). What evaluates its parts only for some
+//! rows, as CASE does, is evaluated row by row.
 //!
 //! Invariants: a part is evaluated for the rows for which row by row it would be: the right side of
 //! AND only where the left one does not decide, and conditions only where those in front are true.
@@ -15,6 +16,7 @@ use std::cmp::Ordering;
 
 use crate::error::Result;
 use crate::exec::batch::{BYTES, Batch, Numbers, ROWS, Vector};
+use crate::exec::members::Members;
 use crate::expr::registry::Function;
 use crate::expr::{Context, Expr};
 use crate::types::cast::cast;
@@ -155,6 +157,20 @@ fn over<'b>(
             }
             Ok(Cow::Owned(out))
         }
+        Expr::In(needle, list, negated) => match Members::of_list(list, len, context) {
+            Some(members) => {
+                let needles = over(needle, batch, rows, context)?;
+                members.holding(&needles, *negated, context).map(Cow::Owned)
+            }
+            None => row_by_row(expr, batch, rows, context).map(Cow::Owned),
+        },
+        Expr::AnyOf(any) => match Members::of_array(any, len, context) {
+            Some(members) => {
+                let needles = over(&any.needle, batch, rows, context)?;
+                members.holding(&needles, false, context).map(Cow::Owned)
+            }
+            None => row_by_row(expr, batch, rows, context).map(Cow::Owned),
+        },
         _ => row_by_row(expr, batch, rows, context).map(Cow::Owned),
     }
 }

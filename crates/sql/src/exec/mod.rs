@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `batch`, `columns` | rows column by column; expressions over them |
+//! | `batch`, `columns`, `members` | rows column by column; expressions over them |
 //! | `open` | from nodes to operators |
 //! | `query`, `source` | filter, projection, limits; rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
@@ -34,6 +34,7 @@ mod incremental;
 mod join;
 pub(crate) mod kept;
 pub(crate) mod locked;
+mod members;
 pub(crate) mod memory;
 mod open;
 mod ordered;

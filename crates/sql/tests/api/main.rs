@@ -7,6 +7,7 @@ mod arrays;
 mod asked;
 mod changed_rows;
 mod clients;
+mod columns;
 mod copy;
 mod deep;
 mod deep_statements;
