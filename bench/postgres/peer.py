@@ -62,10 +62,12 @@ class Group:
 
 
 class Postgres:
-    """A PostgreSQL server, gone when it is closed. Its processes call `enter` first, if given."""
+    """A PostgreSQL server, gone when it is closed. Its processes call `enter` first, if given;
+    `programs` is the directory of its programs."""
 
-    def __init__(self, folder, settings, enter=None):
+    def __init__(self, folder, settings, enter=None, programs=BIN):
         self.enter = enter
+        self.programs = pathlib.Path(programs)
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-postgres-", dir=folder))
         self.data = self.home / "data"
         self.port = free_port()
@@ -90,7 +92,7 @@ class Postgres:
             self.tool("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
 
     def tool(self, name, *args):
-        command = [str(BIN / name), *map(str, args)]
+        command = [str(self.programs / name), *map(str, args)]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.home,

@@ -104,29 +104,12 @@ impl Decimal {
 
     /// The number times 10^scale, and the scale; none if that is beyond 128 bits or no number.
     pub fn unscaled(&self) -> Option<(i128, u16)> {
-        let scale = self.is_finite().then(|| self.scale())?;
-        let pairs = self.pairs();
-        if pairs.is_empty() {
-            return Some((0, scale));
-        }
-        // Power of ten of the last pair, against that of the last digit that is shown.
-        let last = 2 * (self.exponent() - (pairs.len() as i32 - 1)) + i32::from(scale);
-        // The last pair may end in a zero that is not shown.
-        let half = usize::from(last < 0);
-        let (pairs, end) = pairs.split_at(pairs.len() - half);
-        // Nine pairs fit into 64 bits.
-        let (head, tail) = pairs.split_at(pairs.len().min(9));
-        let head = head.iter().fold(0u64, |sum, pair| sum * 100 + u64::from(*pair));
-        let whole = tail.iter().try_fold(i128::from(head), |sum, pair| {
-            sum.checked_mul(100)?.checked_add(i128::from(*pair))
-        })?;
-        let whole = match (end, u32::try_from(last)) {
-            (_, Ok(0)) => whole,
-            (_, Ok(up)) => whole.checked_mul(10i128.checked_pow(up)?)?,
-            ([pair], _) => whole.checked_mul(10)?.checked_add(i128::from(pair / 10))?,
-            _ => unreachable!("no digit lies beyond the scale"),
-        };
-        Some((if self.is_negative() { -whole } else { whole }, scale))
+        Stored(&self.0).unscaled()
+    }
+
+    /// [`Decimal::unscaled`] of the number that `bytes` are; none if they are none.
+    pub(crate) fn unscaled_of(bytes: &[u8]) -> Option<(i128, u16)> {
+        Stored(bytes).is_sound().then(|| Stored(bytes).unscaled())?
     }
 
     /// The number of which the first of the `pairs` of digits, 0 to 99 each, counts
@@ -145,19 +128,18 @@ impl Decimal {
         }
         let kind = if negative { NEGATIVE } else { POSITIVE };
         let number = Self::assemble(kind, scale, Some(exponent), pairs);
-        number.pairs_are_sound().then_some(number)
+        Stored(&number.0).pairs_are_sound().then_some(number)
     }
 
     /// Pairs of decimal digits, 0 to 99 each, without zeros at the ends; none of zero, and of what
     /// is not finite.
     pub fn pairs(&self) -> &[u8] {
-        self.0.get(PAIRS_AT..).unwrap_or(&[])
+        Stored(&self.0).pairs()
     }
 
     /// The first pair of digits counts 100^exponent; 0 of zero, and of what is not finite.
     pub fn exponent(&self) -> i32 {
-        let bytes = self.0.get(EXPONENT_AT..PAIRS_AT);
-        bytes.map_or(0, |bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
+        Stored(&self.0).exponent()
     }
 
     /// True if it is zero.
@@ -187,8 +169,7 @@ impl Decimal {
 
     /// Digits shown after the point; 0 unless finite.
     pub fn scale(&self) -> u16 {
-        let bytes = self.0.get(SCALE_AT..EXPONENT_AT);
-        bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+        Stored(&self.0).scale()
     }
 
     /// True if it is neither infinite nor NaN.
@@ -213,29 +194,7 @@ impl Decimal {
 
     /// The value of bytes that are in the format; none for others.
     pub fn from_bytes(bytes: &[u8]) -> Option<Decimal> {
-        let decimal = Decimal(bytes.into());
-        let sound = match *bytes.first()? {
-            MINUS_INFINITY | INFINITY | NAN => bytes.len() == 1,
-            ZERO => bytes.len() == EXPONENT_AT && decimal.scale() <= Self::MAX_SCALE,
-            NEGATIVE | POSITIVE => bytes.len() > PAIRS_AT && decimal.pairs_are_sound(),
-            _ => false,
-        };
-        sound.then_some(decimal)
-    }
-
-    fn pairs_are_sound(&self) -> bool {
-        let pairs = self.pairs();
-        let ends = !matches!(pairs.first(), None | Some(0)) && pairs.last() != Some(&0);
-        let (top, scale) = (i64::from(self.exponent()), i64::from(self.scale()));
-        let within = top < Self::MAX_WHOLE_DIGITS as i64 / 2 && scale <= i64::from(Self::MAX_SCALE);
-        ends && within && pairs.iter().all(|pair| *pair < 100) && self.fraction_digits() <= scale
-    }
-
-    /// Digits after the point that are not all zeros from there on.
-    fn fraction_digits(&self) -> i64 {
-        let last = i64::from(self.exponent()) - (self.pairs().len() as i64 - 1);
-        let half = i64::from(self.pairs().last().is_some_and(|pair| pair % 10 == 0));
-        (-2 * last - half).max(0)
+        Stored(bytes).is_sound().then(|| Decimal(bytes.into()))
     }
 
     pub(crate) fn kind(&self) -> u8 {
@@ -294,11 +253,85 @@ impl Decimal {
         if matches!(kind, NEGATIVE | POSITIVE) {
             bytes.extend_from_slice(&exponent.to_le_bytes());
             bytes.extend_from_slice(pairs);
-            let scale = Decimal(bytes.clone().into()).fraction_digits();
+            let scale = Stored(&bytes).fraction_digits();
             let scale = u16::try_from(scale).ok()?;
             bytes[SCALE_AT..EXPONENT_AT].copy_from_slice(&scale.to_le_bytes());
         }
         Self::from_bytes(&bytes)
+    }
+}
+
+/// Bytes that are a number, or may be one.
+#[derive(Clone, Copy)]
+struct Stored<'b>(&'b [u8]);
+
+impl<'b> Stored<'b> {
+    fn pairs(self) -> &'b [u8] {
+        self.0.get(PAIRS_AT..).unwrap_or(&[])
+    }
+
+    fn exponent(self) -> i32 {
+        let bytes = self.0.get(EXPONENT_AT..PAIRS_AT);
+        bytes.map_or(0, |bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    fn scale(self) -> u16 {
+        let bytes = self.0.get(SCALE_AT..EXPONENT_AT);
+        bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+    }
+
+    /// Are they in the format?
+    fn is_sound(self) -> bool {
+        match self.0.first() {
+            Some(&(MINUS_INFINITY | INFINITY | NAN)) => self.0.len() == 1,
+            Some(&ZERO) => self.0.len() == EXPONENT_AT && self.scale() <= Decimal::MAX_SCALE,
+            Some(&(NEGATIVE | POSITIVE)) => self.0.len() > PAIRS_AT && self.pairs_are_sound(),
+            _ => false,
+        }
+    }
+
+    fn pairs_are_sound(self) -> bool {
+        let pairs = self.pairs();
+        let ends = !matches!(pairs.first(), None | Some(0)) && pairs.last() != Some(&0);
+        let (top, scale) = (i64::from(self.exponent()), i64::from(self.scale()));
+        let within =
+            top < Decimal::MAX_WHOLE_DIGITS as i64 / 2 && scale <= Decimal::MAX_SCALE.into();
+        ends && within && pairs.iter().all(|pair| *pair < 100) && self.fraction_digits() <= scale
+    }
+
+    /// Digits after the point that are not all zeros from there on.
+    fn fraction_digits(self) -> i64 {
+        let last = i64::from(self.exponent()) - (self.pairs().len() as i64 - 1);
+        let half = i64::from(self.pairs().last().is_some_and(|pair| pair % 10 == 0));
+        (-2 * last - half).max(0)
+    }
+
+    fn unscaled(self) -> Option<(i128, u16)> {
+        if !matches!(self.0[0], NEGATIVE | ZERO | POSITIVE) {
+            return None;
+        }
+        let (scale, pairs) = (self.scale(), self.pairs());
+        if pairs.is_empty() {
+            return Some((0, scale));
+        }
+        // Power of ten of the last pair, against that of the last digit that is shown.
+        let last = 2 * (self.exponent() - (pairs.len() as i32 - 1)) + i32::from(scale);
+        // The last pair may end in a zero that is not shown.
+        let half = usize::from(last < 0);
+        let (pairs, end) = pairs.split_at(pairs.len() - half);
+        // Nine pairs fit into 64 bits.
+        let (head, tail) = pairs.split_at(pairs.len().min(9));
+        let head = head.iter().fold(0u64, |sum, pair| sum * 100 + u64::from(*pair));
+        let whole = tail.iter().try_fold(i128::from(head), |sum, pair| {
+            sum.checked_mul(100)?.checked_add(i128::from(*pair))
+        })?;
+        let whole = match (end, u32::try_from(last)) {
+            (_, Ok(0)) => whole,
+            (_, Ok(up)) => whole.checked_mul(10i128.checked_pow(up)?)?,
+            ([pair], _) => whole.checked_mul(10)?.checked_add(i128::from(pair / 10))?,
+            _ => unreachable!("no digit lies beyond the scale"),
+        };
+        Some((if self.0[0] == NEGATIVE { -whole } else { whole }, scale))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Evaluating expressions over the rows of a batch, column by column.
 //!
-//! Comparisons and arithmetic of integers and floats, AND, OR, NOT and IS NULL go through a whole
-//! column at a time, comparisons of other types and sums of `numeric` through columns of values.
+//! Comparisons and arithmetic of integers, floats, dates and `numeric` in 128 bits, comparisons of
+//! texts, AND, OR, NOT, CASE and IS NULL go through a whole column at a time, comparisons of other
+//! types and sums of longer numbers through columns of values.
+//!
 //! Other functions are called for each row with copies of values, or once if all rows have the
-//! same. Long lists of constants are sorted (`members`). What evaluates its parts only for some
-//! rows, as CASE does, is evaluated row by row.
+//! same. Long lists of constants are sorted (`members`). What else evaluates its parts only for
+//! some rows is evaluated row by row.
 //!
 //! Invariants: a part is evaluated for the rows for which row by row it would be: the right side of
 //! AND only where the left one does not decide, and conditions only where those in front are true.
@@ -14,9 +16,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use rightlink::Decimal;
+
 use crate::error::Result;
-use crate::exec::batch::{BYTES, Batch, Numbers, ROWS, Vector};
+use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::members::Members;
+use crate::exec::vector::{Decimals, Numbers, Texts, Vector};
 use crate::expr::registry::Function;
 use crate::expr::{Context, Expr};
 use crate::types::cast::cast;
@@ -149,6 +154,7 @@ fn over<'b>(
             let inner = over(inner, batch, rows, context)?;
             Ok(Cow::Owned(bools(len, |at| Some((truth(&inner, at) == *wanted) != *negated))))
         }
+        Expr::Case(arms, rest) => case(arms, rest, batch, rows, context).map(Cow::Owned),
         Expr::Cast(inner, to) => {
             let inner = over(inner, batch, rows, context)?;
             let mut out = Vector::of(*to, len);
@@ -245,6 +251,50 @@ fn junction<'b>(
     Ok(Cow::Owned(bools(len, |at| result[at])))
 }
 
+/// CASE: a result is evaluated for the rows whose condition is the first that is true.
+fn case(
+    arms: &[(Expr, Expr)],
+    rest: &Expr,
+    batch: &Batch,
+    rows: Rows<'_>,
+    context: &Context,
+) -> Result<Vector> {
+    // Results of the arms one behind the other, and where the one of each row is.
+    let (mut results, mut place): (Option<Vector>, Vec<u32>) = (None, vec![0; rows.len()]);
+    let mut open: Vec<u32> = (0..rows.len() as u32).collect();
+    let in_batch = |rows_of: &[u32]| -> Vec<u32> {
+        rows_of.iter().map(|at| rows.row(*at as usize) as u32).collect()
+    };
+    for arm in arms.iter().map(Some).chain([None]) {
+        if open.is_empty() {
+            break;
+        }
+        let (taken, result) = match arm {
+            None => (std::mem::take(&mut open), rest),
+            Some((condition, result)) => {
+                let holds = over(condition, batch, Rows::These(&in_batch(&open)), context)?;
+                let mut numbered = open.iter().enumerate();
+                let (mut taken, mut left) = (Vec::new(), Vec::new());
+                numbered.by_ref().for_each(|(number, at)| match holds.is_true(number) {
+                    true => taken.push(*at),
+                    false => left.push(*at),
+                });
+                open = left;
+                (taken, result)
+            }
+        };
+        if taken.is_empty() {
+            continue;
+        }
+        let values = over(result, batch, Rows::These(&in_batch(&taken)), context)?.into_owned();
+        let all = results.get_or_insert_with(|| values.empty_like());
+        let before = all.len() as u32;
+        (before..).zip(&taken).for_each(|(behind, at)| place[*at as usize] = behind);
+        all.append(values);
+    }
+    Ok(results.map_or(Vector::Any(Vec::new()), |results| results.pick(&place)))
+}
+
 /// A function of values from columns.
 fn call<'b>(
     function: &'static Function,
@@ -257,7 +307,8 @@ fn call<'b>(
     let values = values.collect::<Result<Vec<_>>>()?;
     let len = rows.len();
     if let [a, b] = values.as_slice() {
-        if let Some(made) = binary(function, a, b, len) {
+        let made = binary(function, a, b, len).or_else(|| texts(function, a, b, len));
+        if let Some(made) = made {
             return Ok(Cow::Owned(made));
         }
         if let Some(made) = by_reference(function, a, b, len)? {
@@ -321,9 +372,32 @@ fn by_reference(function: &Function, a: &Vector, b: &Vector, len: usize) -> Resu
     Ok(Some(Vector::Any(out)))
 }
 
+/// Comparisons of texts; `None` for anything else.
+fn texts(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vector> {
+    enum Side<'v> {
+        Column(&'v Texts),
+        Same(&'v str),
+    }
+    fn side(values: &Vector) -> Option<Side<'_>> {
+        match values {
+            Vector::Text(texts) => Some(Side::Column(texts)),
+            Vector::Same(Datum::Text(text), _) => Some(Side::Same(text)),
+            _ => None,
+        }
+    }
+    fn text<'v>(side: &Side<'v>, at: usize) -> Option<&'v str> {
+        match side {
+            Side::Column(texts) => texts.get(at),
+            Side::Same(text) => Some(text),
+        }
+    }
+    let (holds, a, b) = (function.holds?, side(a)?, side(b)?);
+    Some(bools(len, |at| Some(holds(text(&a, at)?.as_bytes().cmp(text(&b, at)?.as_bytes())))))
+}
+
 /// A number of a column as this type, or the one number that all rows have.
-enum Side<'v, T> {
-    Column(&'v Numbers<T>),
+enum Side<'v, T: Copy> {
+    Column(Cow<'v, Numbers<T>>),
     Same(Option<T>),
 }
 
@@ -337,31 +411,105 @@ impl<T: Copy + Default> Side<'_, T> {
     }
 }
 
+/// Numbers of `numeric` of one scale.
+struct Scaled<'v> {
+    unscaled: Side<'v, i128>,
+    scale: u16,
+}
+
+impl<'v> Scaled<'v> {
+    fn of(values: &'v Vector) -> Option<Scaled<'v>> {
+        match values {
+            Vector::Numeric(Decimals { unscaled, scale }) => {
+                let unscaled = Side::Column(Cow::Borrowed(unscaled));
+                Some(Scaled { unscaled, scale: scale.unwrap_or(0) })
+            }
+            Vector::Same(Datum::Numeric(number), _) => {
+                let (unscaled, scale) = number.unscaled()?;
+                Some(Scaled { unscaled: Side::Same(Some(unscaled)), scale })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same numbers with a scale that is not smaller; `None` where one overflows.
+    fn with_scale(self, scale: u16) -> Option<Side<'v, i128>> {
+        if scale == self.scale {
+            return Some(self.unscaled);
+        }
+        let factor = 10i128.checked_pow(u32::from(scale - self.scale))?;
+        Some(match self.unscaled {
+            Side::Same(None) => Side::Same(None),
+            Side::Same(Some(number)) => Side::Same(Some(number.checked_mul(factor)?)),
+            Side::Column(numbers) => {
+                let mut numbers = numbers.into_owned();
+                for number in &mut numbers.values {
+                    *number = number.checked_mul(factor)?;
+                }
+                Side::Column(Cow::Owned(numbers))
+            }
+        })
+    }
+}
+
+/// Comparisons and sums of `numeric`; `None` for anything else, and beyond 128 bits.
+fn decimals(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vector> {
+    let (a, b) = (Scaled::of(a)?, Scaled::of(b)?);
+    let made = |unscaled, scale| Vector::Numeric(Decimals { unscaled, scale: Some(scale) });
+    if function.name == "*" {
+        let scale = a.scale.checked_add(b.scale).filter(|scale| *scale <= Decimal::MAX_SCALE)?;
+        let product = checked(&a.unscaled, &b.unscaled, len, i128::checked_mul)?;
+        return Some(made(product, scale));
+    }
+    let scale = a.scale.max(b.scale);
+    let (a, b) = (a.with_scale(scale)?, b.with_scale(scale)?);
+    compared(function, &a, &b, len, Ord::cmp).or_else(|| {
+        let sum: fn(i128, i128) -> Option<i128> = match function.name {
+            "+" => i128::checked_add,
+            "-" => i128::checked_sub,
+            _ => return None,
+        };
+        Some(made(checked(&a, &b, len, sum)?, scale))
+    })
+}
+
 /// Comparisons and sums of numbers; `None` for anything else, and where a sum overflows, which the
 /// slow way tells.
 fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vector> {
     fn int4(values: &Vector) -> Option<Side<'_, i32>> {
         match values {
-            Vector::Int4(numbers) => Some(Side::Column(numbers)),
+            Vector::Int4(numbers) => Some(Side::Column(Cow::Borrowed(numbers))),
             Vector::Same(Datum::Int4(value), _) => Some(Side::Same(Some(*value))),
             _ => None,
         }
     }
     fn int8(values: &Vector) -> Option<Side<'_, i64>> {
         match values {
-            Vector::Int8(numbers) => Some(Side::Column(numbers)),
+            Vector::Int8(numbers) => Some(Side::Column(Cow::Borrowed(numbers))),
             Vector::Same(Datum::Int8(value), _) => Some(Side::Same(Some(*value))),
             _ => None,
         }
     }
     fn float8(values: &Vector) -> Option<Side<'_, f64>> {
         match values {
-            Vector::Float8(numbers) => Some(Side::Column(numbers)),
+            Vector::Float8(numbers) => Some(Side::Column(Cow::Borrowed(numbers))),
             Vector::Same(Datum::Float8(value), _) => Some(Side::Same(Some(*value))),
             _ => None,
         }
     }
+    fn date(values: &Vector) -> Option<Side<'_, i32>> {
+        match values {
+            Vector::Date(numbers) => Some(Side::Column(Cow::Borrowed(numbers))),
+            Vector::Same(Datum::Date(value), _) => Some(Side::Same(Some(*value))),
+            _ => None,
+        }
+    }
     match function.args.as_slice() {
+        [SqlType::Numeric, SqlType::Numeric] => decimals(function, a, b, len),
+        [SqlType::Date, SqlType::Date] => {
+            let (a, b) = (date(a)?, date(b)?);
+            compared(function, &a, &b, len, Ord::cmp)
+        }
         [SqlType::Int4, SqlType::Int4] => {
             let (a, b) = (int4(a)?, int4(b)?);
             compared(function, &a, &b, len, Ord::cmp).or_else(|| {

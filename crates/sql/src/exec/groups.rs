@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::columns::evaluate;
-use super::hash::{hash_of, mix};
+use super::hash::{hash_of, hash_text, mix};
 use crate::error::Result;
-use crate::exec::batch::{Batch, Vector};
+use crate::exec::batch::Batch;
+use crate::exec::vector::{Decimals, Vector};
 use crate::expr::aggregate::{Aggregate, Input, Ordered, State};
 use crate::expr::{Context, Expr};
 use crate::plan::Group;
@@ -90,6 +91,11 @@ impl Groups {
         columns: &Columns<'_>,
         places: &[usize],
     ) -> Result<usize> {
+        if let Some(Vector::Numeric(numbers)) = columns.args[of].first().map(Cow::as_ref)
+            && aggregate.takes_numeric()
+        {
+            return self.add_numeric(of, columns, places, numbers);
+        }
         if !aggregate.takes_integers() {
             let mut grown = 0;
             for (at, place) in places.iter().enumerate() {
@@ -120,6 +126,26 @@ impl Groups {
             };
             if let Some(value) = value {
                 self.all[*place].1[of].add_integers(1, i128::from(value));
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Groups {
+    /// Adds numbers to the sums of their groups.
+    fn add_numeric(
+        &mut self,
+        of: usize,
+        columns: &Columns<'_>,
+        places: &[usize],
+        numbers: &Decimals,
+    ) -> Result<usize> {
+        for (at, place) in places.iter().enumerate() {
+            if columns.passes(of, at)
+                && let (Some(unscaled), Some(scale)) = (numbers.unscaled.get(at), numbers.scale)
+            {
+                self.all[*place].1[of].add_numeric(unscaled, scale)?;
             }
         }
         Ok(0)
@@ -185,6 +211,8 @@ impl<'b> Columns<'b> {
                 let own = match column.as_ref() {
                     Vector::Int4(numbers) => numbers.get(at).map(|v| i64::from(v) as u64),
                     Vector::Int8(numbers) => numbers.get(at).map(|v| v as u64),
+                    Vector::Date(numbers) => numbers.get(at).map(|v| i64::from(v) as u64),
+                    Vector::Text(texts) => texts.get(at).map(hash_text),
                     Vector::Any(values) => hash_of(&values[at], &mut bytes),
                     other => hash_of(&other.get(at), &mut bytes),
                 };
@@ -200,6 +228,8 @@ impl<'b> Columns<'b> {
         pairs.all(|(column, value)| match (column.as_ref(), value) {
             (Vector::Int4(numbers), Datum::Int4(value)) => numbers.get(at) == Some(*value),
             (Vector::Int8(numbers), Datum::Int8(value)) => numbers.get(at) == Some(*value),
+            (Vector::Date(numbers), Datum::Date(value)) => numbers.get(at) == Some(*value),
+            (Vector::Text(texts), Datum::Text(value)) => texts.get(at) == Some(value),
             (Vector::Any(values), value) => values[at].compare(value).is_eq(),
             (other, value) => other.get(at).compare(value).is_eq(),
         })

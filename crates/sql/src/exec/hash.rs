@@ -8,9 +8,10 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::error::Result;
-use crate::exec::batch::{Batch, NO_ROW, Vector};
+use crate::exec::batch::Batch;
 use crate::exec::columns::evaluate;
 use crate::exec::sort_key;
+use crate::exec::vector::{NO_ROW, Vector};
 use crate::expr::{Context, Expr};
 use crate::plan::SortKey;
 use crate::types::Datum;
@@ -55,6 +56,8 @@ pub(in crate::exec) fn hashed(values: Vec<Vector>, len: usize) -> Keys {
             *hash = match column {
                 Vector::Int4(numbers) => numbers.get(at).map(|v| mix(so_far, i64::from(v) as u64)),
                 Vector::Int8(numbers) => numbers.get(at).map(|v| mix(so_far, v as u64)),
+                Vector::Date(numbers) => numbers.get(at).map(|v| mix(so_far, i64::from(v) as u64)),
+                Vector::Text(texts) => texts.get(at).map(|text| mix(so_far, hash_text(text))),
                 other => hash_of(&other.get(at), &mut bytes).map(|own| mix(so_far, own)),
             };
         }
@@ -80,9 +83,13 @@ pub(in crate::exec) fn hash_of(value: &Datum, bytes: &mut Vec<u8>) -> Option<u64
         let float = if float.is_nan() { f64::NAN } else { float + 0.0 };
         return Some(float.to_bits());
     }
+    match value {
+        Datum::Date(day) => return Some(i64::from(*day) as u64),
+        Datum::Text(text) => return Some(hash_text(text)),
+        _ => {}
+    }
     let mut hasher = DefaultHasher::new();
     match value {
-        Datum::Text(text) => hasher.write(text.as_bytes()),
         Datum::Bytes(all) => hasher.write(all),
         other => {
             let key = SortKey {
@@ -98,6 +105,13 @@ pub(in crate::exec) fn hash_of(value: &Datum, bytes: &mut Vec<u8>) -> Option<u64
         }
     }
     Some(hasher.finish())
+}
+
+/// The hash of a text.
+pub(in crate::exec) fn hash_text(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 impl HashTable {
@@ -143,6 +157,8 @@ impl HashTable {
         pairs.into_iter().all(|(own, other)| match (own, other) {
             (Vector::Int4(a), Vector::Int4(b)) => a.values[row] == b.values[at],
             (Vector::Int8(a), Vector::Int8(b)) => a.values[row] == b.values[at],
+            (Vector::Date(a), Vector::Date(b)) => a.values[row] == b.values[at],
+            (Vector::Text(a), Vector::Text(b)) => a.get(row) == b.get(at),
             (own, other) => own.get(row).compare(&other.get(at)).is_eq(),
         })
     }

@@ -7,7 +7,7 @@
 //! Does not do: values that differ from row to row, or whose evaluation may fail.
 
 use crate::error::Result;
-use crate::exec::batch::{Numbers, Vector};
+use crate::exec::vector::{Numbers, Vector};
 use crate::expr::{AnyOf, Context, Expr};
 use crate::types::{Datum, SqlType};
 

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `batch`, `columns`, `members` | rows column by column; expressions over them |
+//! | `batch`, `vector`, `columns`, `members` | rows column by column; expressions over them |
 //! | `open` | from nodes to operators |
 //! | `query`, `source` | filter, projection, limits; rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
@@ -53,6 +53,7 @@ pub(crate) mod subquery;
 pub(crate) mod tables;
 mod unique;
 mod upsert;
+pub(crate) mod vector;
 mod window;
 mod with;
 pub(crate) mod write;

@@ -8,8 +8,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, code};
-use crate::exec::batch::{BYTES, Batch, ROWS, Vector};
+use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::columns::{evaluate, is_steady, passing};
+use crate::exec::vector::Vector;
 use crate::exec::{Operator, RowsOf};
 use crate::expr::{Context, Expr, held};
 use crate::plan::SortKey;

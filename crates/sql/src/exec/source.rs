@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use rightlink::{RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
+use rightlink::{Decimal, RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 
 use crate::catalog::views;
 use crate::error::{Result, SqlError};
-use crate::exec::batch::{BYTES, Batch, ROWS, Vector};
+use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::memory::Memory;
 use crate::exec::query::{filtered, project};
+use crate::exec::vector::Vector;
 use crate::exec::{Batched, Operator, Ready, RowsOf, Stream, sets};
 use crate::expr::probe::Probe;
 use crate::expr::{Context, Expr};
@@ -188,6 +189,37 @@ impl RowVisitor for Filling<'_> {
         match &mut self.columns[place] {
             Vector::Float8(numbers) => numbers.push(Some(value)),
             _ => self.any(place, Value::Float8(value)),
+        }
+    }
+
+    #[inline]
+    fn date(&mut self, place: usize, value: i32) {
+        match &mut self.columns[place] {
+            Vector::Date(numbers) => numbers.push(Some(value)),
+            _ => self.any(place, Value::Date(value)),
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, place: usize, value: &str) {
+        match &mut self.columns[place] {
+            Vector::Text(texts) => {
+                texts.push(Some(value));
+                self.bytes += value.len();
+            }
+            _ => self.any(place, Value::Text(value.to_owned())),
+        }
+    }
+
+    #[inline]
+    fn decimal(&mut self, place: usize, unscaled: i128, scale: u16) {
+        let fits = match &mut self.columns[place] {
+            Vector::Numeric(numbers) => numbers.push(unscaled, scale),
+            _ => false,
+        };
+        if !fits {
+            let number = Decimal::from_unscaled(unscaled, scale).expect("a stored scale");
+            self.any(place, Value::Decimal(number));
         }
     }
 

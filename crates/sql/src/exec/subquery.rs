@@ -12,11 +12,12 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Result, SqlError, code};
-use crate::exec::batch::{Batch, NO_ROW, ROWS, Vector};
+use crate::exec::batch::{Batch, ROWS};
 use crate::exec::columns::is_steady;
 use crate::exec::hash::{self, HashTable};
 use crate::exec::memory::{KeptRows, Memory, row_bytes};
 use crate::exec::sort::SHARE;
+use crate::exec::vector::{NO_ROW, Vector};
 use crate::exec::{RowsOf, Stream};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Body, Context, Expr, PlannedSubquery, Subquery, SubqueryKind};

@@ -8,18 +8,18 @@
 //! Does not do: what is asked about ordered sets (`exec::ordered`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rightlink::Collation;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::regression::{Regression, Spread, Sums};
+use crate::expr::state::row_bytes;
+pub(crate) use crate::expr::state::{ARGUMENTS, Input, Ordered, State};
 use crate::expr::{Context, Expr};
 use crate::plan::SortKey;
 use crate::types::array::null_array;
-use crate::types::calendar::interval_out_of_range;
-use crate::types::{Array, Datum, Decimal, ElementType, Row, SqlType, numeric};
+use crate::types::{Array, Datum, ElementType, Row, SqlType, numeric};
 
 /// What is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,9 +76,6 @@ pub(crate) struct Aggregate {
     /// Of an ordered set, what is asked about it: the same for all rows of a group.
     pub(crate) direct: Vec<Expr>,
 }
-
-/// Places of arguments in rows that are put in order.
-pub(crate) const ARGUMENTS: usize = 2;
 
 /// The aggregate called `name` over a first argument of type `input`: the type to cast it to, and
 /// the type of the result.
@@ -158,177 +155,6 @@ pub(crate) fn exists(name: &str) -> bool {
             | "array_agg"
     );
     plain || Spread::named(name).is_some() || Regression::named(name).is_some()
-}
-
-/// An aggregate in the making.
-#[derive(Clone, Debug)]
-pub(crate) struct State {
-    pub(crate) count: i64,
-    /// Sum of integers; of floats that are averaged, the bits of [`deviation`].
-    whole: i128,
-    value: Datum,
-    /// What few aggregates need.
-    more: Option<Box<More>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct More {
-    /// Values met that are still to be taken, for DISTINCT.
-    seen: BTreeSet<Ordered>,
-    /// Rows that are still to be put in order.
-    rows: Vec<Row>,
-    /// What is asked about an ordered set.
-    direct: Option<Row>,
-    sums: Sums,
-    /// Sum of the squares.
-    squares: Datum,
-}
-
-/// What an aggregate takes of a row.
-#[derive(Clone, Debug)]
-pub(crate) struct Input {
-    /// Its first argument.
-    pub(crate) value: Datum,
-    /// The second one, or null.
-    pub(crate) other: Datum,
-    /// Values that rows are ordered by, and what is asked about an ordered set behind them.
-    pub(crate) rest: Row,
-}
-
-/// A value by its order.
-#[derive(Clone, Debug)]
-pub(crate) struct Ordered(pub(crate) Vec<Datum>);
-
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let pairs = self.0.iter().zip(&other.0);
-        pairs.map(|(a, b)| a.compare(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-    }
-}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ordered {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Ordered {}
-
-impl State {
-    fn more(&mut self) -> &mut More {
-        self.more.get_or_insert_default()
-    }
-
-    /// Appends what was taken so far.
-    pub(crate) fn write(self, out: &mut Row) {
-        let whole = self.whole.to_le_bytes().to_vec();
-        out.extend([Datum::Int8(self.count), Datum::Bytes(whole), self.value]);
-        let Some(more) = self.more else {
-            out.push(Datum::Null);
-            return;
-        };
-        let More { rows, direct, sums, squares, .. } = *more;
-        let length = |row: &Row| Datum::Int8(row.len() as i64);
-        out.extend([Datum::Int8(rows.len() as i64), Datum::Bytes(sums.to_bytes()), squares]);
-        out.push(direct.as_ref().map_or(Datum::Null, length));
-        out.extend(direct.into_iter().flatten());
-        for row in rows {
-            out.push(length(&row));
-            out.extend(row);
-        }
-    }
-
-    /// What [`State::write`] wrote.
-    pub(crate) fn read(values: &mut impl Iterator<Item = Datum>) -> State {
-        let (Some(Datum::Int8(count)), Some(Datum::Bytes(whole)), Some(value)) =
-            (values.next(), values.next(), values.next())
-        else {
-            unreachable!("a state was written")
-        };
-        let whole = i128::from_le_bytes(whole.try_into().expect("sixteen bytes were written"));
-        let mut length = || values.next().and_then(|length| length.as_int());
-        let more = length().map(|rows| {
-            let sums = match values.next() {
-                Some(Datum::Bytes(bytes)) => Sums::from_bytes(&bytes),
-                _ => unreachable!("sums were written"),
-            };
-            let squares = values.next().unwrap_or_default();
-            let mut row = || {
-                let length = values.next().and_then(|length| length.as_int());
-                length.map(|length| values.by_ref().take(length as usize).collect::<Row>())
-            };
-            let direct = row();
-            let rows = (0..rows).map(|_| row().expect("a row was written")).collect();
-            Box::new(More { seen: BTreeSet::new(), rows, direct, sums, squares })
-        });
-        State { count, whole, value, more }
-    }
-
-    /// Takes in so many integers with this sum ([`Aggregate::takes_integers`]).
-    pub(crate) fn add_integers(&mut self, count: i64, sum: i128) {
-        self.count += count;
-        self.whole += sum;
-    }
-
-    /// The distinct values that are still to be taken, in order.
-    pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Input> + use<> {
-        let seen = self.more.as_mut().map(|more| std::mem::take(&mut more.seen));
-        seen.unwrap_or_default().into_iter().map(|Ordered(values)| Input::of_row(values))
-    }
-
-    /// The rows that are still to be put in order.
-    pub(crate) fn give_up_rows(&mut self) -> Vec<Row> {
-        self.more.as_mut().map(|more| std::mem::take(&mut more.rows)).unwrap_or_default()
-    }
-
-    /// What is asked about an ordered set, if a row said it.
-    pub(crate) fn direct(&mut self) -> Option<Row> {
-        self.more.as_mut()?.direct.take()
-    }
-
-    /// Bytes of the rows that it holds.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let rows = self.more.iter().flat_map(|more| &more.rows);
-        rows.map(|row| row_bytes(row)).sum()
-    }
-}
-
-/// Bytes of a row that waits to be put in order.
-fn row_bytes(row: &[Datum]) -> usize {
-    let heap: usize = row.iter().map(Datum::heap_bytes).sum();
-    size_of::<Row>() + size_of_val(row) + heap
-}
-
-impl Input {
-    /// Of the arguments and what is behind them.
-    pub(crate) fn of_row(mut values: Row) -> Input {
-        let rest = values.split_off(ARGUMENTS);
-        let mut values = values.into_iter();
-        let mut value = || values.next().unwrap_or_default();
-        Input { value: value(), other: value(), rest }
-    }
-
-    /// The arguments and what is behind them.
-    pub(crate) fn into_row(self) -> Row {
-        let Input { value, other, rest } = self;
-        let mut row = Row::with_capacity(ARGUMENTS + rest.len());
-        row.extend([value, other]);
-        row.extend(rest);
-        row
-    }
-
-    /// Bytes beyond its own.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        let rest: usize = self.rest.iter().map(Datum::heap_bytes).sum();
-        let own = self.value.heap_bytes() + self.other.heap_bytes();
-        own + rest + size_of_val(self.rest.as_slice())
-    }
 }
 
 impl Aggregate {
@@ -413,7 +239,7 @@ impl Aggregate {
 
     /// Nothing met yet.
     pub(crate) fn start(&self) -> State {
-        State { count: 0, whole: 0, value: Datum::Null, more: None }
+        State { count: 0, whole: 0, scale: 0, value: Datum::Null, more: None }
     }
 
     /// Does a row count whose arguments are null where `is_null` says so?
@@ -506,6 +332,12 @@ impl Aggregate {
         !self.distinct && !self.gathers() && self.can_give_back()
     }
 
+    /// Is all that it keeps of its values how many they are and, of `numeric`, their sum?
+    pub(crate) fn takes_numeric(&self) -> bool {
+        let sums = matches!(self.kind, Kind::Sum | Kind::Average);
+        sums && self.input == SqlType::Numeric && !self.distinct && !self.gathers()
+    }
+
     /// Can a value that was taken in leave again?
     pub(crate) fn can_give_back(&self) -> bool {
         let exact = matches!(self.input, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
@@ -546,8 +378,8 @@ impl Aggregate {
         match self.kind {
             Kind::CountAll | Kind::Count => {}
             Kind::ArrayAgg => unreachable!("taken in by itself"),
-            Kind::Average if self.input == SqlType::Float8 => average_in(state, &value)?,
-            Kind::Sum | Kind::Average => sum(state, value)?,
+            Kind::Average if self.input == SqlType::Float8 => state.average_in(&value)?,
+            Kind::Sum | Kind::Average => state.sum(value)?,
             Kind::Min | Kind::Max => {
                 let wanted =
                     if self.kind == Kind::Min { Ordering::Less } else { Ordering::Greater };
@@ -557,7 +389,7 @@ impl Aggregate {
                             state.value = value;
                         }
                     }
-                    _ => keep(state, value, wanted),
+                    _ => state.keep(value, wanted),
                 }
             }
             Kind::And | Kind::Or => {
@@ -589,7 +421,7 @@ impl Aggregate {
                 }
                 (first, value) => *first = value,
             },
-            Kind::Spread(_) if self.input == SqlType::Float8 => average_in(state, &value)?,
+            Kind::Spread(_) if self.input == SqlType::Float8 => state.average_in(&value)?,
             Kind::Spread(_) => {
                 let Datum::Numeric(number) = &value else {
                     unreachable!("numbers have been cast: {value:?}")
@@ -600,7 +432,7 @@ impl Aggregate {
                     Datum::Numeric(sum) => numeric::add(sum, &square)?,
                     _ => square,
                 });
-                sum(state, value)?;
+                state.sum(value)?;
             }
             Kind::Regression(_) => {
                 let (Datum::Float8(y), Datum::Float8(x)) = (&value, separator) else {
@@ -635,6 +467,10 @@ impl Aggregate {
     /// The result over the rows taken in.
     pub(crate) fn finish(&self, mut state: State) -> Result<Datum> {
         self.take_distinct(&mut state)?;
+        let sums = matches!(self.kind, Kind::Sum | Kind::Average | Kind::Spread(_));
+        if sums && self.input == SqlType::Numeric && state.count > 0 {
+            state.settle()?;
+        }
         match self.kind {
             Kind::CountAll | Kind::Count => Ok(Datum::Int8(state.count)),
             Kind::Regression(asked) => {
@@ -649,9 +485,9 @@ impl Aggregate {
                 SqlType::Int8 => Ok(Datum::Numeric(numeric::shifted(state.whole, 0))),
                 _ => Ok(state.value),
             },
-            Kind::Average => average(&state),
+            Kind::Average => state.average(),
             Kind::Spread(spread) if self.input == SqlType::Float8 => {
-                Ok(spread.of_floats(state.count, deviation(&state)))
+                Ok(spread.of_floats(state.count, state.deviation()))
             }
             Kind::Spread(spread) => {
                 let squares = state.more.map_or(Datum::Null, |more| more.squares);
@@ -676,91 +512,5 @@ impl OrderedSet {
     /// Does it ask where a row would stand?
     pub(crate) fn is_hypothetical(self) -> bool {
         !self.skips_null()
-    }
-}
-
-fn keep(state: &mut State, value: Datum, wanted: Ordering) {
-    if state.value.is_null() || value.compare(&state.value) == wanted {
-        state.value = value;
-    }
-}
-
-fn sum(state: &mut State, value: Datum) -> Result<()> {
-    if let Some(whole) = value.as_int() {
-        state.whole += i128::from(whole);
-        return Ok(());
-    }
-    let overflow = || SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value out of range: overflow");
-    state.value = match (&state.value, value) {
-        (Datum::Null, first) => first,
-        (Datum::Float4(a), Datum::Float4(b)) => {
-            let sum = a + b;
-            if sum.is_infinite() && a.is_finite() && b.is_finite() {
-                return Err(overflow());
-            }
-            Datum::Float4(sum)
-        }
-        (Datum::Float8(a), Datum::Float8(b)) => {
-            let sum = a + b;
-            if sum.is_infinite() && a.is_finite() && b.is_finite() {
-                return Err(overflow());
-            }
-            Datum::Float8(sum)
-        }
-        (Datum::Numeric(a), Datum::Numeric(b)) => Datum::Numeric(numeric::add(a, &b)?),
-        (Datum::Interval(a), Datum::Interval(b)) => {
-            Datum::Interval(a.checked_add(b).ok_or_else(interval_out_of_range)?)
-        }
-        (old, value) => unreachable!("one type for all rows: {old:?} {value:?}"),
-    };
-    Ok(())
-}
-
-/// Takes a float into an average: the sum, and beside it the sum of squared deviations (Youngs and
-/// Cramer), which fails where it overflows, as in PostgreSQL.
-fn average_in(state: &mut State, value: &Datum) -> Result<()> {
-    let Datum::Float8(new) = value else {
-        unreachable!("averages have been cast: {value:?}");
-    };
-    let old = if let Datum::Float8(sum) = state.value { sum } else { 0.0 };
-    let (count, sum) = (state.count as f64 + 1.0, old + new);
-    let mut squares = deviation(state);
-    if state.count > 0 {
-        let part = new * count - sum;
-        squares += part * part / (count * state.count as f64);
-        if sum.is_infinite() || squares.is_infinite() {
-            if !old.is_infinite() && !new.is_infinite() {
-                let what = "value out of range: overflow";
-                return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, what));
-            }
-            squares = f64::NAN;
-        }
-    } else if !new.is_finite() {
-        squares = f64::NAN;
-    }
-    state.value = Datum::Float8(sum);
-    state.whole = i128::from(squares.to_bits());
-    Ok(())
-}
-
-/// The sum of squared deviations from the average.
-fn deviation(state: &State) -> f64 {
-    u64::try_from(state.whole).map_or(f64::NAN, f64::from_bits)
-}
-
-fn average(state: &State) -> Result<Datum> {
-    let count = Decimal::from(state.count);
-    match &state.value {
-        Datum::Null => {
-            let sum = numeric::shifted(state.whole, 0);
-            Ok(Datum::Numeric(numeric::divide(&sum, &count)?))
-        }
-        Datum::Numeric(sum) => Ok(Datum::Numeric(numeric::divide(sum, &count)?)),
-        Datum::Float8(sum) => Ok(Datum::Float8(sum / state.count as f64)),
-        Datum::Interval(sum) => {
-            let average = sum.checked_div(state.count as f64);
-            Ok(Datum::Interval(average.ok_or_else(interval_out_of_range)?))
-        }
-        other => unreachable!("averages have been cast: {other:?}"),
     }
 }

@@ -14,7 +14,7 @@
 //! | `like` | pattern matching |
 //! | `arrays` | functions of arrays |
 //! | `casing` | upper and lower case |
-//! | `aggregate`, `regression` | functions over many rows |
+//! | `aggregate`, `state`, `regression` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
 //! Invariants: a bound expression evaluates without looking anything up; an evaluation that cannot
@@ -41,6 +41,7 @@ pub(crate) mod seed;
 pub(crate) mod sequences;
 mod sets;
 mod spans;
+mod state;
 mod strings;
 mod subquery;
 pub(crate) mod system;

@@ -351,6 +351,14 @@ impl Projection {
                 Found::Bytes(Type::Float8, bytes) => {
                     visitor.float8(place, f64::from_le_bytes(fixed(bytes)));
                 }
+                Found::Bytes(Type::Date, bytes) => {
+                    visitor.date(place, i32::from_le_bytes(fixed(bytes)));
+                }
+                Found::Bytes(Type::Text, bytes) => visitor.text(place, str_of(bytes)?),
+                Found::Bytes(Type::Decimal, bytes) => match Decimal::unscaled_of(bytes) {
+                    Some((unscaled, scale)) => visitor.decimal(place, unscaled, scale),
+                    None => visitor.value(place, value_of(Type::Decimal, bytes)?),
+                },
                 other => visitor.value(place, other.value(column, &mut *load)?),
             }
             Ok(())
@@ -536,6 +544,10 @@ impl<'a> Cursor<'a> {
 
 fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().expect("cut to the length of its type")
+}
+
+fn str_of(bytes: &[u8]) -> std::result::Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed("text in a row is not UTF-8"))
 }
 
 fn text(bytes: &[u8]) -> std::result::Result<String, Malformed> {

@@ -2,7 +2,7 @@
 //!
 //! Does not do: reading (`row`).
 
-use crate::datum::Value;
+use crate::datum::{Decimal, Value};
 use crate::ids::RowId;
 
 /// Takes rows value by value, so that no row is put together ([`crate::Rows::visit`]).
@@ -53,6 +53,19 @@ pub trait RowVisitor {
     /// Takes a `float8`.
     fn float8(&mut self, place: usize, value: f64) {
         self.value(place, Value::Float8(value));
+    }
+    /// Takes a `date`, days since 2000-01-01.
+    fn date(&mut self, place: usize, value: i32) {
+        self.value(place, Value::Date(value));
+    }
+    /// Takes a text.
+    fn text(&mut self, place: usize, value: &str) {
+        self.value(place, Value::Text(value.to_owned()));
+    }
+    /// Takes the decimal that is `unscaled` / 10^`scale`; larger ones come as values.
+    fn decimal(&mut self, place: usize, unscaled: i128, scale: u16) {
+        let number = Decimal::from_unscaled(unscaled, scale).expect("a stored scale");
+        self.value(place, Value::Decimal(number));
     }
     /// Takes the end of the row at `id`. False ends the visit.
     fn end_row(&mut self, id: RowId) -> bool;

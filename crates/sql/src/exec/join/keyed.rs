@@ -192,7 +192,7 @@ impl Keyed {
 fn wanted(own: &Keys, parts: &[KeyPart], rows: usize) -> Vec<Vec<Value>> {
     let mut keys = Vec::with_capacity(rows);
     for at in (0..rows).filter(|at| own.hashes[*at].is_some()) {
-        let value = |(column, part): (&crate::exec::batch::Vector, &KeyPart)| {
+        let value = |(column, part): (&crate::exec::vector::Vector, &KeyPart)| {
             match fit(column.get(at), part.ty) {
                 Fit::Is(value) => Some(value),
                 // No row can have it.

@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use super::of;
 use crate::error::Result;
-use crate::exec::batch::{Batch, NO_ROW, ROWS, Vector};
+use crate::exec::batch::{Batch, ROWS};
 use crate::exec::columns::passing;
 use crate::exec::hash::{HashTable, Keys};
+use crate::exec::vector::{NO_ROW, Vector};
 use crate::expr::{Context, Expr};
 use crate::plan::node::Node;
 use crate::plan::rel::JoinKind;
