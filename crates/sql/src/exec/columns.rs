@@ -111,6 +111,8 @@ pub(crate) fn is_steady(expr: &Expr) -> bool {
                 };
                 short && !function.volatile
             }
+            // No longer than the column's own.
+            Expr::Cast(inner, SqlType::Text) if matches!(**inner, Expr::Column(_)) => true,
             Expr::Cast(_, to) => {
                 !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Bytea | SqlType::Array(_))
             }
@@ -157,6 +159,9 @@ fn over<'b>(
         Expr::Case(arms, rest) => case(arms, rest, batch, rows, context).map(Cow::Owned),
         Expr::Cast(inner, to) => {
             let inner = over(inner, batch, rows, context)?;
+            if matches!((inner.as_ref(), to), (Vector::Text(_), SqlType::Text)) {
+                return Ok(inner);
+            }
             let mut out = Vector::of(*to, len);
             for at in 0..len {
                 out.push(cast(inner.get(at), *to)?);

@@ -11,8 +11,8 @@ use crate::exec::vector::{Numbers, Vector};
 use crate::expr::{AnyOf, Context, Expr};
 use crate::types::{Datum, SqlType};
 
-/// Lists up to this length are gone through; also the work per row that sorting has to save.
-const SHORT: usize = 8;
+/// Rows up to so many go through the list.
+const FEW: usize = 8;
 
 /// A value that is there without an evaluation.
 fn constant<'v>(expr: &'v Expr, context: &'v Context) -> Option<&'v Datum> {
@@ -37,7 +37,7 @@ impl<'v> Members<'v> {
         rows: usize,
         context: &'v Context,
     ) -> Option<Members<'v>> {
-        if list.len() <= SHORT || rows <= SHORT {
+        if rows <= FEW {
             return None;
         }
         let values = list.iter().map(|expr| constant(expr, context));
@@ -59,9 +59,7 @@ impl<'v> Members<'v> {
             && matches!(pair.as_slice(), [Expr::Column(0), Expr::Column(1)])
             && (function.args.first() == function.args.get(1) || function.args.iter().all(whole));
         match constant(&any.array, context) {
-            Some(Datum::Array(array))
-                if is_equality && array.values().len() > SHORT && rows > SHORT =>
-            {
+            Some(Datum::Array(array)) if is_equality && rows > FEW => {
                 Some(Members::sorted(array.values().iter().collect()))
             }
             _ => None,
@@ -86,18 +84,28 @@ impl<'v> Members<'v> {
         context.spend(self.values.len() + needles.len())?;
         let mut out = Numbers::with_capacity(needles.len());
         for at in 0..needles.len() {
-            let needle = needles.get(at);
-            out.push(match needle.is_null() {
-                true => None,
-                false => self.finds(&needle).map(|found| found != negated),
-            });
+            let found = match needles {
+                Vector::Text(texts) => texts.get(at).map(|text| self.has_text(text)),
+                _ if needles.is_null(at) => None,
+                _ => Some(self.has(&needles.get(at))),
+            };
+            // A null may be what was looked for.
+            let known = found.filter(|found| *found || !self.has_null);
+            out.push(known.map(|found| found != negated));
         }
         Ok(Vector::Bool(out))
     }
 
-    /// `None` if it is unknown.
-    fn finds(&self, needle: &Datum) -> Option<bool> {
-        let found = self.values.binary_search_by(|value| value.compare(needle)).is_ok();
-        (found || !self.has_null).then_some(found)
+    fn has(&self, needle: &Datum) -> bool {
+        self.values.binary_search_by(|value| value.compare(needle)).is_ok()
+    }
+
+    /// As [`Members::has`], without a value made of the text.
+    fn has_text(&self, needle: &str) -> bool {
+        let order = |value: &&Datum| match value {
+            Datum::Text(text) => text.as_bytes().cmp(needle.as_bytes()),
+            other => unreachable!("the binder compares texts with texts: {other:?}"),
+        };
+        self.values.binary_search_by(order).is_ok()
     }
 }
