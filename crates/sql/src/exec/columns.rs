@@ -157,32 +157,43 @@ fn over<'b>(
             Ok(Cow::Owned(bools(len, |at| Some((truth(&inner, at) == *wanted) != *negated))))
         }
         Expr::Case(arms, rest) => case(arms, rest, batch, rows, context).map(Cow::Owned),
-        Expr::Cast(inner, to) => {
-            let inner = over(inner, batch, rows, context)?;
-            if matches!((inner.as_ref(), to), (Vector::Text(_), SqlType::Text)) {
-                return Ok(inner);
-            }
-            let mut out = Vector::of(*to, len);
-            for at in 0..len {
-                out.push(cast(inner.get(at), *to)?);
-            }
-            Ok(Cow::Owned(out))
-        }
-        Expr::In(needle, list, negated) => match Members::of_list(list, len, context) {
-            Some(members) => {
-                let needles = over(needle, batch, rows, context)?;
-                members.holding(&needles, *negated, context).map(Cow::Owned)
-            }
-            None => row_by_row(expr, batch, rows, context).map(Cow::Owned),
-        },
-        Expr::AnyOf(any) => match Members::of_array(any, len, context) {
-            Some(members) => {
-                let needles = over(&any.needle, batch, rows, context)?;
-                members.holding(&needles, false, context).map(Cow::Owned)
-            }
-            None => row_by_row(expr, batch, rows, context).map(Cow::Owned),
-        },
+        Expr::Cast(inner, to) => casts(inner, *to, batch, rows, context),
+        Expr::In(..) | Expr::AnyOf(_) => member(expr, batch, rows, context).map(Cow::Owned),
         _ => row_by_row(expr, batch, rows, context).map(Cow::Owned),
+    }
+}
+
+/// The values of `inner` as values of another type.
+fn casts<'b>(
+    inner: &Expr,
+    to: SqlType,
+    batch: &'b Batch,
+    rows: Rows<'_>,
+    context: &Context,
+) -> Result<Cow<'b, Vector>> {
+    let inner = over(inner, batch, rows, context)?;
+    if matches!((inner.as_ref(), to), (Vector::Text(_), SqlType::Text)) {
+        return Ok(inner);
+    }
+    let mut out = Vector::of(to, rows.len());
+    for at in 0..rows.len() {
+        out.push(cast(inner.get(at), to)?);
+    }
+    Ok(Cow::Owned(out))
+}
+
+/// IN and `= ANY`.
+fn member(expr: &Expr, batch: &Batch, rows: Rows<'_>, context: &Context) -> Result<Vector> {
+    let (members, needle, negated) = match expr {
+        Expr::In(needle, list, negated) => {
+            (Members::of_list(list, rows.len(), context), needle.as_ref(), *negated)
+        }
+        Expr::AnyOf(any) => (Members::of_array(any, rows.len(), context), &any.needle, false),
+        _ => unreachable!("the caller has looked"),
+    };
+    match members {
+        Some(members) => members.holding(&*over(needle, batch, rows, context)?, negated, context),
+        None => row_by_row(expr, batch, rows, context),
     }
 }
 
