@@ -69,7 +69,8 @@ fn schema(indexes: u64, index: IndexMethod) -> TableSchema {
 }
 
 impl Bed {
-    /// Makes a table of so many rows and indexes beside the primary key.
+    /// Makes a table of so many rows and indexes beside the primary key, in the place of one that
+    /// has grown.
     pub(crate) fn make(
         scratch: &Scratch,
         made_for: MadeFor,
@@ -78,6 +79,9 @@ impl Bed {
         let (rows, indexes, index) = made_for;
         let dir = scratch.path().join(format!("bed-{rows}-{indexes}-{index:?}"));
         let mut bed = Bed { dir, made_for, rows, indexes, next: 0 };
+        if bed.dir.exists() {
+            std::fs::remove_dir_all(&bed.dir)?;
+        }
         let start = clock.now();
         let db = Database::options().memory(bed.ample_memory()).open(&bed.dir)?;
         let mut txn = db.begin();

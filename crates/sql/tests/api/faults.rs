@@ -213,8 +213,8 @@ fn files_of_a_killed_process_are_gone_at_open() {
     session
         .execute(
             "set work_mem = '64kB'; begin; \
-             declare c cursor for select * from a join (select b.* from b, generate_series(1, 8)) c \
-             on a.k = c.k; fetch 1 from c",
+             declare c cursor for select * from a \
+             join (select b.* from b, generate_series(1, 8)) c on a.k = c.k; fetch 1 from c",
         )
         .unwrap();
     assert!(!temporary(&disk).is_empty(), "the join uses files");
