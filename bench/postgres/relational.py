@@ -20,6 +20,7 @@ Statements that we refuse with 0A000 are counted and left out. Equal seeds give 
 ours is verified at the end.
 
 Tables have columns of arrays, which functions, subscripts, operators, ANY, ALL and unnest take.
+Catalogs are sources, too.
 
 Does not do: MERGE; transactions of several sessions.
 """
@@ -75,6 +76,20 @@ VIEW_SETUP = [
     "create view vc as select x, count(*) as n from c where n > 0 group by x",
     "create view vv (k, y) as select id, y from va where id % 3 <> 0 with check option",
 ]
+# Catalogs, as far as both have the same rows.
+CATALOGS = [
+    ("select relname::text as t, relnatts as x, relkind = 'r' as r from pg_class"
+     " where relname in ('a', 'b', 'c', 'd', 'a_pkey', 'va')", {"t": "text", "x": "smallint"}),
+    ("select attname::text as t, attnum as x, atttypmod as y from pg_attribute"
+     " where attrelid = 'a'::regclass and attnum > 0", {"t": "text", "x": "smallint", "y": "int"}),
+    ("select column_name::text as t, ordinal_position as x from information_schema.columns"
+     " where table_name = 'b'", {"t": "text", "x": "int"}),
+    ("select i.relname::text as t, k as x from pg_index join pg_class i on i.oid = indexrelid,"
+     " unnest(indkey) k where indrelid = 'c'::regclass", {"t": "text", "x": "smallint"}),
+    ("select t.typname::text as t, count(*) as x from pg_type t join pg_attribute a"
+     " on a.atttypid = t.oid join pg_class c on c.oid = a.attrelid where c.relname ~ '^[a-d]$'"
+     " and a.attnum > 0 group by t.typname", {"t": "text", "x": "bigint"}),
+]
 NUMBERS = {"int", "bigint", "smallint", "numeric"}
 
 
@@ -125,6 +140,9 @@ class Maker:
             array = self.array((lateral or []) + outer, [], 1)
             return Source(f"unnest({array}) with ordinality {alias} (x, n)", alias,
                           {"x": "int", "n": "bigint"})
+        if kind == 11 and self.chance(50):
+            text, columns = self.one(CATALOGS)
+            return Source(f"({text}) {alias}", alias, dict(columns))
         if lateral and self.chance(40):
             text, columns = self.select(depth - 1, outer + lateral, plain=True)
             return Source(f"lateral ({text}) {alias}", alias, columns)

@@ -88,7 +88,9 @@ pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use session::{
     CopyHeader, Description, Execution, Outcome, STACK, Session, Sink, TransactionStatus,
 };
-pub use types::{Array, Datum, Decimal, Dimension, ElementType, Interval, Row, SqlType};
+pub use types::{
+    Array, Datum, Decimal, Dimension, ElementType, Interval, RegKind, Registered, Row, SqlType,
+};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

@@ -148,11 +148,11 @@ impl SearchPath {
         self.0.iter().any(|known| known == schema)
     }
 
-    /// Does the bare name mean this one, of `all` that there are?
-    pub(crate) fn shows(&self, stored: &str, all: &[&str]) -> bool {
+    /// Does the bare name mean this one, where `is_there` knows all that there are?
+    pub(crate) fn shows(&self, stored: &str, is_there: impl Fn(&str) -> bool) -> bool {
         let schema = schema_of(stored);
         let mut before = self.of_tables().take_while(|known| *known != schema);
-        let hidden = |first: &String| all.contains(&self::stored(first, bare(stored)).as_str());
+        let hidden = |first: &String| is_there(&self::stored(first, bare(stored)));
         self.has(schema) && !before.any(hidden)
     }
 

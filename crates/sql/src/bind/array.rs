@@ -272,6 +272,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("a field of a value")),
         };
         let position = value.position;
+        let value = self.as_array(value)?;
         let SqlType::Array(element) = value.ty else {
             let ty = value.ty.name();
             let message =
@@ -356,6 +357,7 @@ impl Binder<'_> {
         let Some(signature) = FUNCTIONS.iter().find(|one| one.name == name) else {
             return Ok(Err(args));
         };
+        let args = args.into_iter().map(|arg| self.as_array(arg)).collect::<Result<Vec<_>>>()?;
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
         let no_function = |miss| registry::no_function(name, &types, &miss);
         let element = match signature.element(&types).map_err(no_function)? {
@@ -506,6 +508,7 @@ impl Binder<'_> {
         array: Typed,
         all: bool,
     ) -> Result<Typed> {
+        let array = self.as_array(array)?;
         let element = match array.ty {
             SqlType::Array(element) => element,
             // The operator decides, as it does of a literal.

@@ -17,7 +17,9 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate;
 use crate::expr::{Expr, Typed, registry};
 use crate::types::declared::Modifier;
-use crate::types::{Array, Datum, ElementType, SqlType, VARCHAR, VARCHAR_ARRAY};
+use crate::types::{
+    Array, Datum, ElementType, RegKind, Registered, SqlType, VARCHAR, VARCHAR_ARRAY,
+};
 
 impl Binder<'_> {
     /// Binds what looks like a call.
@@ -171,19 +173,6 @@ impl Binder<'_> {
                     let nodes = list.args.iter().map(node).collect::<Result<Vec<_>>>()?;
                     return self.sequence_call(&name, &nodes);
                 }
-                if let "obj_description" | "col_description" | "pg_relation_size" = name.as_str() {
-                    let mut nodes = Vec::with_capacity(list.args.len());
-                    for arg in &list.args {
-                        let FunctionArg::Unnamed(FunctionArgExpr::Expr(node)) = arg else {
-                            return Err(SqlError::unsupported("such an argument of a description"));
-                        };
-                        nodes.push(node);
-                    }
-                    return match name.as_str() {
-                        "pg_relation_size" => self.relation_size(&nodes),
-                        _ => self.description(&name, &nodes),
-                    };
-                }
                 match name.as_str() {
                     "coalesce" => self.without_sets(
                         "set-returning functions are not allowed in COALESCE",
@@ -268,11 +257,11 @@ impl Binder<'_> {
                     ty if is_varchar && ty.element() == Some(SqlType::Text) => VARCHAR_ARRAY,
                     ty => ty.name(),
                 };
-                Ok(Typed::new(Expr::Const(Datum::Text(name.to_owned())), SqlType::Text))
+                let oid = SqlType::named(name).map_or(705, |(oid, _)| oid);
+                let value = Registered::datum(RegKind::Type, oid, Some(name.to_owned()));
+                Ok(Typed::new(Expr::Const(value), SqlType::Reg(RegKind::Type)))
             }
-            ("current_schema" | "current_schemas" | "to_regclass", _) => {
-                self.about_schemas(name, args)
-            }
+            ("current_schema" | "current_schemas", _) => self.about_schemas(name, args),
             ("row", _) => Err(SqlError::unsupported("a row value")),
             ("unnest", _) => self.unnested(args),
             ("generate_subscripts", _) => self.subscript_numbers(name, args),
@@ -289,7 +278,7 @@ impl Binder<'_> {
         self.once = true;
         let text = |value: Option<String>| {
             let value = value.map_or(Datum::Null, Datum::Text);
-            Ok(Typed::new(Expr::Const(value), SqlType::Text))
+            Ok(Typed::new(Expr::Const(value), SqlType::Name))
         };
         let values: Vec<&Expr> = args.iter().map(|arg| &arg.expr).collect();
         match (name, values.as_slice()) {
@@ -303,16 +292,11 @@ impl Binder<'_> {
                     all.insert(0, "pg_catalog".to_owned());
                 }
                 let names = all.into_iter().map(Datum::Text).collect();
-                let element = ElementType::of(SqlType::Text).expect("texts are elements");
+                let element = ElementType::of(SqlType::Name).expect("names are elements");
                 let names = Expr::Const(Array::of(element, names)?.into());
                 Ok(Typed::new(names, SqlType::Array(element)))
             }
-            ("to_regclass", [Expr::Const(Datum::Text(name))]) => {
-                let name = name.clone();
-                text(self.find_shown(&name)?)
-            }
-            ("to_regclass", [Expr::Const(Datum::Null)]) => text(None),
-            ("current_schemas" | "to_regclass", [_]) => {
+            ("current_schemas", [_]) => {
                 Err(SqlError::unsupported(format!("{name} of anything but a constant")))
             }
             _ => {

@@ -236,7 +236,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported(what).at(position));
         }
         // What has no type yet gets it from what it stands with, as without COLLATE.
-        if !matches!(value.ty, SqlType::Text | SqlType::Bpchar | SqlType::Unknown) {
+        if !matches!(value.ty, SqlType::Text | SqlType::Bpchar | SqlType::Name | SqlType::Unknown) {
             let message = format!("collations are not supported by type {}", value.ty.name());
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(position));
         }

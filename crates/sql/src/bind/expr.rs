@@ -11,7 +11,7 @@ use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 use super::collate::Collated;
 use super::infix::is_prefix;
 use super::scope::{self, Lookup};
-use super::{Binder, names, objects, padded, trimmed};
+use super::{Binder, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
@@ -343,14 +343,6 @@ impl Binder<'_> {
         kind: &ast::DataType,
         position: Option<usize>,
     ) -> Result<Typed> {
-        if objects::is_regclass(kind)
-            && let Expr::Const(Datum::Text(name)) = &value.expr
-        {
-            return self.shown_relation(name).map_err(|error| error.at(position));
-        }
-        if objects::is_regtype(kind) {
-            return self.shown_type(value).map_err(|error| error.at(position));
-        }
         let declared = names::data_type(kind).map_err(|error| error.at(position))?;
         self.cast_to(value, declared, position)
     }

@@ -223,7 +223,8 @@ impl Binder<'_> {
             let mut bound = Vec::with_capacity(args.len());
             for (arg, ty) in args.iter().zip(view.args) {
                 let value = self.argument_in_from(arg, "a function")?;
-                bound.push(self.coerce_checked(value, *ty, CastContext::Implicit)?);
+                // A relation may be given as the `regclass` of its name.
+                bound.push(self.coerce_checked(value, *ty, CastContext::Assignment)?);
             }
             return self.view(view, bound, alias);
         }
@@ -284,8 +285,13 @@ impl Binder<'_> {
         let column =
             |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn::new(first + at, *name, *ty);
         let shown = view.columns.iter().enumerate().map(column).collect();
-        let relation =
-            Relation { alias: view.name.to_owned(), columns: shown, ..Relation::default() };
+        let schema = views::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
+        let relation = Relation {
+            alias: view.name.to_owned(),
+            schema: Some(schema.to_owned()),
+            columns: shown,
+            ..Relation::default()
+        };
         let columns = (first..first + view.columns.len()).collect();
         Ok(Sourced::of(Rel::View { view, args, columns }, renamed(relation, alias)?))
     }
@@ -301,11 +307,12 @@ impl Binder<'_> {
             return Ok(None);
         }
         self.once = true;
-        let name = bare(&stored).to_owned();
+        let (schema, name) = (schema_of(&stored).to_owned(), bare(&stored).to_owned());
         let args = vec![Expr::Const(Datum::Text(stored))];
         let mut source = self.view(&views::SEQUENCE, args, alias)?;
         if alias.is_none() {
             source.scope.relations[0].alias = name;
+            source.scope.relations[0].schema = Some(schema);
         }
         Ok(Some(source))
     }

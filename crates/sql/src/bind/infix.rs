@@ -11,7 +11,6 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 
 use super::Binder;
 use super::expr::number;
-use super::objects;
 use crate::error::{Result, SqlError};
 use crate::expr::registry;
 use crate::expr::{Expr, Typed};
@@ -89,12 +88,7 @@ impl Binder<'_> {
     /// A chain of operators, or a prefix in front of an operand.
     pub(super) fn chain(&mut self, node: &ast::Expr) -> Result<Typed> {
         let (mut operands, mut waiting) = (Vec::new(), Vec::new());
-        let items = items(node);
-        let joins = |item: &Item<'_>| {
-            matches!(item, Item::Operator(Operator::Infix(BinaryOperator::StringConcat)))
-        };
-        let has_numbers = !items.iter().any(joins);
-        for item in items {
+        for item in items(node) {
             match item {
                 Item::Operator(op @ Operator::Prefix(_)) => waiting.push(op),
                 Item::Operator(op) => {
@@ -113,12 +107,9 @@ impl Binder<'_> {
                         _ => None,
                     };
                     waiting.truncate(waiting.len() - usize::from(operand.is_some()));
-                    // What names a relation is compared by its number.
-                    let relation = objects::relation_name(node).filter(|_| has_numbers);
-                    let value = match (operand, relation) {
-                        (Some(value), _) => value,
-                        (None, Some(name)) => self.relation_oid(name)?,
-                        (None, None) => self.expr(node)?,
+                    let value = match operand {
+                        Some(value) => value,
+                        None => self.expr(node)?,
                     };
                     operands.push(Operand { value, start: self.start(node) });
                 }
@@ -182,12 +173,6 @@ impl Binder<'_> {
                 let name = if *op == BinaryOperator::And { "AND" } else { "OR" };
                 let (a, b) = (self.condition(left, name)?, self.condition(right, name)?);
                 Ok(Typed::new(joined(op, a, b), SqlType::Bool))
-            }
-            BinaryOperator::PGRegexMatch
-            | BinaryOperator::PGRegexIMatch
-            | BinaryOperator::PGRegexNotMatch
-            | BinaryOperator::PGRegexNotIMatch => {
-                Err(SqlError::unsupported(format!("the regular expression operator {op}")))
             }
             BinaryOperator::PGCustomBinaryOperator(path) => {
                 self.operator(path.last().map_or("", String::as_str), vec![left, right])

@@ -5,7 +5,7 @@
 //! | `names` | identifiers and names of types |
 //! | `expr`, `infix`, `call` | expressions; operators; calls of functions |
 //! | `aggregate` | calls of aggregates |
-//! | `objects` | `regclass`; comments on objects |
+//! | `objects` | `regclass` and its kind |
 //! | `collate` | how texts compare |
 //! | `select`, `limit`, `target`, `group` | queries: their clauses and lists |
 //! | `grouping` | sets of keys that they group by |
@@ -103,15 +103,6 @@ pub(crate) trait Catalog {
     /// The number of the sequence that the store calls `name`.
     fn sequence(&mut self, name: &str) -> Result<u32>;
 
-    /// The number that catalogs know the relation by that the store calls `name`.
-    fn oid(&mut self, name: &str) -> Result<Option<i64>>;
-
-    /// Bytes of the files of the relation that the store calls `name`, without its indexes.
-    fn size(&mut self, name: &str) -> Result<Option<i64>>;
-
-    /// All comments but those on databases.
-    fn comments(&mut self) -> Result<Vec<Comment>>;
-
     /// The schemas of the search path that are there.
     fn schemas(&mut self) -> Result<Vec<String>>;
 
@@ -120,16 +111,6 @@ pub(crate) trait Catalog {
 
     /// What ANALYZE has found out about a table.
     fn statistics(&mut self, table: &Table) -> Result<Option<Arc<Statistics>>>;
-}
-
-/// A comment on an object, or on a column of it.
-pub(crate) struct Comment {
-    pub(crate) oid: i64,
-    /// The catalog that the object is in.
-    pub(crate) catalog: &'static str,
-    /// Number of the column, or 0.
-    pub(crate) part: i32,
-    pub(crate) text: String,
 }
 
 /// A column that a value goes into.
@@ -377,6 +358,9 @@ impl<'a> Binder<'a> {
         }
         if value.ty == SqlType::Bpchar && to == SqlType::Text {
             return Ok(trimmed(value.expr));
+        }
+        if let SqlType::Reg(kind) = to {
+            return self.registered(value, kind);
         }
         if value.ty != SqlType::Unknown {
             return cast_now(value.expr, to).map_err(|error| error.at(value.position));

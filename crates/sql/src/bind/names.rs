@@ -9,8 +9,8 @@ use sqlparser::ast::{
 };
 
 use crate::error::{Result, SqlError, code};
-use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
+use crate::types::{RegKind, SqlType};
 
 /// An identifier as it is meant.
 pub(crate) fn ident(ident: &Ident) -> String {
@@ -112,6 +112,7 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         DataType::Char(None) | DataType::Character(None) => return Declared::text(true, 1),
         DataType::Bytea => SqlType::Bytea,
         DataType::Uuid => SqlType::Uuid,
+        DataType::Regclass => SqlType::Reg(RegKind::Class),
         DataType::Date => SqlType::Date,
         DataType::Timestamp(None, zone) => match zone {
             TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => SqlType::Timestamp,
@@ -235,8 +236,9 @@ fn custom(name: &ObjectName) -> Result<SqlType> {
         return Ok(ty);
     }
     match last {
-        "name" | "oid" | "regclass" | "json" | "jsonb" | "inet" | "cidr" | "money" | "xml"
-        | "time" | "timetz" | "point" => Err(SqlError::unsupported(format!("type {last}"))),
+        "json" | "jsonb" | "inet" | "cidr" | "money" | "xml" | "time" | "timetz" | "point" => {
+            Err(SqlError::unsupported(format!("type {last}")))
+        }
         _ => {
             let message = format!("type \"{}\" does not exist", parts.join("."));
             Err(SqlError::new(code::UNDEFINED_OBJECT, message))

@@ -24,6 +24,8 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
         ordinality: bool,
     ) -> Result<Sourced> {
+        let arrays =
+            arrays.into_iter().map(|one| self.as_array(one)).collect::<Result<Vec<_>>>()?;
         let types: Vec<SqlType> = arrays.iter().map(|array| array.ty).collect();
         let (mut args, mut shown) = (Vec::with_capacity(arrays.len()), Vec::new());
         let first = self.new_columns(arrays.len());
@@ -51,6 +53,7 @@ impl Binder<'_> {
 
     /// `unnest(a)` in the list of a SELECT.
     pub(super) fn unnested(&mut self, args: Vec<Typed>) -> Result<Typed> {
+        let args = args.into_iter().map(|one| self.as_array(one)).collect::<Result<Vec<_>>>()?;
         let types: Vec<SqlType> = args.iter().map(|array| array.ty).collect();
         let Ok([array]) = <[Typed; 1]>::try_from(args) else {
             return Err(registry::no_function("unnest", &types, &Miss::None));
@@ -74,6 +77,7 @@ impl Binder<'_> {
 
     /// `generate_subscripts(array, dimension, reverse)`
     pub(super) fn subscripts_of(&mut self, name: &str, args: Vec<Typed>) -> Result<Called> {
+        let args = args.into_iter().map(|one| self.as_array(one)).collect::<Result<Vec<_>>>()?;
         let types: Vec<SqlType> = args.iter().map(|value| value.ty).collect();
         let is_array = types.first().is_some_and(|ty| ty.is_array());
         if !is_array || !(2..=3).contains(&types.len()) {

@@ -1,93 +1,150 @@
-//! Checks and foreign keys, as `pg_constraint` tells of them.
+//! Rows of `pg_constraint` and `pg_depend`.
 //!
-//! Does not do: primary keys and unique constraints, which are told as indexes.
+//! Invariants: columns are those of PostgreSQL 15. Does not do: finding the constraints (`rules`).
 
-use rightlink::TableInfo;
-
+use super::numbers::{
+    FIRST, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, array, char, oid, short, text,
+};
 use super::objects::Objects;
-use crate::plan::notes::TableNotes;
-use crate::schemas::reference;
+use super::relations::{default_oid, default_text, rewrite_oid};
+use super::rules::{Constraint, Key, Reference, Rule, place};
+use crate::error::Result;
+use crate::plan::notes::{Action, ColumnNotes, TableNotes};
+use crate::schemas::bare;
+use crate::types::{Datum, Row, SqlType};
 
-/// A constraint.
-pub(super) struct Constraint {
-    pub(super) name: String,
-    /// `c` or `f`.
-    pub(super) kind: char,
-    /// The table that has it, its number and the store's name.
-    pub(super) table: (u32, String),
-    /// The table that it names.
-    pub(super) parent: Option<u32>,
-    pub(super) definition: String,
-}
-
-/// Names and texts of the checks of a table.
-pub(super) fn checks(table: &TableInfo) -> Vec<(String, String)> {
-    let mut all = TableNotes::decode(&table.note).checks;
-    for check in &table.checks {
-        if !all.iter().any(|(known, _)| *known == check.name) {
-            all.push((check.name.clone(), check.predicate.to_string()));
-        }
+/// Rows of `pg_constraint`: keys, then checks and foreign keys.
+pub(super) fn rows(objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for key in objects.keys() {
+        rows.push(key_row(key, objects)?);
     }
-    all.sort();
-    all
-}
-
-/// The number of a check or foreign key, made of its name: not one of the store's.
-pub(super) fn oid(table: u32, name: &str) -> u32 {
-    let bytes = table.to_le_bytes().into_iter().chain(name.bytes());
-    let code = bytes
-        .fold(0x811c_9dc5_u32, |code, byte| (code ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    code | 1 << 31
-}
-
-/// Does the table have foreign keys, or do foreign keys name it?
-pub(super) fn has_keys(table: &TableInfo) -> bool {
-    let notes = TableNotes::decode(&table.note);
-    !notes.keys.is_empty() || !notes.children.is_empty()
-}
-
-/// All of them, by name.
-pub(super) fn all(objects: &Objects) -> Vec<Constraint> {
-    let tables: Vec<_> =
-        objects.all().into_iter().filter(|object| object.index.is_none()).collect();
-    let mut found = Vec::new();
-    for object in &tables {
-        let table = (object.oid, object.table.name.clone());
-        for (name, text) in checks(object.table) {
-            let definition = format!("CHECK ({text})");
-            let table = table.clone();
-            found.push(Constraint { name, kind: 'c', table, parent: None, definition });
-        }
-        for key in TableNotes::decode(&object.table.note).keys {
-            let parent = tables.iter().find(|other| other.table.name == key.parent);
-            found.push(Constraint {
-                name: key.name.clone(),
-                kind: 'f',
-                table: table.clone(),
-                parent: parent.map(|parent| parent.oid),
-                definition: key.definition(),
-            });
-        }
+    for one in objects.constraints() {
+        rows.push(one.row(objects)?);
     }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
+    Ok(rows)
+}
+
+/// The columns of `pg_constraint` up to the number of its index.
+fn head(own: u32, name: &str, stored: &str, kind: char, objects: &Objects) -> Row {
+    let mut row = vec![oid(own), text(name), oid(objects.schema_oid(stored)), char(kind)];
+    row.extend([Datum::Bool(false), Datum::Bool(false), Datum::Bool(true)]);
+    row
+}
+
+fn places(columns: &[usize]) -> Result<Datum> {
+    array(SqlType::Int2, columns.iter().map(|place| short(*place)).collect())
+}
+
+fn key_row(key: Key<'_>, objects: &Objects) -> Result<Row> {
+    let Key { table, index } = key;
+    let kind = if index.primary { 'p' } else { 'u' };
+    let own = FIRST + index.id;
+    let mut row = head(own, bare(&index.name), &table.name, kind, objects);
+    row.extend([FIRST + table.id, 0, own, 0, 0].map(oid));
+    row.extend([' ', ' ', ' '].map(char));
+    row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);
+    let columns: Vec<usize> =
+        index.columns.iter().filter_map(|key| place(table, &key.name)).collect();
+    row.push(places(&columns)?);
+    row.extend(std::iter::repeat_n(Datum::Null, 7));
+    Ok(row)
+}
+
+/// The letter of what happens to rows whose parent goes or changes.
+fn letter(action: Action) -> char {
+    match action {
+        Action::Nothing => 'a',
+        Action::Restrict => 'r',
+        Action::Cascade => 'c',
+        Action::SetNull => 'n',
+        Action::SetDefault => 'd',
+    }
 }
 
 impl Constraint {
-    /// The value of an item of a query of constraints: `None` if the item is not known.
-    pub(super) fn value(&self, text: &str) -> Option<Option<String>> {
-        let text = text.strip_prefix("r.").unwrap_or(text);
-        Some(Some(match text {
-            "pg_get_constraintdef(r.oid, true)" | "pg_get_constraintdef(oid, true)" => {
-                self.definition.clone()
+    fn row(&self, objects: &Objects) -> Result<Row> {
+        let kind = if matches!(self.rule, Rule::Check(_)) { 'c' } else { 'f' };
+        let mut row = head(self.oid, &self.name, &self.stored, kind, objects);
+        row.extend([self.table, 0].map(oid));
+        match &self.rule {
+            Rule::Check(condition) => {
+                row.extend([0, 0, 0].map(oid));
+                row.extend([' ', ' ', ' '].map(char));
+                row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(false)]);
+                row.push(places(&self.columns)?);
+                row.extend(std::iter::repeat_n(Datum::Null, 6));
+                row.push(text(condition));
             }
-            "conrelid::regclass" => reference(&self.table.1),
-            "conname" => self.name.clone(),
-            "contype" => self.kind.to_string(),
-            "conrelid" => self.table.0.to_string(),
-            "confrelid" => self.parent.unwrap_or(0).to_string(),
-            "conparentid" => "0".to_owned(),
-            _ => return None,
-        }))
+            Rule::Reference(reference) => {
+                let Reference { key, parent, index, columns } = &**reference;
+                row.extend([*index, 0, *parent].map(oid));
+                row.extend([letter(key.on_update), letter(key.on_delete), 's'].map(char));
+                row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);
+                row.extend([places(&self.columns)?, places(columns)?]);
+                row.extend(std::iter::repeat_n(Datum::Null, 6));
+            }
+        }
+        Ok(row)
     }
+}
+
+/// Rows of `pg_depend`: sequences and defaults on their columns, indexes on their constraints,
+/// constraints on columns, views on what they read.
+pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut add = |from: [u32; 2], to: [u32; 2], part: usize, kind: char| {
+        let part = Datum::Int4(i32::try_from(part).unwrap_or(0));
+        let mut row = from.map(oid).to_vec();
+        row.push(Datum::Int4(0));
+        row.extend(to.map(oid));
+        row.extend([part, char(kind)]);
+        rows.push(row);
+    };
+    for one in objects.sequences() {
+        if let Some(owner) = one.owner {
+            let kind = if owner.identity { 'i' } else { 'a' };
+            add([PG_CLASS, one.oid], [PG_CLASS, owner.table], owner.column, kind);
+        }
+    }
+    for object in objects.tables() {
+        for (at, column) in object.table.columns.iter().enumerate() {
+            if default_text(column, &ColumnNotes::decode(&column.note)).is_some() {
+                let own = default_oid(object.oid, at + 1);
+                add([PG_ATTRDEF, own], [PG_CLASS, object.oid], at + 1, 'a');
+            }
+        }
+        let Some(notes) = TableNotes::decode(&object.table.note).view else { continue };
+        let own = rewrite_oid(object.oid);
+        add([PG_REWRITE, own], [PG_CLASS, object.oid], 0, 'i');
+        for source in &notes.sources {
+            let Some(read) = objects.relation_named(&source.name) else { continue };
+            add([PG_REWRITE, own], [PG_CLASS, read], 0, 'n');
+            let table = objects.table(&source.name).map(|object| object.table);
+            for column in source.columns.iter().filter(|column| column.is_used) {
+                let part = table.and_then(|table| place(table, &column.name));
+                part.into_iter()
+                    .for_each(|part| add([PG_REWRITE, own], [PG_CLASS, read], part, 'n'));
+            }
+        }
+    }
+    for Key { table, index } in objects.keys() {
+        let (own, table_oid) = (FIRST + index.id, FIRST + table.id);
+        add([PG_CLASS, own], [PG_CONSTRAINT, own], 0, 'i');
+        for part in index.columns.iter().filter_map(|key| place(table, &key.name)) {
+            add([PG_CONSTRAINT, own], [PG_CLASS, table_oid], part, 'a');
+        }
+    }
+    for one in objects.constraints() {
+        for part in &one.columns {
+            add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'a');
+        }
+        if let Rule::Reference(reference) = &one.rule {
+            add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.index], 0, 'n');
+            for part in &reference.columns {
+                add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.parent], *part, 'n');
+            }
+        }
+    }
+    Ok(rows)
 }

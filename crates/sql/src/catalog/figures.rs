@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 use rightlink::{Database, LockInfo, LockMode, Locked};
 
-use super::objects::FIRST;
-use super::views::{number, text};
+use super::numbers::{FIRST, number, oid, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
@@ -23,7 +22,7 @@ pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<
         let sum =
             |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
         vec![
-            number(FIRST + table.table),
+            oid(FIRST + table.table),
             text(schema_of(&table.name)),
             text(bare(&table.name)),
             number(table.rows.scans),
@@ -59,8 +58,8 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
     for table in db.table_figures()?.iter().filter(|table| is_listed(&table.name)) {
         for index in &table.indexes {
             rows.push(vec![
-                number(FIRST + table.table),
-                number(FIRST + index.index),
+                oid(FIRST + table.table),
+                oid(FIRST + index.index),
                 text(schema_of(&table.name)),
                 text(bare(&table.name)),
                 text(bare(&index.name)),
@@ -153,7 +152,7 @@ pub(super) fn locks(db: &Database, context: &Context) -> Result<Vec<Row>> {
         let client = clients.iter().find(|client| client.transaction() == lock.transaction);
         vec![
             text(kind(&lock)),
-            table.map_or(Datum::Null, |table| number(FIRST + table)),
+            table.map_or(Datum::Null, |table| oid(FIRST + table)),
             // The lock of a schema is that of its mark.
             optional(name.map(|figures| match marked(&figures.name) {
                 Some(schema) => schema,

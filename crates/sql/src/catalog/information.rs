@@ -5,16 +5,15 @@
 
 use std::collections::HashMap;
 
-use rightlink::{ColumnSchema, IndexInfo, TableInfo, Transaction};
+use rightlink::{ColumnSchema, IndexInfo};
 
-use super::constraints;
-use super::items::default_text;
+use super::numbers::{FIRST, text};
 use super::objects::{Object, Objects};
-use super::sequences::{self, Sequence};
-use super::views::text;
-use crate::error::Result;
+use super::relations::default_text;
+use super::rules::{self, Constraint, Key, Reference, Rule};
+use super::sequences::Sequence;
 use crate::expr::system::USER;
-use crate::plan::notes::{Action, ColumnNotes, ForeignKey, TableNotes};
+use crate::plan::notes::{Action, ColumnNotes, TableNotes};
 use crate::plan::views::Kind;
 use crate::schemas::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::types::declared::{ByteOrder, Modifier};
@@ -25,40 +24,38 @@ const MAX_CHARACTER: i32 = 4;
 /// Most bytes of a text without a declared length.
 const MAX_TEXT: i32 = 1 << 30;
 
-pub(super) fn rows(kind: Kind, txn: &mut Transaction, database: &str) -> Result<Vec<Row>> {
-    let objects = Objects::of(txn)?;
-    let all = objects.all();
-    let tables = || all.iter().filter(|object| object.index.is_none());
-    Ok(match kind {
+pub(super) fn rows(kind: Kind, objects: &Objects, database: &str) -> Vec<Row> {
+    match kind {
+        Kind::CatalogName => vec![vec![text(database)]],
         Kind::Schemata => {
             let made = objects.schemas().iter().map(|(_, name)| name.as_str());
             CATALOGS.into_iter().chain([PUBLIC]).chain(made).map(|n| schema(database, n)).collect()
         }
-        Kind::InfoTables => tables().map(|object| table(database, object)).collect(),
+        Kind::InfoTables => objects.tables().map(|object| table(database, &object)).collect(),
+        Kind::InfoViews => objects.tables().filter_map(|object| view(database, &object)).collect(),
         Kind::InfoColumns => {
-            let known = sequences::all(txn)?;
             let known: HashMap<&str, &Sequence> =
-                known.iter().map(|one| (one.schema.name.as_str(), one)).collect();
-            tables().flat_map(|object| columns(database, object.table, &known)).collect()
+                objects.sequences().iter().map(|one| (one.schema.name.as_str(), one)).collect();
+            objects.tables().flat_map(|object| columns(database, &object, &known)).collect()
         }
-        Kind::TableConstraints => {
-            tables().flat_map(|object| table_constraints(database, object, &objects)).collect()
-        }
-        Kind::KeyColumns => {
-            let all: Vec<&TableInfo> = tables().map(|object| object.table).collect();
-            all.iter().flat_map(|table| key_columns(database, table, &all)).collect()
-        }
+        Kind::TableConstraints => objects
+            .tables()
+            .flat_map(|object| table_constraints(database, &object, objects))
+            .collect(),
+        Kind::KeyColumns => key_columns(database, objects),
         Kind::ReferentialConstraints => {
-            let all: Vec<&TableInfo> = tables().map(|object| object.table).collect();
-            all.iter().flat_map(|table| referential(database, table, &all)).collect()
+            let all = objects.constraints().iter();
+            all.filter_map(|one| referential(database, one, objects)).collect()
         }
+        Kind::CheckConstraints => checks(database, objects),
+        Kind::ConstraintColumns => constraint_columns(database, objects),
+        Kind::ConstraintTables => constraint_tables(database, objects),
         _ => {
-            let known = sequences::all(txn)?;
             // Those of identity columns are told with them.
-            let free = known.iter().filter(|one| !one.is_identity());
+            let free = objects.sequences().iter().filter(|one| !one.is_identity());
             free.map(|one| sequence(database, one)).collect()
         }
-    })
+    }
 }
 
 fn yes(on: bool) -> Datum {
@@ -89,7 +86,18 @@ fn table(database: &str, object: &Object<'_>) -> Row {
     row
 }
 
-fn columns(database: &str, table: &TableInfo, known: &HashMap<&str, &Sequence>) -> Vec<Row> {
+fn view(database: &str, object: &Object<'_>) -> Option<Row> {
+    let query = object.query()?;
+    let check = TableNotes::decode(&object.table.note).view.and_then(|view| view.check);
+    let mut row = name(database, &object.table.name).to_vec();
+    let check = check.map_or("NONE".to_owned(), |check| check.name().to_uppercase());
+    row.extend([text(query), text(check), yes(true), yes(true)]);
+    row.extend([yes(false), yes(false), yes(false)]);
+    Some(row)
+}
+
+fn columns(database: &str, object: &Object<'_>, known: &HashMap<&str, &Sequence>) -> Vec<Row> {
+    let table = object.table;
     let one = |(at, column): (usize, &ColumnSchema)| {
         let notes = ColumnNotes::decode(&column.note);
         let (ty, udt) = match notes.modifier {
@@ -181,9 +189,21 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
     }
 }
 
-/// Indexes that stand for a primary key or a unique constraint.
-fn keys(table: &TableInfo) -> impl Iterator<Item = &IndexInfo> {
-    table.indexes.iter().filter(|index| index.unique && index.is_whole())
+/// The keys of a table.
+fn keys<'o>(object: &Object<'o>) -> impl Iterator<Item = &'o IndexInfo> {
+    object.table.indexes.iter().filter(|index| rules::is_key(index))
+}
+
+/// The name that a column gets as the constraint that it is not null.
+fn not_null_name(object: &Object<'_>, place: usize, objects: &Objects) -> String {
+    let (schema, own) = (objects.schema_oid(&object.table.name), object.oid);
+    format!("{schema}_{own}_{place}_not_null")
+}
+
+/// Columns that are not null, from 1.
+fn not_null(object: &Object<'_>) -> Vec<usize> {
+    let columns = object.table.columns.iter().enumerate();
+    columns.filter(|(_, column)| !column.nullable).map(|(at, _)| at + 1).collect()
 }
 
 fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> Vec<Row> {
@@ -195,7 +215,7 @@ fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> 
         row
     };
     let mut rows = Vec::new();
-    for index in keys(table) {
+    for index in keys(object) {
         let (kind, distinct) = match index.primary {
             true => ("PRIMARY KEY", Datum::Null),
             false => ("UNIQUE", yes(!index.nulls_not_distinct)),
@@ -205,79 +225,131 @@ fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> 
     for key in TableNotes::decode(&table.note).keys {
         rows.push(row(&key.name, "FOREIGN KEY", Datum::Null));
     }
-    for (check, _) in constraints::checks(table) {
+    for (check, _) in rules::checks(table) {
         rows.push(row(&check, "CHECK", Datum::Null));
     }
-    for (at, column) in table.columns.iter().enumerate() {
-        if !column.nullable {
-            let (schema, oid) = (objects.schema_oid(&table.name), object.oid);
-            let called = format!("{schema}_{oid}_{}_not_null", at + 1);
-            rows.push(row(&called, "CHECK", Datum::Null));
+    for place in not_null(object) {
+        rows.push(row(&not_null_name(object, place, objects), "CHECK", Datum::Null));
+    }
+    rows
+}
+
+/// A constraint and its schema, in three columns.
+fn constraint(database: &str, stored: &str, called: &str) -> [Datum; 3] {
+    [text(database), text(schema_of(stored)), text(called)]
+}
+
+fn checks(database: &str, objects: &Objects) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for one in objects.constraints() {
+        if let Rule::Check(condition) = &one.rule {
+            let mut row = constraint(database, &one.stored, &one.name).to_vec();
+            row.push(text(condition));
+            rows.push(row);
+        }
+    }
+    for object in objects.tables() {
+        for place in not_null(&object) {
+            let called = not_null_name(&object, place, objects);
+            let mut row = constraint(database, &object.table.name, &called).to_vec();
+            row.push(text(format!("{} IS NOT NULL", object.table.columns[place - 1].name)));
+            rows.push(row);
         }
     }
     rows
 }
 
-fn key_columns(database: &str, table: &TableInfo, all: &[&TableInfo]) -> Vec<Row> {
-    let row = |called: &str, column: &str, at: usize, of_parent: Option<usize>| {
+/// Columns that constraints read: of a foreign key those that it names.
+fn constraint_columns(database: &str, objects: &Objects) -> Vec<Row> {
+    let row = |stored: &str, column: &str, own: &str, called: &str| {
+        let mut row = name(database, stored).to_vec();
+        row.push(text(column));
+        row.extend(constraint(database, own, called));
+        row
+    };
+    let mut rows = Vec::new();
+    for Key { table, index } in objects.keys() {
+        let columns = index.columns.iter();
+        rows.extend(columns.map(|key| row(&table.name, &key.name, &table.name, bare(&index.name))));
+    }
+    for one in objects.constraints() {
+        match &one.rule {
+            Rule::Check(_) => {
+                let Some(object) = objects.of_oid(one.table) else { continue };
+                for place in &one.columns {
+                    let column = &object.table.columns[place - 1].name;
+                    rows.push(row(&one.stored, column, &one.stored, &one.name));
+                }
+            }
+            Rule::Reference(reference) => {
+                for column in &reference.key.parent_columns {
+                    rows.push(row(&reference.key.parent, column, &one.stored, &one.name));
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// Tables that constraints read: of a foreign key the one that it names.
+fn constraint_tables(database: &str, objects: &Objects) -> Vec<Row> {
+    let row = |stored: &str, own: &str, called: &str| {
+        let mut row = name(database, stored).to_vec();
+        row.extend(constraint(database, own, called));
+        row
+    };
+    let keys =
+        objects.keys().map(|key| row(&key.table.name, &key.table.name, bare(&key.index.name)));
+    let named = objects.constraints().iter().filter_map(|one| match &one.rule {
+        Rule::Reference(reference) => Some(row(&reference.key.parent, &one.stored, &one.name)),
+        Rule::Check(_) => None,
+    });
+    keys.chain(named).collect()
+}
+
+fn key_columns(database: &str, objects: &Objects) -> Vec<Row> {
+    let row = |stored: &str, called: &str, column: &str, at: usize, of_parent: Option<usize>| {
         let place = |at: usize| Datum::Int4(i32::try_from(at + 1).unwrap_or(i32::MAX));
-        let mut row = vec![text(database), text(schema_of(&table.name)), text(called)];
-        row.extend(name(database, &table.name));
+        let mut row = constraint(database, stored, called).to_vec();
+        row.extend(name(database, stored));
         row.extend([text(column), place(at), of_parent.map_or(Datum::Null, place)]);
         row
     };
     let mut rows = Vec::new();
-    for index in keys(table) {
+    for Key { table, index } in objects.keys() {
         let columns = index.columns.iter().enumerate();
-        rows.extend(columns.map(|(at, key)| row(bare(&index.name), &key.name, at, None)));
+        let called = bare(&index.name);
+        rows.extend(columns.map(|(at, key)| row(&table.name, called, &key.name, at, None)));
     }
-    for key in TableNotes::decode(&table.note).keys {
-        let parent = parent_key(&key, all);
+    for one in objects.constraints() {
+        let Rule::Reference(reference) = &one.rule else { continue };
+        let key = &reference.key;
+        let parent = index_of(reference, objects);
         for (at, (column, other)) in key.columns.iter().zip(&key.parent_columns).enumerate() {
-            let place = parent.and_then(|(_, index)| {
-                index.columns.iter().position(|column| column.name == *other)
-            });
-            rows.push(row(&key.name, column, at, place));
+            let place = parent
+                .and_then(|index| index.columns.iter().position(|column| column.name == *other));
+            rows.push(row(&one.stored, &one.name, column, at, place));
         }
     }
     rows
 }
 
-/// The table that a foreign key names, and the key of it.
-fn parent_key<'t>(
-    key: &ForeignKey,
-    all: &[&'t TableInfo],
-) -> Option<(&'t TableInfo, &'t IndexInfo)> {
-    let parent = all.iter().copied().find(|table| table.name == key.parent)?;
-    let fits = |index: &&IndexInfo| {
-        index.columns.len() == key.parent_columns.len()
-            && index.columns.iter().all(|column| key.parent_columns.contains(&column.name))
-    };
-    Some((parent, keys(parent).find(fits)?))
+/// The key that a foreign key names.
+fn index_of<'o>(reference: &Reference, objects: &'o Objects) -> Option<&'o IndexInfo> {
+    let parent = objects.of_oid(reference.parent)?;
+    parent.table.indexes.iter().find(|index| FIRST + index.id == reference.index)
 }
 
-fn referential(database: &str, table: &TableInfo, all: &[&TableInfo]) -> Vec<Row> {
-    let rule = |action: Action| {
-        text(match action {
-            Action::Nothing => "NO ACTION",
-            Action::Restrict => "RESTRICT",
-            Action::Cascade => "CASCADE",
-            Action::SetNull => "SET NULL",
-            Action::SetDefault => "SET DEFAULT",
-        })
-    };
-    let one = |key: ForeignKey| {
-        let mut row = vec![text(database), text(schema_of(&table.name)), text(key.name.as_str())];
-        match parent_key(&key, all) {
-            Some((parent, index)) => {
-                row.extend([text(database), text(schema_of(&parent.name)), text(bare(&index.name))])
-            }
-            None => nulls(&mut row, 3),
-        }
-        row.extend([text("NONE"), rule(key.on_update), rule(key.on_delete)]);
-        row
-    };
-    TableNotes::decode(&table.note).keys.into_iter().map(one).collect()
+fn referential(database: &str, one: &Constraint, objects: &Objects) -> Option<Row> {
+    let Rule::Reference(reference) = &one.rule else { return None };
+    let rule = |action: Action| text(action.name());
+    let mut row = constraint(database, &one.stored, &one.name).to_vec();
+    match index_of(reference, objects) {
+        Some(index) => row.extend(constraint(database, &reference.key.parent, bare(&index.name))),
+        None => nulls(&mut row, 3),
+    }
+    row.extend([text("NONE"), rule(reference.key.on_update), rule(reference.key.on_delete)]);
+    Some(row)
 }
 
 fn sequence(database: &str, one: &Sequence) -> Row {

@@ -1,20 +1,25 @@
-//! Tables and indexes under numbers, as catalogs have them: those of the store's catalog.
+//! What a transaction sees of the store's catalog, under the numbers that the store has given.
 //!
-//! Does not do: sequences (`sequences`).
+//! Invariants: an object has one number from its creation until it is dropped, in every session.
+//! Does not do: rows of catalogs (`views`), looking names up for functions (`lookups`).
 
-use rightlink::{Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction, Value};
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
+use rightlink::{
+    Collation, Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction, Value,
+};
+
+use super::numbers::{FIRST, PUBLIC_OID, STANDARD_SCHEMAS};
+use super::rules::{self, Constraint, Key, is_key};
+use super::sequences::{self, Sequence};
 use crate::error::Result;
 use crate::expr::deparse::{constant, identifier};
 use crate::plan::notes::{TableNotes, is_view};
-use crate::schemas::{bare, full_reference, is_shown, marked, schema_of};
-use crate::statistics::store;
+use crate::plan::views;
+use crate::schemas::{self, PUBLIC, SearchPath, bare, full_reference, is_shown, marked, schema_of};
+use crate::statistics::{Statistics, store};
 use crate::types::Datum;
-
-/// The first number that PostgreSQL gives to an object of a user.
-pub(super) const FIRST: u32 = 16_384;
-/// The number of `public`, as PostgreSQL has it.
-pub(super) const PUBLIC_OID: i64 = 2_200;
 
 /// A table, or an index of it.
 #[derive(Clone, Copy)]
@@ -24,20 +29,120 @@ pub(super) struct Object<'o> {
     pub(super) index: Option<&'o IndexInfo>,
 }
 
-/// All of them, and the schemas that were made.
-pub(super) struct Objects {
+/// A comment on an object, or on a column of it.
+pub(super) struct Comment {
+    pub(super) oid: u32,
+    /// The number of the catalog that the object is in.
+    pub(super) catalog: u32,
+    /// Number of the column, or 0.
+    pub(super) part: usize,
+    pub(super) text: String,
+}
+
+/// Where an object stands among those that a transaction sees.
+#[derive(Clone, Copy)]
+enum Place {
+    Table(usize),
+    Index(usize, usize),
+    Sequence(usize),
+}
+
+/// What a transaction sees of the store's catalog: tables, indexes, sequences, schemas, comments.
+pub(crate) struct Objects {
     tables: Vec<TableInfo>,
     schemas: Vec<(u32, String)>,
+    sequences: Vec<Sequence>,
+    /// Tables and indexes in the order of their names.
+    order: Vec<Place>,
+    by_oid: HashMap<u32, Place>,
+    /// Numbers of relations by the names that the store has for them.
+    by_name: HashMap<String, u32>,
+    statistics: HashMap<u32, Statistics>,
+    /// Collations that were made.
+    pub(super) collations: Vec<Collation>,
+    /// Comments on schemas and on the database.
+    schema_comments: HashMap<String, String>,
+    pub(super) database_comment: Option<String>,
+    constraints: Vec<Constraint>,
+    /// Comments by number and column, once somebody has asked.
+    pub(super) comments: OnceLock<HashMap<(u32, usize), Vec<Comment>>>,
+}
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Objects")
+    }
 }
 
 impl Objects {
-    pub(super) fn of(txn: &mut Transaction) -> Result<Objects> {
+    pub(crate) fn of(txn: &mut Transaction) -> Result<Objects> {
         let mut tables = txn.catalog().tables()?;
         let schema = |table: &TableInfo| Some((FIRST + table.id, marked(&table.name)?.to_owned()));
-        let schemas = tables.iter().filter_map(schema).collect();
+        let schemas: Vec<_> = tables.iter().filter_map(schema).collect();
+        let sequences = sequences::all(&tables, txn)?;
         tables.retain(|table| is_shown(&table.name) && !store::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Objects { tables, schemas })
+        let mut schema_comments = HashMap::new();
+        for name in schemas.iter().map(|(_, name)| name.as_str()).chain([PUBLIC]) {
+            let comment = super::schema_comment(txn, name)?;
+            schema_comments.extend(comment.map(|comment| (name.to_owned(), comment)));
+        }
+        let constraints = rules::all(&tables);
+        let mut objects = Objects {
+            schemas,
+            sequences,
+            order: Vec::new(),
+            by_oid: HashMap::new(),
+            by_name: HashMap::new(),
+            statistics: store::load_all(txn)?,
+            collations: txn.catalog().collations()?,
+            schema_comments,
+            database_comment: txn.catalog().kept("comment on database")?,
+            constraints,
+            comments: OnceLock::new(),
+            tables,
+        };
+        objects.arrange();
+        Ok(objects)
+    }
+
+    /// Orders them by name and notes their numbers.
+    fn arrange(&mut self) {
+        let mut places = Vec::new();
+        for (at, table) in self.tables.iter().enumerate() {
+            places.push(Place::Table(at));
+            places.extend((0..table.indexes.len()).map(|index| Place::Index(at, index)));
+        }
+        places.sort_by_key(|place| {
+            let object = self.object(*place).expect("it is a table or an index");
+            (object.name(), object.schema())
+        });
+        for place in &places {
+            let object = self.object(*place).expect("it is a table or an index");
+            let (oid, name) = (object.oid, object.stored().to_owned());
+            self.by_oid.insert(oid, *place);
+            self.by_name.insert(name, oid);
+        }
+        for (at, one) in self.sequences.iter().enumerate() {
+            self.by_oid.insert(one.oid, Place::Sequence(at));
+            self.by_name.insert(one.schema.name.clone(), one.oid);
+        }
+        self.order = places;
+    }
+
+    fn object(&self, place: Place) -> Option<Object<'_>> {
+        match place {
+            Place::Table(at) => {
+                let table = &self.tables[at];
+                Some(Object { oid: FIRST + table.id, table, index: None })
+            }
+            Place::Index(at, index) => {
+                let table = &self.tables[at];
+                let index = &table.indexes[index];
+                Some(Object { oid: FIRST + index.id, table, index: Some(index) })
+            }
+            Place::Sequence(_) => None,
+        }
     }
 
     /// Numbers and names of the schemas that were made, by name.
@@ -46,23 +151,111 @@ impl Objects {
     }
 
     /// The number of the schema of a name of the store.
-    pub(super) fn schema_oid(&self, stored: &str) -> i64 {
-        let schema = schema_of(stored);
-        let made = self.schemas.iter().find(|(_, name)| name == schema);
-        made.map_or(PUBLIC_OID, |(oid, _)| i64::from(*oid))
+    pub(super) fn schema_oid(&self, stored: &str) -> u32 {
+        self.schema_named(schema_of(stored)).unwrap_or(PUBLIC_OID)
     }
 
-    /// In the order of their names.
-    pub(super) fn all(&self) -> Vec<Object<'_>> {
-        let mut all = Vec::new();
-        for table in &self.tables {
-            all.push(Object { oid: FIRST + table.id, table, index: None });
-            for index in &table.indexes {
-                all.push(Object { oid: FIRST + index.id, table, index: Some(index) });
-            }
+    /// The number of a schema.
+    pub(crate) fn schema_named(&self, schema: &str) -> Option<u32> {
+        let made = self.schemas.iter().find(|(_, name)| name == schema).map(|(oid, _)| *oid);
+        let standard =
+            || STANDARD_SCHEMAS.iter().find(|(_, name)| *name == schema).map(|one| one.0);
+        made.or_else(standard)
+    }
+
+    /// The name of the schema that has a number.
+    pub(crate) fn schema_name(&self, oid: u32) -> Option<&str> {
+        let standard = STANDARD_SCHEMAS.iter().find(|(known, _)| *known == oid).map(|one| one.1);
+        let made =
+            || self.schemas.iter().find(|(known, _)| *known == oid).map(|one| one.1.as_str());
+        standard.or_else(made)
+    }
+
+    /// Tables and indexes, in the order of their names.
+    pub(super) fn all(&self) -> impl Iterator<Item = Object<'_>> {
+        self.order.iter().filter_map(|place| self.object(*place))
+    }
+
+    /// Tables and views, in the order of their names.
+    pub(super) fn tables(&self) -> impl Iterator<Item = Object<'_>> {
+        self.all().filter(|object| object.index.is_none())
+    }
+
+    /// The table or index that has a number.
+    pub(super) fn of_oid(&self, oid: u32) -> Option<Object<'_>> {
+        self.by_oid.get(&oid).and_then(|place| self.object(*place))
+    }
+
+    /// The sequence that has a number.
+    pub(super) fn sequence_of(&self, oid: u32) -> Option<&Sequence> {
+        match self.by_oid.get(&oid)? {
+            Place::Sequence(at) => Some(&self.sequences[*at]),
+            _ => None,
         }
-        all.sort_by(|a, b| (a.name(), a.schema()).cmp(&(b.name(), b.schema())));
-        all
+    }
+
+    pub(super) fn sequences(&self) -> &[Sequence] {
+        &self.sequences
+    }
+
+    /// The table of this name in the store.
+    pub(super) fn table(&self, stored: &str) -> Option<Object<'_>> {
+        self.by_name.get(stored).and_then(|oid| self.of_oid(*oid))
+    }
+
+    /// What ANALYZE has found out about a table.
+    pub(super) fn statistics(&self, table: &TableInfo) -> Option<&Statistics> {
+        self.statistics.get(&table.id)
+    }
+
+    /// Checks and foreign keys, by name.
+    pub(super) fn constraints(&self) -> &[Constraint] {
+        &self.constraints
+    }
+
+    /// Indexes that stand for primary keys and unique constraints.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+        self.all().filter_map(|object| {
+            let index = object.index.filter(|index| is_key(index))?;
+            Some(Key { table: object.table, index })
+        })
+    }
+
+    pub(super) fn schema_comment(&self, schema: &str) -> Option<&String> {
+        self.schema_comments.get(schema)
+    }
+
+    /// The number of the relation that the store calls so.
+    pub(crate) fn relation_named(&self, stored: &str) -> Option<u32> {
+        self.by_name.get(stored).copied()
+    }
+
+    /// What the store calls the relation that has a number.
+    pub(crate) fn stored_name(&self, oid: u32) -> Option<&str> {
+        match self.by_oid.get(&oid)? {
+            Place::Sequence(at) => Some(&self.sequences[*at].schema.name),
+            place => self.object(*place).map(|object| object.stored()),
+        }
+    }
+
+    /// Is the relation meant by its name alone, by this path?
+    pub(crate) fn is_visible(&self, stored: &str, path: &SearchPath) -> bool {
+        path.shows(stored, |name| self.by_name.contains_key(name))
+    }
+
+    /// The number of the relation that these parts name, by this path.
+    pub(crate) fn find(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
+        if let Some(view) = views::relation(parts).filter(|view| view.oid != 0) {
+            return Some(view.oid);
+        }
+        match parts {
+            [name] => path
+                .all()
+                .iter()
+                .find_map(|schema| self.relation_named(&schemas::stored(schema, name))),
+            [schema, name] => self.relation_named(&schemas::stored(schema, name)),
+            _ => None,
+        }
     }
 }
 
@@ -152,6 +345,12 @@ impl<'o> Object<'o> {
             keys(index, self.table).join(", "),
             condition.unwrap_or_default()
         ))
+    }
+
+    /// The query of a view, as it is kept.
+    pub(super) fn query(&self) -> Option<String> {
+        let notes = TableNotes::decode(&self.table.note).view.filter(|_| self.index.is_none())?;
+        Some(format!("{};", notes.query))
     }
 
     /// Which rows an index holds, as SQL.

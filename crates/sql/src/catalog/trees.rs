@@ -23,7 +23,7 @@
 
 use rightlink::{EntryInfo, IndexInfo, IndexMethod, PageInfo, RowId, Transaction};
 
-use super::views::{count, number, text};
+use super::numbers::{count, number, text};
 use crate::error::{Result, SqlError, code};
 use crate::plan::views::Kind;
 use crate::schemas::{self, SearchPath, bare, said};

@@ -14,7 +14,7 @@
 
 use rightlink::{Error, ScanOptions, Transaction};
 
-use super::views::number;
+use super::numbers::number;
 use crate::error::{Result, SqlError};
 use crate::exec::ddl::no_table;
 use crate::expr::Context;

@@ -34,6 +34,7 @@ mod incremental;
 mod join;
 pub(crate) mod kept;
 pub(crate) mod locked;
+mod made;
 mod members;
 pub(crate) mod memory;
 mod open;

@@ -9,12 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use rightlink::{Budget, Reader, RowId};
 use rightlink_env::sync::{Arc, Mutex};
 
+use crate::catalog::Objects;
 use crate::error::{Result, SqlError};
 use crate::exec::kept::Kept;
+use crate::exec::made::MadeRows;
 use crate::exec::memory::Memory;
 use crate::exec::references::Pending;
 use crate::exec::subquery::Memo;
 use crate::exec::with::Common;
+use crate::expr::Context;
 use crate::plan::{Rules, Table};
 use crate::types::{Datum, Row};
 
@@ -30,8 +33,10 @@ pub(crate) struct Reads {
     together: Option<Arc<Together>>,
     /// Values of rows around queries, by their slots.
     outer: RefCell<Vec<Datum>>,
+    /// What the transaction sees of the store's catalog, for a statement that reads catalogs.
+    objects: RefCell<Option<Arc<Objects>>>,
     /// Rows of what the store knows about itself, by slots.
-    views: RefCell<Vec<Arc<Vec<Row>>>>,
+    views: RefCell<Vec<ViewRows>>,
     /// Common table expressions by number.
     pub(super) commons: RefCell<BTreeMap<usize, Arc<Mutex<Common>>>>,
     /// Rows that the second part of a recursive one reads.
@@ -44,6 +49,14 @@ impl std::fmt::Debug for Reads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Reads")
     }
+}
+
+/// Rows of a relation that is made up.
+#[derive(Clone)]
+enum ViewRows {
+    /// Made of what is known of catalogs, when they are read.
+    Later,
+    Made(Arc<MadeRows>),
 }
 
 /// What the parts of a statement share of which several write.
@@ -92,6 +105,7 @@ impl Reads {
         Reads {
             reader: self.reader.clone(),
             together: self.together.clone(),
+            objects: self.objects.clone(),
             commons: self.commons.clone(),
             ..Reads::default()
         }
@@ -156,13 +170,46 @@ impl Reads {
         *self.reader.borrow_mut() = Some(reader);
     }
 
-    /// Rows of what the store knows about itself, by their slot.
-    pub(super) fn view(&self, slot: usize) -> Arc<Vec<Row>> {
-        Arc::clone(&self.views.borrow()[slot])
+    /// What the statement knows of catalogs.
+    pub(crate) fn objects(&self) -> Result<Arc<Objects>> {
+        let objects = self.objects.borrow().clone();
+        objects.ok_or_else(|| SqlError::unsupported("reading catalogs here"))
     }
 
-    /// Adds rows of what the store knows about itself, in the order of slots.
-    pub(super) fn add_view(&self, rows: Vec<Row>) {
-        self.views.borrow_mut().push(Arc::new(rows));
+    /// Has it been looked at what the store's catalog holds?
+    pub(super) fn knows_objects(&self) -> bool {
+        self.objects.borrow().is_some()
+    }
+
+    pub(super) fn know_objects(&self, objects: Objects) {
+        *self.objects.borrow_mut() = Some(Arc::new(objects));
+    }
+
+    /// Rows of a relation that is made up, by its slot; `make` makes them of what is known of
+    /// catalogs.
+    pub(super) fn view(
+        &self,
+        slot: usize,
+        context: &Context,
+        make: impl FnOnce(&Objects) -> Result<Vec<Row>>,
+    ) -> Result<Arc<MadeRows>> {
+        if let ViewRows::Made(made) = &self.views.borrow()[slot] {
+            return Ok(Arc::clone(made));
+        }
+        let rows = make(&*self.objects()?)?;
+        let made = Arc::new(MadeRows::new(rows, context)?);
+        self.views.borrow_mut()[slot] = ViewRows::Made(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Adds rows of a relation that is made up, in the order of slots; none: they are made when
+    /// they are read.
+    pub(super) fn add_view(&self, rows: Option<Vec<Row>>, context: &Context) -> Result<()> {
+        let rows = match rows {
+            Some(rows) => ViewRows::Made(Arc::new(MadeRows::new(rows, context)?)),
+            None => ViewRows::Later,
+        };
+        self.views.borrow_mut().push(rows);
+        Ok(())
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn rows(function: SetFunction, args: Vec<Datum>) -> Result<Box<dyn St
         SetFunction::Subscripts => Ok(Series::of_subscripts(&args)),
         SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
+        SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
     }
 }
 

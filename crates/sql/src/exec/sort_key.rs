@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::plan::SortKey;
-use crate::types::{Array, Datum, Decimal, Row, SqlType};
+use crate::types::{Array, Datum, Decimal, Registered, Row, SqlType};
 
 /// In place of a type: a null.
 const NULL: u8 = u8::MAX;
@@ -48,7 +48,10 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
             out.extend_from_slice(&row.slot.to_be_bytes());
         }
         Datum::Numeric(value) => decimal(out, value),
-        Datum::Array(value) => array(out, value),
+        Datum::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Char(value) => out.push(*value),
+        Datum::Reg(value) => out.extend_from_slice(&value.oid.to_be_bytes()),
+        Datum::Array(value) | Datum::Vector(value) => array(out, value),
     }
     if key.descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -128,6 +131,8 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
         let place = SqlType::every().position(|known| known == ty).expect("a known type");
         let bytes = match value {
             Datum::Numeric(number) => number.as_bytes().to_vec(),
+            // With the name that it is shown by.
+            Datum::Reg(one) => [&one.oid.to_be_bytes()[..], one.shown.as_bytes()].concat(),
             other => other.to_binary().expect("a value that has a type has bytes"),
         };
         out.push(place as u8);
@@ -151,6 +156,11 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
         row.push(match ty {
             SqlType::Numeric => {
                 Datum::Numeric(Decimal::from_bytes(value).expect("a number was written"))
+            }
+            SqlType::Reg(kind) => {
+                let (oid, shown) = value.split_first_chunk::<4>().expect("a number was written");
+                let shown = String::from_utf8(shown.to_vec()).expect("a name was written");
+                Registered::datum(kind, u32::from_be_bytes(*oid), Some(shown))
             }
             ty => Datum::from_binary(ty, value)?,
         });

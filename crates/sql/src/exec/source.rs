@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rightlink::{Decimal, RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 
-use crate::catalog::views;
+use crate::catalog::{Objects, views};
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::memory::Memory;
@@ -347,9 +347,18 @@ pub(crate) fn prepare(
         let names: Vec<&str> = tables.iter().map(|table| table.info.name.as_str()).collect();
         context.reads.read_by(txn.reader(&names)?);
     }
+    // Arguments of the others may name objects.
+    if views.iter().any(|one| views::is_of_objects(one.view.kind)) && !context.reads.knows_objects()
+    {
+        context.reads.know_objects(Objects::of(txn)?);
+    }
     for ViewUse { view, args } in views {
+        if views::is_of_objects(view.kind) {
+            context.reads.add_view(None, context)?;
+            continue;
+        }
         let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-        context.reads.add_view(views::rows(view, &args, txn, context)?);
+        context.reads.add_view(Some(views::rows(view, &args, txn, context)?), context)?;
     }
     Ok(())
 }
@@ -379,10 +388,29 @@ pub(crate) fn open(
             }
             Ok(Box::new(Batched { stream, width }))
         }
-        Op::View { columns, slot, .. } => {
-            let rows = context.reads.view(*slot);
-            let kept = rows.iter().map(|row| columns.iter().map(|at| row[*at].clone()).collect());
-            Ok(ready(kept.collect()))
+        Op::View { view, columns, slot, key } => {
+            let wanted: Vec<usize> =
+                columns.iter().copied().chain(key.as_ref().map(|key| key.column)).collect();
+            let is_kept_whole = !views::is_of_objects(view.kind);
+            // Of what is made now, columns that nobody reads are let go at once.
+            let make = |objects: &Objects| {
+                let rows = views::rows_of_objects(view, objects, context)?;
+                let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
+                Ok(rows.into_iter().map(kept).collect())
+            };
+            let made = context.reads.view(*slot, context, make)?;
+            let places: Vec<usize> = match is_kept_whole {
+                true => columns.clone(),
+                false => (0..columns.len()).collect(),
+            };
+            Ok(ready(match key {
+                Some(key) => {
+                    let value = key.value.eval(&[], context)?;
+                    let at = if is_kept_whole { key.column } else { columns.len() };
+                    made.having(at, &value, &places, context)?
+                }
+                None => made.all(&places, context)?,
+            }))
         }
         Op::Scan(scan) => table(node, scan, most, context),
         _ => unreachable!("the caller has looked"),

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use rightlink::Transaction;
 
-use crate::bind::{Catalog, Comment, collate};
-use crate::catalog;
+use crate::bind::{Catalog, collate};
 use crate::error::Result;
 use crate::exec::ddl;
 use crate::expr::deparse::identifier;
@@ -48,18 +47,6 @@ impl Catalog for Along<'_> {
         self.0.sequence(name)
     }
 
-    fn oid(&mut self, name: &str) -> Result<Option<i64>> {
-        self.0.oid(name)
-    }
-
-    fn size(&mut self, name: &str) -> Result<Option<i64>> {
-        self.0.size(name)
-    }
-
-    fn comments(&mut self) -> Result<Vec<Comment>> {
-        self.0.comments()
-    }
-
     fn schemas(&mut self) -> Result<Vec<String>> {
         let mut there = Vec::new();
         for schema in self.1.all() {
@@ -95,18 +82,6 @@ impl Catalog for Tables<'_> {
             None if self.0.catalog().has_relation(name)? => Err(not_a_sequence(name)),
             None => Err(no_sequence(name)),
         }
-    }
-
-    fn oid(&mut self, name: &str) -> Result<Option<i64>> {
-        catalog::oid(self.0, name)
-    }
-
-    fn size(&mut self, name: &str) -> Result<Option<i64>> {
-        catalog::size(self.0, name)
-    }
-
-    fn comments(&mut self) -> Result<Vec<Comment>> {
-        catalog::comments(self.0)
     }
 
     fn schemas(&mut self) -> Result<Vec<String>> {

@@ -81,7 +81,11 @@ pub(crate) struct Aggregate {
 /// the type of the result.
 pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType)> {
     use SqlType as T;
-    let known = if input == T::Unknown { T::Text } else { input };
+    let known = match (name, input) {
+        (_, T::Unknown) | ("min" | "max" | "string_agg", T::Name | T::Char) => T::Text,
+        ("min" | "max", T::Reg(_)) => T::Oid,
+        (_, input) => input,
+    };
     if let Some(spread) = Spread::named(name) {
         let ty = match known {
             T::Int2 | T::Int4 | T::Int8 | T::Numeric => T::Numeric,

@@ -31,6 +31,8 @@ pub(crate) enum SetFunction {
     Subscripts,
     /// The one value of its argument, which any function in FROM is.
     Value,
+    /// No rows.
+    Nothing,
 }
 
 /// A function or operator for one list of argument types. An argument of type unknown takes
@@ -45,6 +47,8 @@ pub(crate) struct Function {
     pub(crate) strict: bool,
     /// May it differ between two calls with equal arguments?
     pub(crate) volatile: bool,
+    /// Does it look at what the statement knows of catalogs?
+    pub(crate) reads_catalog: bool,
     /// Does it give rows, and which?
     pub(crate) rows: Option<SetFunction>,
     /// Is it a comparison of two values by their order, and which?
@@ -70,8 +74,19 @@ impl From<Definition> for Function {
     fn from(one: Definition) -> Function {
         let Definition { name, count, variadic, strict, result, eval } = one;
         let args = vec![SqlType::Unknown; count];
-        let (volatile, rows, holds) = (false, None, None);
-        Function { name, args, variadic, result, strict, volatile, rows, holds, eval }
+        let (volatile, reads_catalog, rows, holds) = (false, false, None, None);
+        Function {
+            name,
+            args,
+            variadic,
+            result,
+            strict,
+            volatile,
+            reads_catalog,
+            rows,
+            holds,
+            eval,
+        }
     }
 }
 
@@ -91,6 +106,7 @@ impl Registry {
             result,
             strict: true,
             volatile: false,
+            reads_catalog: false,
             rows: None,
             holds: None,
             eval,

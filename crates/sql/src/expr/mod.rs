@@ -11,7 +11,8 @@
 //! | `subquery` | queries inside of expressions |
 //! | `seed` | random numbers of a session with a seed |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
-//! | `like` | pattern matching |
+//! | `like`, `regex` | pattern matching |
+//! | `catalog` | functions that read catalogs |
 //! | `arrays` | functions of arrays |
 //! | `casing` | upper and lower case |
 //! | `aggregate`, `state`, `regression` | functions over many rows |
@@ -24,6 +25,7 @@ pub(crate) mod aggregate;
 pub(crate) mod arrays;
 mod bytes;
 pub(crate) mod casing;
+mod catalog;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod eval;
@@ -35,6 +37,7 @@ mod math;
 mod moments;
 pub(crate) mod operators;
 pub(crate) mod probe;
+pub(crate) mod regex;
 pub(crate) mod registry;
 pub(crate) mod regression;
 pub(crate) mod seed;
@@ -184,6 +187,8 @@ pub(crate) struct Context {
     pub(crate) work: Cell<usize>,
     /// Memory of long values.
     pub(crate) held: Held,
+    /// Regular expressions that were compiled.
+    pub(crate) patterns: regex::Patterns,
     /// What the statement reads by.
     pub(crate) reads: Reads,
     /// Rows that operators hand on at a time at most, if a test wants fewer than they do.
@@ -266,6 +271,7 @@ impl Context {
             pid: 0,
             work: Cell::new(0),
             held: Held::default(),
+            patterns: regex::Patterns::default(),
             reads: Reads::default(),
             batch_rows: None,
         }

@@ -13,7 +13,8 @@ use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, SetFunction};
 use crate::expr::{
-    arrays, bytes, degrees, format, math, moments, operators, sets, spans, strings, system,
+    arrays, bytes, catalog, degrees, format, math, moments, operators, regex, sets, spans, strings,
+    system,
 };
 use crate::types::{Category, SqlType};
 
@@ -30,6 +31,8 @@ fn registry() -> &'static Registry {
         moments::register(&mut registry);
         spans::register(&mut registry);
         system::register(&mut registry);
+        catalog::register(&mut registry);
+        regex::register(&mut registry);
         sets::register(&mut registry);
         let texts = SqlType::array_of(SqlType::Text).expect("texts are elements");
         for count in [2, 3] {

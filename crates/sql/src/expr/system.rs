@@ -21,10 +21,10 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(Datum::Text(format!("PostgreSQL {VERSION} (Rightlink {own})")))
     });
     for name in ["current_user", "session_user", "user", "current_role"] {
-        registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.user.to_string())));
+        registry.add(name, &[], T::Name, |_, c| Ok(Datum::Text(c.user.to_string())));
     }
     for name in ["current_database", "current_catalog"] {
-        registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.database.to_string())));
+        registry.add(name, &[], T::Name, |_, c| Ok(Datum::Text(c.database.to_string())));
     }
     let type_of = registry.add("pg_typeof", &[T::Unknown], T::Text, |v, _| {
         // The binder puts the type's name in; only null gets here without one.
@@ -43,33 +43,11 @@ pub(super) fn register(registry: &mut Registry) {
         function.variadic = true;
         function.strict = false;
     }
-    registry.add("to_regtype", &[T::Text], T::Int8, |v, _| Ok(type_number(&v[0])));
-    let format = registry.add("format_type", &[T::Int8, T::Int4], T::Text, |v, _| type_text(v));
-    format.strict = false;
     register_session(registry);
     // No session ever holds an advisory lock, so there is none to give up.
     registry.add("pg_advisory_unlock_all", &[], T::Text, |_, _| Ok(Datum::Text(String::new())));
     registry.add("pg_sleep", &[T::Float8], T::Text, |v, context| sleep(&v[0], context)).volatile =
         true;
-}
-
-fn type_number(name: &Datum) -> Datum {
-    let Datum::Text(name) = name else { return Datum::Null };
-    SqlType::named(name).map_or(Datum::Null, |(oid, _)| Datum::Int8(i64::from(oid)))
-}
-
-/// The type's name; `-` and `???` are PostgreSQL's words for none and for one that is not there.
-fn type_text(values: &[Datum]) -> Result<Datum> {
-    let Some(oid) = values[0].as_int() else { return Ok(Datum::Null) };
-    if values[1].as_int().is_some_and(|modifier| modifier >= 0) {
-        return Err(SqlError::unsupported("format_type with a modifier"));
-    }
-    let name = match u32::try_from(oid) {
-        Ok(0) => "-",
-        Ok(oid) => SqlType::name_of(oid).unwrap_or("???"),
-        Err(_) => "???",
-    };
-    Ok(Datum::Text(name.to_owned()))
 }
 
 /// Functions about the session that calls them.

@@ -53,7 +53,7 @@ pub(crate) fn query(bound: Bound, known: &Known, params: &[Datum]) -> Result<Que
         columns: bound.columns,
         locks,
         tables: known.tables(),
-        views: lowerer.views,
+        views: lowerer.uses(),
         sequences: Vec::new(),
         again,
     })
@@ -98,7 +98,7 @@ pub(crate) fn over_row(exprs: Vec<&mut Expr>, layout: &[ColumnId], known: &Known
     let mut lowerer = Lowerer { nodes: OVER_ROW, ..Lowerer::new(known, &[]) };
     exprs.into_iter().try_for_each(|expr| lowerer.place(expr, layout))?;
     let has_queries = lowerer.subqueries > 0;
-    Ok(Reads { tables: known.tables(), views: lowerer.views, has_queries })
+    Ok(Reads { tables: known.tables(), views: lowerer.uses(), has_queries })
 }
 
 /// What is wanted of a relation.
@@ -138,9 +138,11 @@ pub(super) struct Lowerer<'k> {
     pub(super) params: &'k [Datum],
     /// Numbers of nodes, views and slots that are given.
     nodes: usize,
-    views: Vec<ViewUse>,
+    pub(super) views: Vec<ViewUse>,
     slots: BTreeMap<ColumnId, usize>,
     subqueries: usize,
+    /// Does a function look at catalogs?
+    pub(super) reads_catalog: bool,
     /// Could values of parameters make another way better?
     by_values: bool,
     /// Which column of which table a number is, of tables that are scanned.
@@ -165,6 +167,7 @@ impl<'k> Lowerer<'k> {
             views: Vec::new(),
             slots: BTreeMap::new(),
             subqueries: 0,
+            reads_catalog: false,
             by_values: false,
             origins: BTreeMap::new(),
             commons: BTreeMap::new(),
@@ -251,20 +254,7 @@ impl<'k> Lowerer<'k> {
                 let op = Op::Function { call, args, ordinality: ordinality.is_some(), alias };
                 Ok(plain(self.node(op, layout.len(), estimate), layout))
             }
-            Rel::View { view, mut args, columns } => {
-                if args.iter().any(rel::names_columns) {
-                    let message = format!("{} of columns of another source", view.name);
-                    return Err(SqlError::unsupported(message));
-                }
-                args.iter_mut().try_for_each(|arg| self.place(arg, &[]))?;
-                let slot = self.views.len();
-                self.views.push(ViewUse { view, args });
-                let kept = kept_places(&columns, want.needed);
-                let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
-                let width = columns.len() * 16;
-                let op = Op::View { view, columns: kept, slot };
-                Ok(plain(self.node(op, layout.len(), fixed(100.0, width)), layout))
-            }
+            Rel::View { view, args, columns } => self.view(view, args, &columns, want),
             Rel::CteScan { cte, columns, name, is_step } => {
                 let estimate = self.commons.get(&cte).copied().unwrap_or(fixed(100.0, 8));
                 let total = estimate.rows * 0.02;
@@ -288,6 +278,10 @@ impl<'k> Lowerer<'k> {
                         Some(at) => Expr::Column(at),
                         None => Expr::Outer(self.slot(*id)),
                     };
+                }
+                Expr::Call(function, _) => {
+                    self.reads_catalog |= function.reads_catalog;
+                    return true;
                 }
                 Expr::Subquery(query) => {
                     if let Err(error) = self.subquery(query, layout) {
@@ -426,9 +420,13 @@ impl<'k> Lowerer<'k> {
     }
 
     fn filter(&mut self, input: Rel, conditions: Vec<Expr>, want: &Want<'_>) -> Result<Lowered> {
-        if let Rel::Scan(scan) = input {
-            return self.scan(*scan, conditions, want);
-        }
+        let input = match input {
+            Rel::Scan(scan) => return self.scan(*scan, conditions, want),
+            Rel::View { view, args, columns } if args.is_empty() => {
+                return self.view_of_key(view, columns, conditions, want);
+            }
+            input => input,
+        };
         let mut needed = want.needed.clone();
         conditions.iter().for_each(|one| rel::columns_of(one, &mut needed));
         let mut input = self.lower(input, &Want { needed: &needed, ..*want })?;
@@ -757,12 +755,12 @@ pub(super) fn plain(node: Arc<Node>, layout: Vec<ColumnId>) -> Lowered {
 }
 
 /// An estimate of so many rows that are made.
-fn fixed(rows: f64, width: usize) -> Estimate {
+pub(super) fn fixed(rows: f64, width: usize) -> Estimate {
     Estimate { startup: 0.0, total: rows * 0.0125, rows, width }
 }
 
 /// Places of the columns that are needed.
-fn kept_places(columns: &[ColumnId], needed: &BTreeSet<ColumnId>) -> Vec<usize> {
+pub(super) fn kept_places(columns: &[ColumnId], needed: &BTreeSet<ColumnId>) -> Vec<usize> {
     (0..columns.len()).filter(|at| needed.contains(&columns[*at])).collect()
 }
 

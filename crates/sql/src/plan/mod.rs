@@ -8,7 +8,7 @@
 //! | `order` | in which order relations are joined |
 //! | `join` | how two sides are joined |
 //! | `known` | tables with their statistics, for the planner |
-//! | `lower`, `node` | from the algebra to what runs |
+//! | `lower`, `made`, `node` | from the algebra to what runs |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
 //! | `switches` | which operators a client lets the planner choose |
@@ -25,6 +25,7 @@
 pub(crate) mod join;
 pub(crate) mod known;
 pub(crate) mod lower;
+mod made;
 mod model;
 pub(crate) mod node;
 pub(crate) mod notes;
@@ -52,9 +53,9 @@ use crate::schemas;
 use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
-use node::{Node, Op};
+use node::Node;
 use notes::{ColumnNotes, ForeignKey, TableNotes};
-use path::{Estimate, Path};
+use path::Path;
 
 /// A table as the binder found it.
 pub(crate) struct Table {
@@ -176,23 +177,6 @@ pub(crate) struct Query {
     pub(crate) sequences: Vec<String>,
     /// What it was made of, if values of parameters could make another way better.
     pub(crate) again: Option<Arc<Again>>,
-}
-
-impl Query {
-    /// These rows.
-    pub(crate) fn of_values(rows: Vec<Vec<Expr>>, columns: Vec<Column>) -> Query {
-        let estimate = Estimate { startup: 0.0, total: 0.01, rows: rows.len() as f64, width: 0 };
-        let (op, width) = (Op::Values(rows), columns.len());
-        Query {
-            root: Arc::new(Node { op, width, estimate, number: 0 }),
-            columns,
-            locks: None,
-            tables: Vec::new(),
-            views: Vec::new(),
-            sequences: Vec::new(),
-            again: None,
-        }
-    }
 }
 
 /// A relation that is made up from what the store knows, as a query reads it.

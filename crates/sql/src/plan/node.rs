@@ -46,6 +46,8 @@ pub(crate) enum Op {
         columns: Vec<usize>,
         /// Where the context has its rows.
         slot: usize,
+        /// Which rows are wanted, if a value of a column says so.
+        key: Option<ViewKey>,
     },
     Filter {
         input: Arc<Node>,
@@ -202,6 +204,15 @@ pub(crate) enum CteSteps {
         /// As which it notes what it does.
         number: usize,
     },
+}
+
+/// A value that a column of a relation has in the rows that are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewKey {
+    /// Place of the column in the relation.
+    pub(crate) column: usize,
+    /// Names no columns of the relation.
+    pub(crate) value: Expr,
 }
 
 impl Node {

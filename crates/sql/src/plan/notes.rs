@@ -43,6 +43,8 @@ pub(crate) struct ColumnNotes {
     pub(crate) modifier: Option<Modifier>,
     /// The type of the elements, if it holds arrays, which the store has as bytes.
     pub(crate) element: Option<ElementType>,
+    /// The type of a column of a view, if the store has none for it.
+    pub(crate) shown_as: Option<SqlType>,
     /// The default as SQL.
     pub(crate) default: Option<String>,
     /// Was it declared `serial`? Its sequence is the store's.
@@ -137,11 +139,12 @@ impl ColumnNotes {
 
     /// The type of the column, which the store has as `kind`.
     pub(crate) fn type_of(&self, kind: Type) -> SqlType {
-        match (self.element, self.modifier) {
+        let shown = || match (self.element, self.modifier) {
             (Some(element), _) => SqlType::Array(element),
             (None, Some(Modifier::Char(_))) => SqlType::Bpchar,
             (None, _) => SqlType::of_column(kind),
-        }
+        };
+        self.shown_as.unwrap_or_else(shown)
     }
 
     /// The type of the column as it is declared.
@@ -161,6 +164,7 @@ impl ColumnNotes {
                 ["array", name] => {
                     notes.element = SqlType::of_short_name(name).and_then(ElementType::of);
                 }
+                ["shown as", name] => notes.shown_as = SqlType::of_short_name(name),
                 ["default", text] => notes.default = Some((*text).to_owned()),
                 ["serial"] => notes.serial = true,
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
@@ -179,6 +183,9 @@ impl ColumnNotes {
         }
         if let Some(element) = self.element {
             line(&mut out, &["array", element.ty().short_name()]);
+        }
+        if let Some(ty) = self.shown_as {
+            line(&mut out, &["shown as", ty.short_name()]);
         }
         if let Some(default) = &self.default {
             line(&mut out, &["default", default]);
@@ -374,6 +381,7 @@ mod tests {
         let column = ColumnNotes {
             modifier: Some(Modifier::Char(3)),
             element: ElementType::of(SqlType::Bpchar),
+            shown_as: Some(SqlType::Oid),
             default: Some("'a\tb\n\\' || 'c'".into()),
             serial: true,
             comment: Some(String::new()),

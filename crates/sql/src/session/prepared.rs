@@ -129,31 +129,7 @@ pub(super) fn bind(
         let (plan, planning) = (Arc::new(plan), planning.clone());
         Ok(Some(Planned { plan, params, once, edition, planning }))
     };
-    let mut refused = None;
-    if crate::catalog::reads_view(statement) {
-        match bind(txn) {
-            Ok(Some(planned)) => return Ok(planned),
-            Ok(None) => {}
-            Err(error) if error.ends_statement() => return Err(error),
-            Err(error) => refused = Some(error),
-        }
-    }
-    // A query of catalogs may be one that is known as a whole.
-    let answer = crate::catalog::answer(statement, txn, path);
-    // A function that is not there may be one of PostgreSQL's.
-    let refused =
-        refused.filter(|error| error.sqlstate != code::UNDEFINED_FUNCTION || answer.is_ok());
-    let not_known = match (answer, refused) {
-        (Ok(Some(plan)), _) => {
-            let (planning, params) = (planning.clone(), Vec::new());
-            return Ok(Planned { plan: Arc::new(plan), params, once: true, edition, planning });
-        }
-        (Err(error), _) if error.ends_statement() => return Err(error),
-        (_, Some(error)) => return Err(error),
-        (Err(error), None) => Some(error),
-        (Ok(None), None) => None,
-    };
-    match bind(txn).map_err(|error| not_known.unwrap_or(error))? {
+    match bind(txn)? {
         Some(planned) => Ok(planned),
         None => {
             let text = statement.to_string();

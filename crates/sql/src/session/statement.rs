@@ -281,6 +281,7 @@ impl Session {
             pid: self.seat.pid(),
             work: Cell::new(0),
             held: Held::of(self.db.budget()),
+            patterns: crate::expr::regex::Patterns::default(),
             reads: exec::Reads::default(),
             batch_rows: self.batch_rows,
         }

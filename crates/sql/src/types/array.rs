@@ -41,6 +41,15 @@ const ARRAY_TYPES: [(&str, &str, u32); SqlType::ALL.len()] = [
     ("timestamp with time zone[]", "_timestamptz", 1185),
     ("interval[]", "_interval", 1187),
     ("tid[]", "_tid", 1010),
+    ("oid[]", "_oid", 1028),
+    ("name[]", "_name", 1003),
+    ("\"char\"[]", "_char", 1002),
+    ("regclass[]", "_regclass", 2210),
+    ("regtype[]", "_regtype", 2211),
+    ("regproc[]", "_regproc", 1008),
+    ("regprocedure[]", "_regprocedure", 2207),
+    ("regnamespace[]", "_regnamespace", 4090),
+    ("regrole[]", "_regrole", 4097),
 ];
 
 impl ElementType {

@@ -3,11 +3,15 @@
 //! Invariants: big-endian; bytes of the wrong length are an error and never a panic.
 //! Does not do: the length in front of a value.
 
+use std::sync::Arc;
+
 use rightlink::RowId;
 use rightlink::internal::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, Interval, SqlType, array, calendar};
+use crate::types::{
+    Datum, Decimal, ElementType, Interval, Registered, SqlType, array, calendar, text,
+};
 
 /// Sign of a numeric below zero.
 const NEGATIVE: u16 = 0x4000;
@@ -42,7 +46,10 @@ impl Datum {
                 out.extend(v.slot.to_be_bytes());
                 out
             }
-            Datum::Array(v) => array::to_binary(v),
+            Datum::Oid(v) => v.to_be_bytes().to_vec(),
+            Datum::Char(v) => vec![*v],
+            Datum::Reg(v) => v.oid.to_be_bytes().to_vec(),
+            Datum::Array(v) | Datum::Vector(v) => array::to_binary(v),
         })
     }
 
@@ -88,6 +95,15 @@ impl Datum {
                 let [a, b, c, d, e, f] = fixed::<6>(bytes)?;
                 let block = u32::from_be_bytes([a, b, c, d]);
                 Datum::Tid(RowId::new(block, u16::from_be_bytes([e, f])))
+            }
+            SqlType::Oid => Datum::Oid(u32::from_be_bytes(fixed(bytes)?)),
+            SqlType::Name => Datum::Text(text::name(&utf8(bytes.to_vec())?)),
+            SqlType::Char => Datum::Char(fixed::<1>(bytes)?[0]),
+            SqlType::Reg(kind) => Registered::datum(kind, u32::from_be_bytes(fixed(bytes)?), None),
+            SqlType::Int2Vector | SqlType::OidVector => {
+                let plain = if ty == SqlType::Int2Vector { SqlType::Int2 } else { SqlType::Oid };
+                let element = ElementType::of(plain).expect("numbers are elements");
+                Datum::Vector(Arc::new(array::from_binary(element, bytes)?))
             }
             SqlType::Array(element) => array::from_binary(element, bytes)?.into(),
         })

@@ -6,7 +6,7 @@
 //! Does not do: casts between rows, domains.
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, SqlType, calendar, numeric, text};
+use crate::types::{Datum, Decimal, RegKind, Registered, SqlType, calendar, numeric, text};
 
 /// When a cast may happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -40,6 +40,20 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
     }
     Some(match (from, to) {
         (T::Array(from), T::Array(to)) => return context(from.ty(), to.ty()),
+        (T::Int2Vector, T::Array(to)) if to.ty() == T::Int2 => Implicit,
+        (T::OidVector, T::Array(to)) if to.ty() == T::Oid => Implicit,
+        (T::Int2 | T::Int4 | T::Int8 | T::Reg(_), T::Oid) => Implicit,
+        (T::Int2 | T::Int4 | T::Int8 | T::Oid, T::Reg(_)) => Implicit,
+        (T::Oid | T::Reg(_), T::Int8 | T::Int4) => Assignment,
+        (T::Reg(RegKind::Proc), T::Reg(RegKind::Procedure))
+        | (T::Reg(RegKind::Procedure), T::Reg(RegKind::Proc)) => Implicit,
+        (T::Text | T::Name, T::Reg(RegKind::Class)) => Implicit,
+        (T::Text | T::Name, T::Reg(_)) => Explicit,
+        (T::Name | T::Char, T::Text) => Implicit,
+        (T::Text | T::Bpchar, T::Name | T::Char) => Assignment,
+        (T::Char, T::Int4) | (T::Int4, T::Char) => Explicit,
+        (T::Name, T::Bpchar) | (T::Char, T::Bpchar) => Assignment,
+        (T::Name | T::Char, _) => Explicit,
         (T::Bpchar, T::Text) => Implicit,
         (T::Bpchar, _) => Explicit,
         (_, T::Bpchar) => Assignment,
@@ -121,14 +135,54 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
         SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Tid => {
             through_text(value, to)
         }
+        SqlType::Oid => to_oid(value),
+        SqlType::Name => Ok(match to_text(value) {
+            Datum::Text(text) => Datum::Text(text::name(&text)),
+            other => other,
+        }),
+        SqlType::Char => match value {
+            Datum::Int4(v) => match i8::try_from(v) {
+                Ok(byte) => Ok(Datum::Char(byte as u8)),
+                Err(_) => Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "\"char\" out of range")),
+            },
+            other => through_text(other, to),
+        },
+        SqlType::Reg(kind) => match value {
+            Datum::Text(_) => through_text(value, to),
+            other => match to_oid(other)? {
+                Datum::Oid(oid) => Ok(Registered::datum(kind, oid, None)),
+                other => Ok(other),
+            },
+        },
+        SqlType::Int2Vector | SqlType::OidVector => through_text(value, to),
         SqlType::Array(element) => match value {
             Datum::Array(array) => {
                 let (from, to) = (array.element().ty(), element.ty());
                 let change = |value: &Datum| cast_element(value.clone(), from, to);
                 Ok(array.mapped(element, change)?.into())
             }
+            // Subscripts stay what they are.
+            Datum::Vector(array) => {
+                let (from, to) = (array.element().ty(), element.ty());
+                let change = |value: &Datum| cast_element(value.clone(), from, to);
+                Ok(array.mapped(element, change)?.into())
+            }
             other => through_text(other, to),
         },
+    }
+}
+
+fn to_oid(value: Datum) -> Result<Datum> {
+    match value {
+        Datum::Reg(one) => Ok(Datum::Oid(one.oid)),
+        Datum::Oid(_) => Ok(value),
+        Datum::Int2(v) => Ok(Datum::Oid(i32::from(v) as u32)),
+        Datum::Int4(v) => Ok(Datum::Oid(v as u32)),
+        Datum::Int8(v) => match u32::try_from(v) {
+            Ok(oid) => Ok(Datum::Oid(oid)),
+            Err(_) => Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "OID out of range")),
+        },
+        other => through_text(other, SqlType::Oid),
     }
 }
 
@@ -172,11 +226,22 @@ pub(crate) fn cannot(from: SqlType, to: SqlType) -> SqlError {
 fn to_int(value: Datum, to: SqlType) -> Result<Datum> {
     match value {
         Datum::Bool(v) => integer(Some(i64::from(v)), to),
+        Datum::Oid(v) => Ok(of_oid(v, to)),
+        Datum::Reg(v) => Ok(of_oid(v.oid, to)),
+        Datum::Char(v) => Ok(Datum::Int4(i32::from(v as i8))),
         Datum::Float4(v) => integer(float_to_int(f64::from(v)), to),
         Datum::Float8(v) => integer(float_to_int(v), to),
         Datum::Numeric(v) => integer(numeric::to_int(&v), to),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => integer(value.as_int(), to),
         other => through_text(other, to),
+    }
+}
+
+/// The number of an object, whose bits an integer of four bytes takes over.
+fn of_oid(oid: u32, to: SqlType) -> Datum {
+    match to {
+        SqlType::Int8 => Datum::Int8(i64::from(oid)),
+        _ => Datum::Int4(oid as i32),
     }
 }
 

@@ -146,6 +146,32 @@ impl Modifier {
         }
     }
 
+    /// What a number says of a type, as [`Modifier::number`] gives it.
+    pub(crate) fn of_number(ty: SqlType, number: i32) -> Option<Modifier> {
+        let rest = number.checked_sub(4).filter(|rest| *rest >= 0);
+        match ty {
+            SqlType::Numeric => rest.map(|rest| {
+                // Eleven bits with a sign.
+                let scale = ((rest & 0x7ff) ^ 1_024) - 1_024;
+                Modifier::Numeric((rest >> 16) as u32, scale)
+            }),
+            SqlType::Bpchar => rest.map(|length| Modifier::Char(length as u32)),
+            SqlType::Interval if number >= 0 => {
+                let fields = FIELDS.into_iter().filter_map(IntervalFields::named);
+                let fields = fields.into_iter().find(|one| mask(*one) == number >> 16)?;
+                let digits = Some(number & 0xffff).filter(|digits| *digits != 0xffff);
+                Some(Modifier::Interval(fields, digits.map(|digits| digits as u32)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The length of `character varying` that a number says.
+    pub(crate) fn of_varchar(number: i32) -> Option<Modifier> {
+        let length = number.checked_sub(4).filter(|length| *length > 0)?;
+        Some(Modifier::Varchar(length as u32))
+    }
+
     /// `value` as a column so declared holds it. A cast that is written cuts what is too long;
     /// storing refuses it, blanks at the end aside.
     pub(crate) fn fit(self, value: Datum, written: bool) -> Result<Datum> {
@@ -191,6 +217,24 @@ impl Modifier {
         Ok(text)
     }
 }
+
+/// The parts that an interval may be declared to have.
+const FIELDS: [&str; 14] = [
+    "",
+    "year",
+    "month",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "year to month",
+    "day to hour",
+    "day to minute",
+    "day to second",
+    "hour to minute",
+    "hour to second",
+    "minute to second",
+];
 
 /// A bit for each part, as clients know them.
 fn mask(fields: IntervalFields) -> i32 {

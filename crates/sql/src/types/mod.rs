@@ -7,6 +7,7 @@
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
 //! | `calendar` | fields of dates and times |
+//! | `registered` | objects of catalogs by their names |
 //! | `array`, `array_text` | arrays of all these |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
@@ -21,6 +22,7 @@ pub(crate) mod calendar;
 pub(crate) mod cast;
 pub(crate) mod declared;
 pub(crate) mod numeric;
+mod registered;
 pub(crate) mod text;
 
 use std::cmp::Ordering;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 use rightlink::{RowId, Type, Value};
 
 pub use array::{Array, Dimension, ElementType};
+pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
 
 use crate::error::Result;
@@ -69,6 +72,18 @@ pub enum SqlType {
     Interval,
     /// `tid`: where a row version lies
     Tid,
+    /// `oid`: the number of an object
+    Oid,
+    /// `name`: text of at most 63 bytes
+    Name,
+    /// `"char"`: one byte
+    Char,
+    /// The number of an object of a catalog, shown as its name: `regclass` and its kind
+    Reg(RegKind),
+    /// `int2vector`
+    Int2Vector,
+    /// `oidvector`
+    OidVector,
     /// An array of any of these
     Array(ElementType),
     /// A literal or parameter whose type its surroundings decide
@@ -84,6 +99,8 @@ pub(crate) enum Category {
     DateTime,
     Timespan,
     User,
+    /// Of catalogs alone.
+    Internal,
     Array,
     Unknown,
 }
@@ -91,14 +108,13 @@ pub(crate) enum Category {
 /// What text with a limit, or declared as such, is called.
 pub(crate) const VARCHAR: &str = "character varying";
 pub(crate) const VARCHAR_ARRAY: &str = "character varying[]";
-const VARCHAR_OID: u32 = 1043;
+pub(crate) const VARCHAR_OID: u32 = 1043;
 /// Their arrays.
-const VARCHAR_ARRAY_OID: u32 = 1015;
-const NAME_ARRAY_OID: u32 = 1003;
+pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
 
 impl SqlType {
     /// Every type that a value can have, besides arrays of these.
-    pub const ALL: [SqlType; 16] = [
+    pub const ALL: [SqlType; 25] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -115,7 +131,19 @@ impl SqlType {
         SqlType::Timestamptz,
         SqlType::Interval,
         SqlType::Tid,
+        SqlType::Oid,
+        SqlType::Name,
+        SqlType::Char,
+        SqlType::Reg(RegKind::Class),
+        SqlType::Reg(RegKind::Type),
+        SqlType::Reg(RegKind::Proc),
+        SqlType::Reg(RegKind::Procedure),
+        SqlType::Reg(RegKind::Namespace),
+        SqlType::Reg(RegKind::Role),
     ];
+
+    /// Types of catalogs that are no elements of arrays.
+    const VECTORS: [SqlType; 2] = [SqlType::Int2Vector, SqlType::OidVector];
 
     /// The number by which clients know the type.
     pub const fn oid(self) -> u32 {
@@ -136,6 +164,12 @@ impl SqlType {
             SqlType::Timestamptz => 1184,
             SqlType::Interval => 1186,
             SqlType::Tid => 27,
+            SqlType::Oid => 26,
+            SqlType::Name => 19,
+            SqlType::Char => 18,
+            SqlType::Reg(kind) => kind.oid(),
+            SqlType::Int2Vector => 22,
+            SqlType::OidVector => 30,
             SqlType::Array(element) => element.array_oid(),
             SqlType::Unknown => 705,
         }
@@ -144,9 +178,9 @@ impl SqlType {
     /// The type that clients know by this number.
     pub fn from_oid(oid: u32) -> Option<SqlType> {
         match oid {
-            // varchar and name arrive as text.
-            19 | VARCHAR_OID => Some(SqlType::Text),
-            VARCHAR_ARRAY_OID | NAME_ARRAY_OID => SqlType::array_of(SqlType::Text),
+            // varchar arrives as text.
+            VARCHAR_OID => Some(SqlType::Text),
+            VARCHAR_ARRAY_OID => SqlType::array_of(SqlType::Text),
             0 | 705 => Some(SqlType::Unknown),
             _ => SqlType::every().find(|ty| ty.oid() == oid),
         }
@@ -154,7 +188,8 @@ impl SqlType {
 
     /// Every type that a value can have, arrays after all others.
     pub(crate) fn every() -> impl Iterator<Item = SqlType> {
-        SqlType::ALL.into_iter().chain(ElementType::all().map(SqlType::Array))
+        let single = SqlType::ALL.into_iter().chain(SqlType::VECTORS);
+        single.chain(ElementType::all().map(SqlType::Array))
     }
 
     /// The type of arrays of `ty`; `None` for an array, and where nothing has decided the type.
@@ -194,6 +229,12 @@ impl SqlType {
             SqlType::Timestamptz => "timestamp with time zone",
             SqlType::Interval => "interval",
             SqlType::Tid => "tid",
+            SqlType::Oid => "oid",
+            SqlType::Name => "name",
+            SqlType::Char => "\"char\"",
+            SqlType::Reg(kind) => kind.name(),
+            SqlType::Int2Vector => "int2vector",
+            SqlType::OidVector => "oidvector",
             SqlType::Array(element) => element.array_name(),
             SqlType::Unknown => "unknown",
         }
@@ -258,6 +299,7 @@ impl SqlType {
             SqlType::Timestamp => "timestamp",
             SqlType::Timestamptz => "timestamptz",
             SqlType::Bpchar => "bpchar",
+            SqlType::Char => "char",
             SqlType::Array(element) => element.array_short_name(),
             other => other.name(),
         }
@@ -266,9 +308,10 @@ impl SqlType {
     /// Bytes of a value, -1 if they differ: what clients are told.
     pub const fn fixed_len(self) -> i16 {
         match self {
-            SqlType::Bool => 1,
+            SqlType::Bool | SqlType::Char => 1,
             SqlType::Int2 => 2,
-            SqlType::Int4 | SqlType::Float4 | SqlType::Date => 4,
+            SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Oid | SqlType::Reg(_) => 4,
+            SqlType::Name => 64,
             SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::Timestamptz => 8,
             SqlType::Uuid | SqlType::Interval => 16,
             SqlType::Tid => 6,
@@ -277,6 +320,8 @@ impl SqlType {
             | SqlType::Text
             | SqlType::Bpchar
             | SqlType::Bytea
+            | SqlType::Int2Vector
+            | SqlType::OidVector
             | SqlType::Array(_) => -1,
         }
     }
@@ -289,12 +334,15 @@ impl SqlType {
             | SqlType::Int8
             | SqlType::Float4
             | SqlType::Float8
-            | SqlType::Numeric => Category::Number,
-            SqlType::Text | SqlType::Bpchar => Category::String,
+            | SqlType::Numeric
+            | SqlType::Oid
+            | SqlType::Reg(_) => Category::Number,
+            SqlType::Text | SqlType::Bpchar | SqlType::Name => Category::String,
             SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
             SqlType::Bytea | SqlType::Uuid | SqlType::Tid => Category::User,
-            SqlType::Array(_) => Category::Array,
+            SqlType::Char => Category::Internal,
+            SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,
             SqlType::Unknown => Category::Unknown,
         }
     }
@@ -305,6 +353,7 @@ impl SqlType {
             self,
             SqlType::Bool
                 | SqlType::Float8
+                | SqlType::Oid
                 | SqlType::Text
                 | SqlType::Timestamptz
                 | SqlType::Interval
@@ -384,6 +433,14 @@ pub enum Datum {
     Interval(Interval),
     /// `tid`
     Tid(RowId),
+    /// `oid`
+    Oid(u32),
+    /// `"char"`
+    Char(u8),
+    /// A number of an object with the name that is shown.
+    Reg(Arc<Registered>),
+    /// `int2vector` or `oidvector`, whose subscripts begin with 0.
+    Vector(Arc<Array>),
     /// An array.
     Array(Arc<Array>),
 }
@@ -416,6 +473,13 @@ impl Datum {
             Datum::Timestamptz(_) => SqlType::Timestamptz,
             Datum::Interval(_) => SqlType::Interval,
             Datum::Tid(_) => SqlType::Tid,
+            Datum::Oid(_) => SqlType::Oid,
+            Datum::Char(_) => SqlType::Char,
+            Datum::Reg(one) => SqlType::Reg(one.kind),
+            Datum::Vector(array) => match array.element().ty() {
+                SqlType::Int2 => SqlType::Int2Vector,
+                _ => SqlType::OidVector,
+            },
             Datum::Array(array) => SqlType::Array(array.element()),
         })
     }
@@ -426,7 +490,8 @@ impl Datum {
             Datum::Text(text) => text.capacity(),
             Datum::Bytes(bytes) => bytes.capacity(),
             Datum::Numeric(number) => number.as_bytes().len(),
-            Datum::Array(array) => array.heap_bytes(),
+            Datum::Array(array) | Datum::Vector(array) => array.heap_bytes(),
+            Datum::Reg(one) => one.heap_bytes(),
             _ => 0,
         }
     }
@@ -468,7 +533,9 @@ impl Datum {
             Datum::Numeric(v) => Value::Decimal(v),
             Datum::Interval(v) => Value::Interval(v),
             Datum::Array(v) => Value::Bytes(array::to_binary(&v)),
-            Datum::Tid(_) => return None,
+            Datum::Tid(_) | Datum::Oid(_) | Datum::Char(_) | Datum::Reg(_) | Datum::Vector(_) => {
+                return None;
+            }
         })
     }
 
@@ -489,7 +556,10 @@ impl Datum {
             (D::Interval(a), D::Interval(b)) => a.cmp(b),
             (D::Tid(a), D::Tid(b)) => a.cmp(b),
             (D::Numeric(a), D::Numeric(b)) => a.cmp(b),
-            (D::Array(a), D::Array(b)) => a.compare(b),
+            (D::Oid(a), D::Oid(b)) => a.cmp(b),
+            (D::Char(a), D::Char(b)) => a.cmp(b),
+            (D::Reg(a), D::Reg(b)) => a.oid.cmp(&b.oid),
+            (D::Array(a), D::Array(b)) | (D::Vector(a), D::Vector(b)) => a.compare(b),
             _ => match (self.as_int(), other.as_int()) {
                 (Some(a), Some(b)) => a.cmp(&b),
                 _ => match (self.as_float(), other.as_float()) {

@@ -4,12 +4,13 @@
 //! Does not do: date styles other than ISO, zones other than fixed offsets.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use rightlink::internal::datum::{self, DateTimeError, DecimalError, IntervalFields};
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, SqlType, array_text, numeric};
+use crate::types::{Array, Datum, ElementType, Registered, SqlType, array_text, numeric};
 
 impl Datum {
     /// Reads a value of type `ty` as PostgreSQL reads it.
@@ -39,6 +40,13 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(*v).to_string(),
             Datum::Interval(v) => v.to_string(),
             Datum::Tid(v) => format!("({},{})", v.block.0, v.slot),
+            Datum::Oid(v) => v.to_string(),
+            Datum::Char(v) => char_text(*v),
+            Datum::Reg(v) => v.shown.clone(),
+            Datum::Vector(v) => {
+                let all: Vec<String> = v.values().iter().filter_map(Datum::to_text).collect();
+                all.join(" ")
+            }
             Datum::Array(v) => {
                 let mut out = String::new();
                 array_text::write(v, &mut out);
@@ -124,7 +132,67 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
             let value = Value::parse(rightlink::Type::Uuid, text);
             value.map(Datum::from).map_err(|_| invalid(ty, text))
         }
+        SqlType::Oid => parse_oid(trimmed, text).map(Datum::Oid),
+        SqlType::Name => Ok(Datum::Text(name(text))),
+        SqlType::Char => Ok(Datum::Char(parse_char(text))),
+        // Their names are looked up where there are catalogs to look in.
+        SqlType::Reg(kind) => match trimmed {
+            "-" => Ok(Registered::datum(kind, 0, None)),
+            digits => parse_oid(digits, text).map(|oid| Registered::datum(kind, oid, None)),
+        },
+        SqlType::Int2Vector => vector(SqlType::Int2, trimmed),
+        SqlType::OidVector => vector(SqlType::Oid, trimmed),
         SqlType::Array(element) => array_text::parse(element, text).map(Datum::from),
+    }
+}
+
+/// The number of an object; one below zero counts from the end, as PostgreSQL reads it.
+fn parse_oid(trimmed: &str, text: &str) -> Result<u32> {
+    let (whole, least) = (i64::from(u32::MAX), i64::from(i32::MIN));
+    match trimmed.parse::<i64>() {
+        Ok(number) if (least..=whole).contains(&number) => Ok(number as u32),
+        Ok(_) => Err(out_of_range(SqlType::Oid, text)),
+        Err(_) => Err(invalid(SqlType::Oid, text)),
+    }
+}
+
+/// As much of a text as a name holds.
+pub(crate) fn name(text: &str) -> String {
+    const MOST: usize = 63;
+    let ends = (0..=text.len().min(MOST)).rev().find(|at| text.is_char_boundary(*at));
+    text[..ends.unwrap_or(0)].to_owned()
+}
+
+/// The byte of a `"char"`: the first, or that of three octal digits behind a backslash.
+fn parse_char(text: &str) -> u8 {
+    match text.as_bytes() {
+        [b'\\', digits @ ..] if digits.len() == 3 => {
+            let digits = std::str::from_utf8(digits).unwrap_or_default();
+            u8::from_str_radix(digits, 8).unwrap_or(b'\\')
+        }
+        bytes => bytes.first().copied().unwrap_or(0),
+    }
+}
+
+fn char_text(byte: u8) -> String {
+    match byte {
+        0 => String::new(),
+        1..=127 => char::from(byte).to_string(),
+        _ => format!("\\{byte:03o}"),
+    }
+}
+
+/// Numbers with blanks between them.
+fn vector(ty: SqlType, text: &str) -> Result<Datum> {
+    let values = text.split_whitespace().map(|one| parse(ty, one)).collect::<Result<_>>()?;
+    Datum::vector(ty, values)
+}
+
+impl Datum {
+    /// An `int2vector` or an `oidvector` of these values.
+    pub(crate) fn vector(ty: SqlType, values: Vec<Datum>) -> Result<Datum> {
+        let element = ElementType::of(ty).expect("numbers are elements");
+        Ok(Datum::Vector(Arc::new(Array::from_first(element, 0, values)?)))
     }
 }
 

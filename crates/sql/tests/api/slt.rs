@@ -178,7 +178,8 @@ files!(
     upsert catalogs collations storage partial unique_constraints retype cascades names sequences
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
-    session_state catalog_joins strict_syntax casing tool_start numerics joins subqueries
+    session_state catalog_joins catalog_relations strict_syntax casing tool_start numerics joins
+    subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
     recursive window_exclusion planner
     views updatable_views table_as writing_with joined_locks

@@ -19,7 +19,7 @@ use crate::plan::view_notes::ViewNotes;
 use crate::plan::{Column, Table};
 use crate::schemas::bare;
 use crate::types::SqlType;
-use crate::types::declared::Modifier;
+use crate::types::declared::{Declared, Modifier};
 
 /// The error for a relation that is not of the kind that is meant.
 pub(super) fn wrong_kind(name: &str, wanted: &str, kind: &str) -> SqlError {
@@ -59,12 +59,17 @@ impl Definer<'_> {
 
     /// A column of a view as the store has it.
     fn column_of_view(&mut self, column: &Column) -> Result<ColumnSchema> {
-        let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown);
-        let kind = kind.ok_or_else(|| {
-            SqlError::unsupported(format!("a column of a view of type {}", column.ty.name()))
-        })?;
+        if matches!(column.ty, SqlType::Unknown | SqlType::Tid) {
+            let message = format!("a column of a view of type {}", column.ty.name());
+            return Err(SqlError::unsupported(message));
+        }
+        let known = column.ty.to_column();
+        // A view has no rows in the store, which therefore need not have the type.
+        let kind = known.unwrap_or(Type::Text);
         let mut schema = ColumnSchema::new(column.name.clone(), kind).nullable();
-        let mut notes = ColumnNotes { modifier: column.modifier, ..ColumnNotes::default() };
+        let mut notes = ColumnNotes::default();
+        notes.declare(Declared { ty: column.ty, modifier: column.modifier });
+        notes.shown_as = Some(column.ty).filter(|_| known.is_none());
         if let (Type::Text, Some(rule)) = (kind, &column.collation) {
             (schema.collation, notes.collation) = rule.kept();
         }

@@ -188,7 +188,7 @@ impl Shower {
                     SetFunction::TextParts => "string_to_table",
                     SetFunction::Unnest => "unnest",
                     SetFunction::Subscripts => "generate_subscripts",
-                    SetFunction::Value => return entry("Result"),
+                    SetFunction::Value | SetFunction::Nothing => return entry("Result"),
                 };
                 let shown = match alias == name {
                     true => String::new(),

@@ -1,0 +1,224 @@
+//! Rows of catalogs that are the same in every database, as PostgreSQL 15 has them: types, operator
+//! classes, operators, casts, functions.
+//!
+//! A file has a row a line in the form of COPY. A value of `regproc` is a number, `=` and a name.
+//!
+//! Invariants: the files hold what is here, and of PostgreSQL's rows nothing else.
+//! Does not do: what users make.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::deparse::identifier;
+use crate::plan::views::{self, View};
+use crate::types::{Datum, RegKind, Registered, Row, SqlType, text};
+
+/// What catalogs tell of a type beside its number.
+pub(crate) struct TypeFacts {
+    pub(crate) length: i16,
+    pub(crate) by_value: bool,
+    pub(crate) align: u8,
+    pub(crate) storage: u8,
+    /// The number of its collation, 0 if it has none.
+    pub(crate) collation: u32,
+}
+
+/// Types by their numbers.
+fn types() -> &'static HashMap<u32, TypeFacts> {
+    static TYPES: OnceLock<HashMap<u32, TypeFacts>> = OnceLock::new();
+    TYPES.get_or_init(|| {
+        let view = named("pg_type");
+        let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
+        let at = |name: &str| at(name).expect("pg_type has this column");
+        let [length, by_value, align, storage, collation] =
+            ["typlen", "typbyval", "typalign", "typstorage", "typcollation"].map(at);
+        let facts = |row: Row| match (&row[0], &row[length], &row[by_value]) {
+            (Datum::Oid(oid), Datum::Int2(length), Datum::Bool(by_value)) => {
+                let byte = |at: usize| if let Datum::Char(byte) = row[at] { byte } else { 0 };
+                let (align, storage) = (byte(align), byte(storage));
+                let collation = if let Datum::Oid(oid) = row[collation] { oid } else { 0 };
+                let (length, by_value) = (*length, *by_value);
+                Some((*oid, TypeFacts { length, by_value, align, storage, collation }))
+            }
+            _ => None,
+        };
+        rows(view, views::TYPES).into_iter().flatten().filter_map(facts).collect()
+    })
+}
+
+/// Numbers of the operator classes that are taken unless another is said, by access method and
+/// type.
+fn classes() -> &'static HashMap<(u32, u32), u32> {
+    static CLASSES: OnceLock<HashMap<(u32, u32), u32>> = OnceLock::new();
+    CLASSES.get_or_init(|| {
+        let view = named("pg_opclass");
+        let views::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
+        let key = |row: Row| match row.as_slice() {
+            [
+                Datum::Oid(oid),
+                Datum::Oid(method),
+                _,
+                _,
+                _,
+                _,
+                Datum::Oid(ty),
+                Datum::Bool(true),
+                ..,
+            ] => Some(((*method, *ty), *oid)),
+            _ => None,
+        };
+        rows(view, text).into_iter().flatten().filter_map(key).collect()
+    })
+}
+
+fn named(name: &str) -> &'static View {
+    views::relation(&[name.to_owned()]).expect("it is listed")
+}
+
+/// What is known of the type that has this number.
+pub(crate) fn type_facts(oid: u32) -> Option<&'static TypeFacts> {
+    types().get(&oid)
+}
+
+/// The number of the operator class of a key of this type.
+pub(super) fn operator_class(method: u32, ty: SqlType) -> u32 {
+    const ANY_ARRAY: u32 = 2277;
+    let ty = if ty.is_array() { ANY_ARRAY } else { ty.oid() };
+    classes().get(&(method, ty)).copied().unwrap_or(0)
+}
+
+/// A function of PostgreSQL.
+pub(crate) struct BuiltIn {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<u32>,
+    pub(crate) result: u32,
+    pub(crate) is_set: bool,
+}
+
+impl BuiltIn {
+    /// The types of its arguments.
+    pub(crate) fn types(&self) -> String {
+        let name = |oid: &u32| SqlType::name_of(*oid).unwrap_or("???");
+        self.arguments.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its name and the types of its arguments.
+    pub(crate) fn signature(&self) -> String {
+        format!("{}({})", identifier(&self.name), self.types().replace(", ", ","))
+    }
+}
+
+/// Functions, by number.
+fn functions() -> &'static Vec<BuiltIn> {
+    static FUNCTIONS: OnceLock<Vec<BuiltIn>> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        let view = named("pg_proc");
+        let views::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
+        let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
+        let at = |name: &str| at(name).expect("pg_proc has this column");
+        let [arguments, result, set] = ["proargtypes", "prorettype", "proretset"].map(at);
+        let function = |row: Row| match (&row[0], &row[1], &row[arguments], &row[result], &row[set])
+        {
+            (
+                Datum::Oid(oid),
+                Datum::Text(name),
+                Datum::Vector(arguments),
+                Datum::Oid(result),
+                Datum::Bool(is_set),
+            ) => {
+                let number = |value: &Datum| if let Datum::Oid(oid) = value { *oid } else { 0 };
+                let arguments = arguments.values().iter().map(number).collect();
+                let (name, result, is_set) = (name.clone(), *result, *is_set);
+                Some(BuiltIn { oid: *oid, name, arguments, result, is_set })
+            }
+            _ => None,
+        };
+        rows(view, text).into_iter().flatten().filter_map(function).collect()
+    })
+}
+
+/// The function that has a number.
+pub(crate) fn function_of(oid: u32) -> Option<&'static BuiltIn> {
+    let at = functions().binary_search_by_key(&oid, |function| function.oid).ok()?;
+    Some(&functions()[at])
+}
+
+/// The number of the one function of this name.
+///
+/// # Errors
+/// `42725` if there are several.
+pub(super) fn function_named(name: &str) -> Result<Option<u32>> {
+    let mut all = functions().iter().filter(|function| function.name == name);
+    match (all.next(), all.next()) {
+        (Some(_), Some(_)) => {
+            let message = format!("more than one function named \"{name}\"");
+            Err(SqlError::new(code::AMBIGUOUS_FUNCTION, message))
+        }
+        (found, _) => Ok(found.map(|function| function.oid)),
+    }
+}
+
+/// The number of the function of this name and these types in parentheses.
+pub(super) fn function_by_signature(text: &str) -> Option<u32> {
+    let (name, rest) = text.split_once('(')?;
+    let name = name.trim().strip_prefix("pg_catalog.").unwrap_or(name.trim());
+    let inner = rest.strip_suffix(')')?;
+    let types = inner.split(',').map(str::trim).filter(|one| !one.is_empty());
+    let types: Vec<u32> =
+        types.map(|one| SqlType::named(one).map(|(oid, _)| oid)).collect::<Option<_>>()?;
+    let mut all = functions().iter();
+    all.find(|one| one.name == name && one.arguments == types).map(|function| function.oid)
+}
+
+/// The rows of a file.
+pub(super) fn rows(view: &View, file: &str) -> Result<Vec<Row>> {
+    file.lines().map(|line| row(view, line)).collect()
+}
+
+fn row(view: &View, line: &str) -> Result<Row> {
+    let fields = line.split('\t').zip(view.columns);
+    fields.map(|(field, (_, ty))| value(field, *ty)).collect()
+}
+
+fn value(field: &str, ty: SqlType) -> Result<Datum> {
+    match (field, ty) {
+        ("\\N", _) => Ok(Datum::Null),
+        (field, SqlType::Reg(RegKind::Proc)) => {
+            let (oid, name) = field.split_once('=').unwrap_or((field, "-"));
+            let oid = oid.parse().unwrap_or(0);
+            Ok(Registered::datum(RegKind::Proc, oid, Some(name.to_owned())))
+        }
+        (field, ty) if field.contains('\\') => text::parse(ty, &field.replace("\\\\", "\\")),
+        (field, ty) => text::parse(ty, field),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::views::Kind;
+
+    #[test]
+    fn files_have_the_columns_of_their_relations() {
+        for name in ["pg_am", "pg_cast", "pg_language", "pg_opclass", "pg_operator", "pg_opfamily"]
+        {
+            let view = named(name);
+            let Kind::Fixed(file) = view.kind else { panic!("{name}") };
+            for row in rows(view, file).unwrap() {
+                assert_eq!(row.len(), view.columns.len(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_type_is_told() {
+        for ty in SqlType::every() {
+            let facts = type_facts(ty.oid()).unwrap_or_else(|| panic!("{ty:?}"));
+            assert_eq!(facts.length, ty.fixed_len());
+        }
+        assert_eq!(operator_class(403, SqlType::Int4), 1978);
+        assert_eq!(operator_class(403, SqlType::Text), 3126);
+    }
+}

@@ -1,0 +1,245 @@
+//! Names, numbers, definitions and sizes of objects, as functions ask for them.
+//!
+//! Invariants: a number that no object has gives nothing, and no error.
+//! Does not do: rows of relations (`views`).
+
+use super::numbers::DATABASE;
+use super::objects::{Objects, keys};
+use super::rules::{self, Key, Rule};
+use super::{builtin, shared};
+use crate::error::{Result, SqlError, code};
+use crate::expr::deparse::identifier;
+use crate::plan::views;
+use crate::schemas::{self, SearchPath, bare, full_reference, said};
+use crate::types::{RegKind, SqlType};
+
+/// Bytes of a block.
+const BLOCK: i64 = 8192;
+
+/// Bytes of a relation.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// Of its own pages.
+    pub(crate) own: i64,
+    /// Of values that lie in pages apart.
+    pub(crate) apart: i64,
+    pub(crate) indexes: i64,
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) path: &'a SearchPath,
+    pub(crate) user: &'a str,
+}
+
+impl Objects {
+    /// The name that an object is shown by.
+    pub(crate) fn shown(&self, kind: RegKind, oid: u32, asking: Asking<'_>) -> Option<String> {
+        match kind {
+            RegKind::Class => self.shown_relation(oid, asking.path),
+            RegKind::Type => SqlType::name_of(oid).map(str::to_owned),
+            RegKind::Proc => builtin::function_of(oid).map(|one| identifier(&one.name)),
+            RegKind::Procedure => builtin::function_of(oid).map(|one| one.signature()),
+            RegKind::Namespace => self.schema_name(oid).map(identifier),
+            RegKind::Role => shared::role_name(oid, asking.user).map(|name| identifier(&name)),
+        }
+    }
+
+    /// The name of the role that has a number.
+    pub(crate) fn role_name(&self, oid: u32, asking: Asking<'_>) -> Option<String> {
+        shared::role_name(oid, asking.user)
+    }
+
+    /// The comment on the database that has a number.
+    pub(crate) fn comment_on_database(&self, oid: u32) -> Option<&String> {
+        self.database_comment.as_ref().filter(|_| oid == DATABASE)
+    }
+
+    fn shown_relation(&self, oid: u32, path: &SearchPath) -> Option<String> {
+        if let Some((schema, name)) = views::of_oid(oid) {
+            let plain = schema == schemas::CATALOGS[0];
+            return Some(if plain { name.to_owned() } else { format!("{schema}.{name}") });
+        }
+        let stored = self.stored_name(oid)?;
+        Some(match self.is_visible(stored, path) {
+            true => identifier(bare(stored)),
+            false => full_reference(stored),
+        })
+    }
+
+    /// The number of the object that a text names, which may be a number itself.
+    pub(crate) fn number(
+        &self,
+        kind: RegKind,
+        text: &str,
+        asking: Asking<'_>,
+    ) -> Result<Option<u32>> {
+        let trimmed = text.trim();
+        if trimmed == "-" {
+            return Ok(Some(0));
+        }
+        if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
+            return match trimmed.parse() {
+                Ok(oid) => Ok(Some(oid)),
+                Err(_) => Err(SqlError::new(
+                    code::NUMERIC_OUT_OF_RANGE,
+                    format!("value \"{trimmed}\" is out of range for type oid"),
+                )),
+            };
+        }
+        if kind == RegKind::Type {
+            return Ok(SqlType::named(text).map(|(oid, _)| oid));
+        }
+        if kind == RegKind::Procedure {
+            return Ok(builtin::function_by_signature(trimmed));
+        }
+        let parts = schemas::parts_of(text)?;
+        Ok(match (kind, parts.as_slice()) {
+            (RegKind::Class, parts) => self.find(parts, asking.path),
+            (RegKind::Namespace, [name]) => self.schema_named(name),
+            (RegKind::Role, [name]) => shared::role_oid(name, asking.user),
+            (RegKind::Proc, [name]) => builtin::function_named(name)?,
+            (RegKind::Proc, [schema, name]) if schema == schemas::CATALOGS[0] => {
+                builtin::function_named(name)?
+            }
+            _ => None,
+        })
+    }
+
+    /// Is there a relation of this number?
+    pub(crate) fn has_relation(&self, oid: u32) -> bool {
+        self.stored_name(oid).is_some() || views::of_oid(oid).is_some()
+    }
+
+    /// Is the relation meant by its name alone? None if it is not there.
+    pub(crate) fn relation_is_visible(&self, oid: u32, path: &SearchPath) -> Option<bool> {
+        if let Some((schema, _)) = views::of_oid(oid) {
+            return Some(schema == schemas::CATALOGS[0]);
+        }
+        self.stored_name(oid).map(|stored| self.is_visible(stored, path))
+    }
+
+    /// The text of a constraint; for people a check has fewer parentheses.
+    pub(crate) fn constraint_definition(&self, oid: u32, pretty: bool) -> Option<String> {
+        if let Some(one) = self.constraints().iter().find(|one| one.oid == oid) {
+            return Some(match &one.rule {
+                Rule::Check(condition) if !pretty => format!("CHECK (({condition}))"),
+                _ => one.definition.clone(),
+            });
+        }
+        let object = self.of_oid(oid)?;
+        let index = object.index.filter(|index| rules::is_key(index))?;
+        Some(rules::key_definition(Key { table: object.table, index }))
+    }
+
+    /// The statement that makes an index, or one of its columns.
+    pub(crate) fn index_definition(&self, oid: u32, column: i32, pretty: bool) -> Option<String> {
+        let object = self.of_oid(oid)?;
+        let index = object.index?;
+        let Ok(place) = usize::try_from(column) else { return Some(String::new()) };
+        if place == 0 {
+            return object.definition(pretty);
+        }
+        let key = keys(index, object.table).get(place - 1).cloned();
+        let included = || index.included.get(place - 1 - index.columns.len());
+        let plain = || index.columns.get(place - 1).map(|key| identifier(&key.name));
+        match key {
+            // A column by itself has no order.
+            Some(_) => plain(),
+            None if place > index.columns.len() => {
+                Some(included().map_or(String::new(), |name| identifier(name)))
+            }
+            None => Some(String::new()),
+        }
+    }
+
+    /// The query of a view.
+    pub(crate) fn view_definition(&self, oid: u32) -> Option<String> {
+        self.of_oid(oid)?.query()
+    }
+
+    /// An expression of a relation, as catalogs have it, for people: the condition of an index has
+    /// fewer parentheses then.
+    pub(crate) fn expression(&self, text: &str, relation: u32, pretty: bool) -> String {
+        let table = self.of_oid(relation).filter(|_| pretty);
+        let indexes = self.all().filter(|object| {
+            object.index.is_some() && table.is_some_and(|table| table.table.id == object.table.id)
+        });
+        let mut same = indexes.filter(|object| object.condition(false).as_deref() == Some(text));
+        same.next().and_then(|object| object.condition(true)).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// The sequence of a column, as SQL names it from anywhere.
+    pub(crate) fn serial_sequence(&self, table: u32, column: &str) -> Result<Option<String>> {
+        let Some(object) = self.of_oid(table) else { return Ok(None) };
+        let Some(place) = rules::place(object.table, column) else {
+            let message = format!(
+                "column \"{column}\" of relation \"{}\" does not exist",
+                bare(object.stored())
+            );
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        let owns = |owner: super::sequences::Owner| owner.table == table && owner.column == place;
+        let found = self.sequences().iter().find(|one| one.owner.is_some_and(owns));
+        Ok(found.map(|one| full_reference(&one.schema.name)))
+    }
+
+    /// Bytes of a relation. A sequence is a page.
+    pub(crate) fn sizes(&self, oid: u32) -> Option<Sizes> {
+        if self.sequence_of(oid).is_some() {
+            return Some(Sizes { own: BLOCK, ..Sizes::default() });
+        }
+        let Some(object) = self.of_oid(oid) else {
+            return views::of_oid(oid).map(|_| Sizes::default());
+        };
+        let bytes = |blocks: u32| i64::from(blocks) * BLOCK;
+        let mut sizes = Sizes { own: bytes(object.blocks()), ..Sizes::default() };
+        if object.index.is_none() {
+            sizes.apart = bytes(object.table.overflow_blocks);
+            sizes.indexes = object.table.indexes.iter().map(|index| bytes(index.blocks)).sum();
+        }
+        Some(sizes)
+    }
+
+    /// Bytes of all relations.
+    pub(crate) fn size_of_all(&self) -> i64 {
+        let all = self.tables().filter_map(|object| self.sizes(object.oid));
+        all.map(|sizes| sizes.own + sizes.apart + sizes.indexes).sum()
+    }
+
+    /// The number of the relation that a text names.
+    ///
+    /// # Errors
+    /// `42P01` if there is none.
+    pub(crate) fn relation(&self, text: &str, asking: Asking<'_>) -> Result<u32> {
+        let found = self.number(RegKind::Class, text, asking)?;
+        found.ok_or_else(|| no_object(RegKind::Class, text))
+    }
+
+    /// The comment on an object, or on a column of it.
+    pub(crate) fn comment(&self, oid: u32, catalog: Option<u32>, part: usize) -> Option<&str> {
+        let mut all = self.comments().get(&(oid, part))?.iter();
+        let found = all.find(|one| catalog.is_none_or(|catalog| one.catalog == catalog));
+        found.map(|one| one.text.as_str())
+    }
+
+    /// Is it a table?
+    pub(crate) fn is_table(&self, oid: u32) -> bool {
+        self.of_oid(oid).is_some_and(|object| object.index.is_none() && !object.is_view())
+    }
+}
+
+/// The error for a name that no object has.
+pub(crate) fn no_object(kind: RegKind, text: &str) -> SqlError {
+    let (sqlstate, what, shown) = match kind {
+        RegKind::Class => (code::UNDEFINED_TABLE, "relation", said(text)),
+        RegKind::Type => (code::UNDEFINED_OBJECT, "type", text.to_owned()),
+        RegKind::Role => (code::UNDEFINED_OBJECT, "role", text.to_owned()),
+        RegKind::Namespace => (code::INVALID_SCHEMA, "schema", text.to_owned()),
+        RegKind::Proc | RegKind::Procedure => {
+            (code::UNDEFINED_FUNCTION, "function", text.to_owned())
+        }
+    };
+    SqlError::new(sqlstate, format!("{what} \"{shown}\" does not exist"))
+}

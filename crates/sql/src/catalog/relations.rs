@@ -1,0 +1,401 @@
+//! Rows of `pg_class`, `pg_attribute`, `pg_index` and their kind.
+//!
+//! Invariants: columns are those of PostgreSQL 15; what is not kept here has the value that
+//! PostgreSQL gives where there is none. Does not do: constraints (`constraints`).
+
+use rightlink::{ColumnDefault, ColumnSchema, IndexInfo, IndexMethod};
+
+use super::builtin::{self, TypeFacts};
+use super::numbers::{OWNER, char, count, made_oid, number, oid, short, text, texts, vector};
+use super::objects::{Object, Objects};
+use super::rules;
+use super::sequences::Sequence;
+use super::shared::{collation_of, collation_oid};
+use crate::bind::ddl::storage;
+use crate::error::Result;
+use crate::expr::deparse::literal;
+use crate::expr::system::USER;
+use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::schemas::{bare, reference};
+use crate::types::declared::Modifier;
+use crate::types::{Datum, Row, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID};
+
+/// Numbers of access methods.
+const HEAP: u32 = 2;
+const BTREE: u32 = 403;
+const HASH: u32 = 405;
+
+/// Rows of `pg_class`.
+pub(super) fn classes(objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = objects.all().map(|object| class(&object, objects)).collect();
+    rows.extend(objects.sequences().iter().map(|one| class_of_sequence(one, objects)));
+    Ok(rows)
+}
+
+fn class(object: &Object<'_>, objects: &Objects) -> Row {
+    let is_table = object.index.is_none() && !object.is_view();
+    let columns = match object.index {
+        Some(index) => index.columns.len() + index.included.len(),
+        None => object.table.columns.len(),
+    };
+    let checks = if is_table { rules::checks(object.table).len() } else { 0 };
+    let visible = f64::from(object.table.visible_share) * f64::from(object.blocks());
+    vec![
+        oid(object.oid),
+        text(object.name()),
+        oid(objects.schema_oid(object.stored())),
+        oid(0),
+        oid(0),
+        OWNER,
+        oid(method_oid(object)),
+        oid(if object.is_view() { 0 } else { object.oid }),
+        oid(0),
+        count(object.blocks()),
+        tuples(object, objects),
+        Datum::Int4(if is_table { visible as i32 } else { 0 }),
+        oid(0),
+        Datum::Bool(is_table && !object.table.indexes.is_empty()),
+        Datum::Bool(false),
+        char(object.persistence()),
+        char(object.kind()),
+        short(columns),
+        short(checks),
+        Datum::Bool(object.is_view()),
+        Datum::Bool(is_table && rules::has_keys(object.table)),
+        Datum::Bool(false),
+        Datum::Bool(false),
+        Datum::Bool(false),
+        Datum::Bool(true),
+        char(if is_table { 'd' } else { 'n' }),
+        Datum::Bool(false),
+        oid(0),
+        number(0),
+        number(0),
+        Datum::Null,
+        options(object),
+        Datum::Null,
+    ]
+}
+
+fn class_of_sequence(one: &Sequence, objects: &Objects) -> Row {
+    let name = text(bare(&one.schema.name));
+    let mut row = vec![oid(one.oid), name, oid(objects.schema_oid(&one.schema.name))];
+    row.extend([oid(0), oid(0), OWNER, oid(0), oid(one.oid), oid(0), count(1)]);
+    row.extend([Datum::Float4(1.0), Datum::Int4(0), oid(0)]);
+    row.extend([Datum::Bool(false), Datum::Bool(false), char('p'), char('S'), short(3), short(0)]);
+    row.extend(std::iter::repeat_n(Datum::Bool(false), 5));
+    row.extend([Datum::Bool(true), char('n'), Datum::Bool(false), oid(0), number(0), number(0)]);
+    row.extend([Datum::Null, Datum::Null, Datum::Null]);
+    row
+}
+
+fn method_oid(object: &Object<'_>) -> u32 {
+    match object.index {
+        Some(index) => index_method(index),
+        None if object.is_view() => 0,
+        None => HEAP,
+    }
+}
+
+fn index_method(index: &IndexInfo) -> u32 {
+    match index.method {
+        IndexMethod::Hash => HASH,
+        _ => BTREE,
+    }
+}
+
+/// Rows when it was analyzed; -1: never. How many an index of some rows has is not counted.
+fn tuples(object: &Object<'_>, objects: &Objects) -> Datum {
+    let whole = object.index.is_none_or(|index| index.is_whole());
+    let known = objects.statistics(object.table).filter(|_| whole);
+    Datum::Float4(known.map_or(-1.0, |known| known.rows as f32))
+}
+
+fn options(object: &Object<'_>) -> Datum {
+    let table = object.table;
+    let check = TableNotes::decode(&table.note).view.and_then(|view| view.check);
+    let shown: Vec<String> = match object.index {
+        Some(_) => Vec::new(),
+        None if object.is_view() => {
+            check.map(|check| format!("check_option={}", check.name())).into_iter().collect()
+        }
+        None => storage::shown(table.fillfactor, table.auto_vacuum),
+    };
+    if shown.is_empty() { Datum::Null } else { texts(shown) }
+}
+
+/// The number of the type of a column as it is declared.
+pub(super) fn type_oid(column: &ColumnSchema, notes: &ColumnNotes) -> u32 {
+    match (notes.modifier, notes.element) {
+        (Some(Modifier::Varchar(_)), None) => VARCHAR_OID,
+        (Some(Modifier::Varchar(_)), Some(_)) => VARCHAR_ARRAY_OID,
+        _ => notes.type_of(column.kind).oid(),
+    }
+}
+
+/// A column of `pg_attribute`.
+struct Attribute<'a> {
+    relation: u32,
+    place: usize,
+    name: &'a str,
+    ty: u32,
+    modifier: i32,
+    collation: u32,
+    is_array: bool,
+    not_null: bool,
+    has_default: bool,
+    identity: char,
+}
+
+/// Rows of `pg_attribute`.
+pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for object in objects.all() {
+        let names: Vec<&String> = match object.index {
+            None => object.table.columns.iter().map(|column| &column.name).collect(),
+            Some(index) => {
+                index.columns.iter().map(|key| &key.name).chain(&index.included).collect()
+            }
+        };
+        for (at, name) in names.into_iter().enumerate() {
+            let Some(place) = rules::place(object.table, name) else { continue };
+            let column = &object.table.columns[place - 1];
+            rows.push(of_column(&object, at + 1, column, objects));
+        }
+    }
+    for sequence in objects.sequences() {
+        let columns = [
+            ("last_value", SqlType::Int8),
+            ("log_cnt", SqlType::Int8),
+            ("is_called", SqlType::Bool),
+        ];
+        for (at, (name, ty)) in columns.into_iter().enumerate() {
+            rows.push(attribute(&Attribute {
+                relation: sequence.oid,
+                place: at + 1,
+                name,
+                ty: ty.oid(),
+                modifier: -1,
+                collation: 0,
+                is_array: false,
+                not_null: true,
+                has_default: false,
+                identity: '\0',
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: &Objects) -> Row {
+    let notes = ColumnNotes::decode(&column.note);
+    let is_table = object.index.is_none();
+    let ty = type_oid(column, &notes);
+    let own = is_collatable(ty).then(|| collation_of(column, &notes, objects));
+    let identity = match &column.identity {
+        Some(identity) if !notes.serial && is_table => {
+            if identity.always {
+                'a'
+            } else {
+                'd'
+            }
+        }
+        _ => '\0',
+    };
+    attribute(&Attribute {
+        relation: object.oid,
+        place,
+        name: &column.name,
+        ty,
+        modifier: notes.modifier.map_or(-1, Modifier::number),
+        collation: own.unwrap_or(0),
+        is_array: notes.element.is_some() && is_table,
+        not_null: !column.nullable && is_table,
+        has_default: is_table && default_text(column, &notes).is_some(),
+        identity,
+    })
+}
+
+fn is_collatable(ty: u32) -> bool {
+    builtin::type_facts(ty).is_some_and(|facts| facts.collation != 0)
+}
+
+fn attribute(column: &Attribute<'_>) -> Row {
+    let unknown =
+        TypeFacts { length: -1, by_value: false, align: b'i', storage: b'x', collation: 0 };
+    let facts = builtin::type_facts(column.ty).unwrap_or(&unknown);
+    let (off, none) = (Datum::Bool(false), Datum::Char(0));
+    let mut row = vec![
+        oid(column.relation),
+        text(column.name),
+        oid(column.ty),
+        Datum::Int4(-1),
+        Datum::Int2(facts.length),
+        short(column.place),
+        Datum::Int4(i32::from(column.is_array)),
+        Datum::Int4(-1),
+        Datum::Int4(column.modifier),
+        Datum::Bool(facts.by_value),
+        Datum::Char(facts.align),
+        Datum::Char(facts.storage),
+        none.clone(),
+        Datum::Bool(column.not_null),
+        Datum::Bool(column.has_default),
+        off.clone(),
+        char(column.identity),
+        none,
+        off,
+        Datum::Bool(true),
+        Datum::Int4(0),
+        oid(column.collation),
+    ];
+    row.extend(std::iter::repeat_n(Datum::Null, 4));
+    row
+}
+
+/// The default of a column as SQL; the numbers of an identity column are none.
+pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option<String> {
+    if let Some(identity) = column.identity.as_ref().filter(|_| notes.serial) {
+        return Some(format!("nextval({}::regclass)", literal(&reference(&identity.sequence))));
+    }
+    if notes.default.is_some() {
+        return notes.default.clone();
+    }
+    match column.default.as_ref()? {
+        ColumnDefault::Value(value) => {
+            let ty = notes.type_of(column.kind).name();
+            Some(format!("{}::{ty}", literal(&value.to_string())))
+        }
+        ColumnDefault::Now => Some("now()".to_owned()),
+        ColumnDefault::RandomUuid => Some("gen_random_uuid()".to_owned()),
+    }
+}
+
+/// The number of the default of a column.
+pub(super) fn default_oid(table: u32, place: usize) -> u32 {
+    made_oid(table, &format!("default {place}"))
+}
+
+/// Rows of `pg_attrdef`.
+pub(super) fn defaults(objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for object in objects.tables() {
+        for (at, column) in object.table.columns.iter().enumerate() {
+            let default = default_text(column, &ColumnNotes::decode(&column.note));
+            rows.extend(default.map(|default| {
+                let own = default_oid(object.oid, at + 1);
+                vec![oid(own), oid(object.oid), short(at + 1), text(default)]
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+/// Rows of `pg_index`.
+pub(super) fn indexes(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |object: Object<'_>| object.index.map(|index| index_row(&object, index, objects));
+    objects.all().filter_map(one).collect()
+}
+
+fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Result<Row> {
+    let (mut places, mut collations, mut classes, mut options) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for name in index.columns.iter().map(|key| &key.name).chain(&index.included) {
+        places.push(short(rules::place(object.table, name).unwrap_or(0)));
+    }
+    for key in &index.columns {
+        let column = object.table.columns.iter().find(|column| column.name == key.name);
+        let notes = column.map_or_else(ColumnNotes::default, |one| ColumnNotes::decode(&one.note));
+        let ty = column.map_or(SqlType::Unknown, |column| notes.type_of(column.kind));
+        let own = column.filter(|column| is_collatable(type_oid(column, &notes)));
+        collations.push(oid(match (own, key.collation.given()) {
+            (None, _) => 0,
+            (Some(_), Some(given)) => collation_oid(given.name(), objects),
+            (Some(column), None) => collation_of(column, &notes, objects),
+        }));
+        classes.push(oid(builtin::operator_class(index_method(index), ty)));
+        options.push(short(usize::from(key.descending) + 2 * usize::from(key.nulls_first)));
+    }
+    let [on, off] = [true, false].map(Datum::Bool);
+    Ok(vec![
+        oid(object.oid),
+        oid(object.table_oid()),
+        short(places.len()),
+        short(index.columns.len()),
+        Datum::Bool(index.unique),
+        Datum::Bool(index.nulls_not_distinct),
+        Datum::Bool(index.primary),
+        off.clone(),
+        on.clone(),
+        off.clone(),
+        on.clone(),
+        off.clone(),
+        on.clone(),
+        on,
+        off,
+        vector(SqlType::Int2, places)?,
+        vector(SqlType::Oid, collations)?,
+        vector(SqlType::Oid, classes)?,
+        vector(SqlType::Int2, options)?,
+        Datum::Null,
+        object.condition(false).map_or(Datum::Null, text),
+    ])
+}
+
+/// Rows of `pg_tables`.
+pub(super) fn tables(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |object: Object<'_>| {
+        let [indexed, triggers] = [!object.table.indexes.is_empty(), rules::has_keys(object.table)];
+        let mut row = vec![text(object.schema()), text(object.name()), text(USER), Datum::Null];
+        row.extend([indexed, false, triggers, false].map(Datum::Bool));
+        row
+    };
+    Ok(objects.tables().filter(|object| !object.is_view()).map(one).collect())
+}
+
+/// Rows of `pg_views`: each with the query that is kept of it.
+pub(super) fn views(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |object: Object<'_>| {
+        let query = object.query()?;
+        Some(vec![text(object.schema()), text(object.name()), text(USER), text(query)])
+    };
+    Ok(objects.tables().filter_map(one).collect())
+}
+
+/// Rows of `pg_rewrite`: a view has a rule.
+pub(super) fn rewrites(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |object: Object<'_>| {
+        let (query, own) = (object.query()?, rewrite_oid(object.oid));
+        let mut row = vec![oid(own), text("_RETURN"), oid(object.oid), char('1'), char('O')];
+        row.extend([Datum::Bool(true), text("<>"), text(query)]);
+        Some(row)
+    };
+    Ok(objects.tables().filter_map(one).collect())
+}
+
+/// The number of the rule of a view.
+pub(super) fn rewrite_oid(view: u32) -> u32 {
+    made_oid(view, "_RETURN")
+}
+
+/// Rows of `pg_indexes`.
+pub(super) fn definitions(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |object: Object<'_>| {
+        let definition = object.definition(false)?;
+        let (schema, table) = (text(object.schema()), text(object.table_name()));
+        Some(vec![schema, table, text(object.name()), Datum::Null, text(definition)])
+    };
+    Ok(objects.all().filter_map(one).collect())
+}
+
+/// Rows of `pg_sequence`.
+pub(super) fn sequences(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |one: &Sequence| {
+        let schema = &one.schema;
+        let mut row = vec![oid(one.oid), oid(one.ty.oid())];
+        row.extend([schema.start, schema.increment, schema.max, schema.min].map(Datum::Int8));
+        row.extend([Datum::Int8(one.notes.cache.unwrap_or(1)), Datum::Bool(schema.cycle)]);
+        row
+    };
+    Ok(objects.sequences().iter().map(one).collect())
+}

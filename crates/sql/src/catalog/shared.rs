@@ -1,0 +1,236 @@
+//! Rows about schemas, collations, roles, databases and comments.
+//!
+//! Invariants: there is one database and one owner of everything; a user of the server under
+//! another name is a role, too. Does not do: privileges; every user may do everything.
+
+use std::collections::HashMap;
+
+use rightlink::ColumnSchema;
+
+use super::numbers::{
+    CATALOGS_OID, DATABASE, FIRST, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE,
+    PG_NAMESPACE, PUBLIC_OID, STANDARD_SCHEMAS, char, made_oid, oid, text,
+};
+use super::objects::{Comment, Objects};
+use crate::bind::collate;
+use crate::error::Result;
+use crate::expr::Context;
+use crate::expr::system::USER;
+use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::types::{Datum, Row};
+
+/// The number of the collation that texts have unless another is said.
+const DEFAULT_COLLATION: u32 = 100;
+/// Where the numbers of collations begin that are there without being made.
+const BUILT_IN_COLLATIONS: u32 = 12_340;
+/// Where those of collations begin that were made: nothing else goes by these numbers.
+const MADE_COLLATIONS: u32 = 20_000;
+
+/// A number for the role of a user who is not the owner.
+fn user_oid(user: &str) -> u32 {
+    if user == USER || user.is_empty() { OWNER_OID } else { made_oid(OWNER_OID, user) }
+}
+
+/// The name of the role that has a number.
+pub(crate) fn role_name(oid: u32, user: &str) -> Option<String> {
+    match oid {
+        OWNER_OID => Some(USER.to_owned()),
+        _ => (oid == user_oid(user)).then(|| user.to_owned()),
+    }
+}
+
+/// The number of the role of this name.
+pub(crate) fn role_oid(name: &str, user: &str) -> Option<u32> {
+    (name == USER || name == user).then(|| user_oid(name))
+}
+
+/// Names and numbers of roles.
+fn all_roles(context: &Context) -> Vec<(u32, String)> {
+    let mut all = vec![(OWNER_OID, USER.to_owned())];
+    let user = user_oid(&context.user);
+    if user != OWNER_OID {
+        all.push((user, context.user.to_string()));
+    }
+    all
+}
+
+/// Rows of `pg_namespace`.
+pub(super) fn namespaces(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |(own, name): (u32, &str)| vec![oid(own), text(name), OWNER, Datum::Null];
+    let made = objects.schemas().iter().map(|(own, name)| (*own, name.as_str()));
+    Ok(STANDARD_SCHEMAS.into_iter().chain(made).map(one).collect())
+}
+
+/// The number of a collation that is there without being made, by its place among them.
+fn built_in_oid(at: usize, name: &str) -> u32 {
+    match name {
+        "default" => DEFAULT_COLLATION,
+        "C" => 950,
+        "POSIX" => 951,
+        _ => BUILT_IN_COLLATIONS + u32::try_from(at).unwrap_or(0),
+    }
+}
+
+/// The number of the collation of this name; 0 if there is none.
+pub(super) fn collation_oid(name: &str, objects: &Objects) -> u32 {
+    let made = objects.collations.iter().position(|known| known.name() == name);
+    match made {
+        Some(at) => MADE_COLLATIONS + at as u32,
+        None => {
+            let mut all = collate::all_built_in().enumerate();
+            all.find(|(_, known)| known == name).map_or(0, |(at, known)| built_in_oid(at, &known))
+        }
+    }
+}
+
+/// The number of the collation of a column of text.
+pub(super) fn collation_of(column: &ColumnSchema, notes: &ColumnNotes, objects: &Objects) -> u32 {
+    match (&column.collation, notes.collation) {
+        (Some(known), _) => collation_oid(known.name(), objects),
+        (None, Some(order)) => collation_oid(order.name(), objects),
+        (None, None) => DEFAULT_COLLATION,
+    }
+}
+
+/// Rows of `pg_collation`.
+pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
+    let by_bytes = |own: u32, name: &str| {
+        let (provider, locale) = match name {
+            "default" => ('d', Datum::Null),
+            _ => ('c', text(name)),
+        };
+        let mut row = vec![oid(own), text(name), oid(CATALOGS_OID), OWNER];
+        row.extend([char(provider), Datum::Bool(true), Datum::Int4(-1)]);
+        row.extend([locale.clone(), locale, Datum::Null, Datum::Null]);
+        row
+    };
+    let icu = |own: u32, namespace: u32, known: &rightlink::Collation| {
+        let mut row = vec![oid(own), text(known.name()), oid(namespace), OWNER];
+        row.extend([char('i'), Datum::Bool(known.is_deterministic()), Datum::Int4(-1)]);
+        // Data versions of all built-in ones would take a while to find out.
+        let version = match namespace {
+            CATALOGS_OID => Datum::Null,
+            _ => text(known.data_version()),
+        };
+        row.extend([Datum::Null, Datum::Null, text(known.locale()), version]);
+        row
+    };
+    let mut rows = Vec::new();
+    for (at, name) in collate::all_built_in().enumerate() {
+        let own = built_in_oid(at, &name);
+        rows.push(match collate::built_in(&name) {
+            Ok(Some(known)) => icu(own, CATALOGS_OID, &known),
+            _ => by_bytes(own, &name),
+        });
+    }
+    for (at, known) in objects.collations.iter().enumerate() {
+        rows.push(icu(MADE_COLLATIONS + at as u32, PUBLIC_OID, known));
+    }
+    Ok(rows)
+}
+
+/// Rows of `pg_database`.
+pub(super) fn databases(context: &Context) -> Result<Vec<Row>> {
+    const UTF8: i32 = 6;
+    const TABLESPACE: u32 = 1_663;
+    let mut row = vec![oid(DATABASE), text(&*context.database), OWNER, Datum::Int4(UTF8)];
+    row.extend([char('c'), Datum::Bool(false), Datum::Bool(true), Datum::Int4(-1)]);
+    row.extend([Datum::Int8(0), Datum::Int8(0), oid(TABLESPACE), text("C"), text("C")]);
+    row.extend([Datum::Null, Datum::Null, Datum::Null]);
+    Ok(vec![row])
+}
+
+/// Rows of `pg_authid`.
+pub(super) fn auth_ids(context: &Context) -> Result<Vec<Row>> {
+    let one = |(own, name): (u32, String)| {
+        let mut row = vec![oid(own), text(name)];
+        row.extend(std::iter::repeat_n(Datum::Bool(true), 7));
+        row.extend([Datum::Int4(-1), Datum::Null, Datum::Null]);
+        row
+    };
+    Ok(all_roles(context).into_iter().map(one).collect())
+}
+
+/// Rows of `pg_roles`.
+pub(super) fn roles(context: &Context) -> Result<Vec<Row>> {
+    let one = |(own, name): (u32, String)| {
+        let mut row = vec![text(name)];
+        row.extend(std::iter::repeat_n(Datum::Bool(true), 6));
+        row.extend([Datum::Int4(-1), text("********"), Datum::Null, Datum::Bool(true)]);
+        row.extend([Datum::Null, oid(own)]);
+        row
+    };
+    Ok(all_roles(context).into_iter().map(one).collect())
+}
+
+/// Rows of `pg_user` and `pg_shadow`.
+pub(super) fn users(context: &Context) -> Result<Vec<Row>> {
+    let one = |(own, name): (u32, String)| {
+        let mut row = vec![text(name), oid(own)];
+        row.extend(std::iter::repeat_n(Datum::Bool(true), 4));
+        row.extend([text("********"), Datum::Null, Datum::Null]);
+        row
+    };
+    Ok(all_roles(context).into_iter().map(one).collect())
+}
+
+impl Objects {
+    /// Comments by number and column.
+    pub(super) fn comments(&self) -> &HashMap<(u32, usize), Vec<Comment>> {
+        self.comments.get_or_init(|| {
+            let mut all: HashMap<_, Vec<Comment>> = HashMap::new();
+            for one in comments(self) {
+                all.entry((one.oid, one.part)).or_default().push(one);
+            }
+            all
+        })
+    }
+}
+
+/// Comments on what a transaction sees, but for the database.
+fn comments(objects: &Objects) -> Vec<Comment> {
+    let mut all = Vec::new();
+    let mut add = |oid: u32, catalog: u32, part: usize, comment: Option<String>| {
+        all.extend(comment.map(|text| Comment { oid, catalog, part, text }));
+    };
+    for object in objects.all() {
+        add(object.oid, PG_CLASS, 0, object.comment());
+        if object.index.is_some() {
+            continue;
+        }
+        for (at, column) in object.table.columns.iter().enumerate() {
+            add(object.oid, PG_CLASS, at + 1, ColumnNotes::decode(&column.note).comment);
+        }
+        let notes = TableNotes::decode(&object.table.note);
+        for (id, comment) in notes.of_keys {
+            let there = object.table.indexes.iter().any(|index| index.id == id);
+            add(FIRST + id, PG_CONSTRAINT, 0, Some(comment).filter(|_| there));
+        }
+        for (name, comment) in notes.of_checks {
+            add(made_oid(object.oid, &name), PG_CONSTRAINT, 0, Some(comment));
+        }
+    }
+    for one in objects.sequences() {
+        add(one.oid, PG_CLASS, 0, one.notes.comment.clone());
+    }
+    let made = objects.schemas().iter().map(|(own, name)| (*own, name.as_str()));
+    for (own, schema) in STANDARD_SCHEMAS.into_iter().chain(made) {
+        add(own, PG_NAMESPACE, 0, objects.schema_comment(schema).cloned());
+    }
+    all
+}
+
+/// Rows of `pg_description`.
+pub(super) fn descriptions(objects: &Objects) -> Result<Vec<Row>> {
+    let one = |comment: Comment| {
+        let part = Datum::Int4(i32::try_from(comment.part).unwrap_or(0));
+        vec![oid(comment.oid), oid(comment.catalog), part, text(comment.text)]
+    };
+    Ok(comments(objects).into_iter().map(one).collect())
+}
+
+/// Rows of `pg_shdescription`.
+pub(super) fn shared_descriptions(objects: &Objects) -> Result<Vec<Row>> {
+    let row = |comment: &String| vec![oid(DATABASE), oid(PG_DATABASE), text(comment)];
+    Ok(objects.database_comment.iter().map(row).collect())
+}

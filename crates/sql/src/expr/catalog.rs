@@ -1,0 +1,514 @@
+//! Functions that read catalogs: names and numbers of objects, definitions, sizes, comments,
+//! privileges.
+//!
+//! Invariants: they look at what the statement's transaction saw when it began, and at nothing
+//! else. A number that no object has gives null, as in PostgreSQL.
+//! Does not do: privileges; every user may do everything, to what is there.
+
+use std::sync::Arc;
+
+use crate::catalog::{self, Asking, Objects, no_object};
+use crate::error::{Result, SqlError, code};
+use crate::expr::Context;
+use crate::expr::function::{Eval, Registry, SetFunction};
+use crate::expr::operators::mismatch;
+use crate::expr::system::USER;
+use crate::types::declared::Modifier;
+use crate::types::{Datum, RegKind, Registered, SqlType};
+
+/// The types of numbers of objects that are shown by name.
+const KINDS: [RegKind; 6] = [
+    RegKind::Class,
+    RegKind::Type,
+    RegKind::Proc,
+    RegKind::Procedure,
+    RegKind::Namespace,
+    RegKind::Role,
+];
+
+/// Adds them.
+pub(super) fn register(registry: &mut Registry) {
+    names(registry);
+    definitions(registry);
+    sizes(registry);
+    privileges(registry);
+    visibility(registry);
+    server(registry);
+}
+
+/// Adds a function that reads catalogs.
+fn reading<'r>(
+    registry: &'r mut Registry,
+    name: &'static str,
+    args: &[SqlType],
+    result: SqlType,
+    eval: Eval,
+) -> &'r mut crate::expr::function::Function {
+    let function = registry.add(name, args, result, eval);
+    function.reads_catalog = true;
+    function
+}
+
+fn text(value: Option<impl Into<String>>) -> Result<Datum> {
+    Ok(value.map_or(Datum::Null, |text| Datum::Text(text.into())))
+}
+
+fn oid(value: &Datum) -> u32 {
+    match value {
+        Datum::Oid(oid) => *oid,
+        Datum::Reg(one) => one.oid,
+        _ => 0,
+    }
+}
+
+/// Works with what the statement knows of catalogs.
+fn asked<T>(context: &Context, work: impl FnOnce(&Objects, Asking<'_>) -> Result<T>) -> Result<T> {
+    let objects: Arc<Objects> = context.reads.objects()?;
+    let path = context.settings.path();
+    work(&objects, Asking { path: &path, user: &context.user })
+}
+
+fn names(registry: &mut Registry) {
+    use SqlType as T;
+    for kind in KINDS {
+        let ty = T::Reg(kind);
+        // A pointer to a function knows the type by where it is.
+        let Named { of_text, of_number, to } = match kind {
+            RegKind::Class => named::<0>(),
+            RegKind::Type => named::<1>(),
+            RegKind::Proc => named::<2>(),
+            RegKind::Procedure => named::<3>(),
+            RegKind::Namespace => named::<4>(),
+            RegKind::Role => named::<5>(),
+        };
+        reading(registry, kind.name(), &[T::Text], ty, of_text);
+        reading(registry, kind.name(), &[T::Oid], ty, of_number);
+        let name = match kind {
+            RegKind::Class => "to_regclass",
+            RegKind::Type => "to_regtype",
+            RegKind::Proc => "to_regproc",
+            RegKind::Procedure => "to_regprocedure",
+            RegKind::Namespace => "to_regnamespace",
+            RegKind::Role => "to_regrole",
+        };
+        reading(registry, name, &[T::Text], ty, to);
+    }
+    reading(registry, "pg_get_userbyid", &[T::Oid], T::Name, |v, context| {
+        let oid = oid(&v[0]);
+        asked(context, |objects, asking| {
+            let name = objects.role_name(oid, asking);
+            Ok(Datum::Text(name.unwrap_or_else(|| format!("unknown (OID={oid})"))))
+        })
+    });
+    let format = registry.add("format_type", &[T::Oid, T::Int4], T::Text, |v, _| type_text(v));
+    format.strict = false;
+}
+
+/// Functions that make a value of a type of objects.
+struct Named {
+    of_text: Eval,
+    of_number: Eval,
+    /// Of a text that may name nothing.
+    to: Eval,
+}
+
+fn named<const KIND: usize>() -> Named {
+    let of_text: Eval = |v, context| {
+        let Datum::Text(text) = &v[0] else { return mismatch(v) };
+        match lookup(KINDS[KIND], text, context)? {
+            Datum::Null => Err(no_object(KINDS[KIND], text)),
+            found => Ok(found),
+        }
+    };
+    let of_number: Eval = |v, context| {
+        let (kind, oid) = (KINDS[KIND], oid(&v[0]));
+        asked(context, |objects, asking| {
+            Ok(Registered::datum(kind, oid, objects.shown(kind, oid, asking)))
+        })
+    };
+    let to: Eval = |v, context| match &v[0] {
+        Datum::Text(text) => match lookup(KINDS[KIND], text, context) {
+            Err(error) if error.sqlstate == code::INVALID_NAME => Err(error),
+            found => Ok(found.unwrap_or_default()),
+        },
+        _ => mismatch(v),
+    };
+    Named { of_text, of_number, to }
+}
+
+/// The object that a text names; null if there is none.
+fn lookup(kind: RegKind, text: &str, context: &Context) -> Result<Datum> {
+    asked(context, |objects, asking| {
+        let found = objects.number(kind, text, asking)?;
+        Ok(found.map_or(Datum::Null, |oid| {
+            Registered::datum(kind, oid, objects.shown(kind, oid, asking))
+        }))
+    })
+}
+
+/// The type's name, with what its modifier says; `-` and `???` are PostgreSQL's words for none and
+/// for one that is not there.
+fn type_text(values: &[Datum]) -> Result<Datum> {
+    if values[0].is_null() {
+        return Ok(Datum::Null);
+    }
+    let oid = oid(&values[0]);
+    let number = values[1].as_int().and_then(|number| i32::try_from(number).ok());
+    let (Some(name), Some(ty)) = (SqlType::name_of(oid), SqlType::from_oid(oid)) else {
+        let shown = if oid == 0 { "-" } else { "???" };
+        return Ok(Datum::Text(shown.to_owned()));
+    };
+    let (plain, brackets) = match ty.element() {
+        Some(element) => (element, "[]"),
+        None => (ty, ""),
+    };
+    let modifier = number.and_then(|number| match name.trim_end_matches("[]") {
+        crate::types::VARCHAR => Modifier::of_varchar(number),
+        _ => Modifier::of_number(plain, number),
+    });
+    Ok(Datum::Text(match modifier {
+        Some(modifier) => format!("{modifier}{brackets}"),
+        // Without a length it is another type.
+        None if plain == SqlType::Bpchar && number.is_some() => format!("bpchar{brackets}"),
+        None => name.to_owned(),
+    }))
+}
+
+fn definitions(registry: &mut Registry) {
+    use SqlType as T;
+    for args in [&[T::Oid][..], &[T::Oid, T::Bool]] {
+        reading(registry, "pg_get_constraintdef", args, T::Text, |v, context| {
+            let pretty = v.get(1) == Some(&Datum::Bool(true));
+            asked(context, |objects, _| text(objects.constraint_definition(oid(&v[0]), pretty)))
+        });
+        reading(registry, "pg_get_viewdef", args, T::Text, |v, context| {
+            asked(context, |objects, _| text(objects.view_definition(oid(&v[0]))))
+        });
+        for name in ["pg_get_ruledef", "pg_get_triggerdef", "pg_get_partkeydef"] {
+            registry.add(name, args, T::Text, |_, _| Ok(Datum::Null));
+        }
+    }
+    reading(registry, "pg_get_viewdef", &[T::Text], T::Text, |v, context| {
+        let Datum::Text(name) = &v[0] else { return mismatch(v) };
+        asked(context, |objects, asking| {
+            text(objects.view_definition(objects.relation(name, asking)?))
+        })
+    });
+    reading(registry, "pg_get_indexdef", &[T::Oid], T::Text, |v, context| {
+        asked(context, |objects, _| text(objects.index_definition(oid(&v[0]), 0, false)))
+    });
+    let of_column = [T::Oid, T::Int4, T::Bool];
+    reading(registry, "pg_get_indexdef", &of_column, T::Text, |v, context| {
+        let (column, pretty) = (v[1].as_int().unwrap_or(0) as i32, v[2] == Datum::Bool(true));
+        asked(context, |objects, _| text(objects.index_definition(oid(&v[0]), column, pretty)))
+    });
+    for args in [&[T::Text, T::Oid][..], &[T::Text, T::Oid, T::Bool]] {
+        reading(registry, "pg_get_expr", args, T::Text, |v, context| {
+            let Datum::Text(kept) = &v[0] else { return mismatch(v) };
+            let pretty = v.get(2) == Some(&Datum::Bool(true));
+            asked(context, |objects, _| {
+                Ok(Datum::Text(objects.expression(kept, oid(&v[1]), pretty)))
+            })
+        });
+    }
+    reading(registry, "pg_get_serial_sequence", &[T::Text, T::Text], T::Text, |v, context| {
+        let [Datum::Text(table), Datum::Text(column)] = v else { return mismatch(v) };
+        asked(context, |objects, asking| {
+            text(objects.serial_sequence(objects.relation(table, asking)?, column)?)
+        })
+    });
+    comments(registry);
+    functions(registry);
+}
+
+fn comments(registry: &mut Registry) {
+    use SqlType as T;
+    reading(registry, "obj_description", &[T::Oid], T::Text, |v, context| {
+        asked(context, |objects, _| text(objects.comment(oid(&v[0]), None, 0)))
+    });
+    reading(registry, "obj_description", &[T::Oid, T::Name], T::Text, |v, context| {
+        let Datum::Text(catalog) = &v[1] else { return mismatch(v) };
+        asked(context, |objects, asking| {
+            let number = objects.number(RegKind::Class, catalog, asking)?;
+            text(number.and_then(|number| objects.comment(oid(&v[0]), Some(number), 0)))
+        })
+    });
+    reading(registry, "col_description", &[T::Oid, T::Int4], T::Text, |v, context| {
+        let part = v[1].as_int().and_then(|part| usize::try_from(part).ok()).filter(|at| *at > 0);
+        asked(context, |objects, _| {
+            text(part.and_then(|part| objects.comment(oid(&v[0]), None, part)))
+        })
+    });
+    reading(registry, "shobj_description", &[T::Oid, T::Name], T::Text, |v, context| {
+        let of_database = v[1] == Datum::Text("pg_database".to_owned());
+        asked(context, |objects, _| {
+            let comment = objects.comment_on_database(oid(&v[0])).filter(|_| of_database);
+            text(comment)
+        })
+    });
+}
+
+/// What is told of functions.
+fn functions(registry: &mut Registry) {
+    use SqlType as T;
+    registry.add("pg_get_function_result", &[T::Oid], T::Text, |v, _| {
+        text(catalog::function_of(oid(&v[0])).map(|one| {
+            let name = SqlType::name_of(one.result).unwrap_or("???");
+            format!("{}{name}", if one.is_set { "SETOF " } else { "" })
+        }))
+    });
+    for name in ["pg_get_function_arguments", "pg_get_function_identity_arguments"] {
+        registry.add(name, &[T::Oid], T::Text, |v, _| {
+            text(catalog::function_of(oid(&v[0])).map(|one| one.types()))
+        });
+    }
+    for name in [
+        "pg_get_functiondef",
+        "pg_get_function_sqlbody",
+        "pg_get_statisticsobjdef",
+        "pg_get_statisticsobjdef_columns",
+        "pg_get_partition_constraintdef",
+    ] {
+        registry.add(name, &[T::Oid], T::Text, |_, _| Ok(Datum::Null));
+    }
+    // Nothing is a partition.
+    let relation = T::Reg(RegKind::Class);
+    registry.add("pg_partition_ancestors", &[relation], relation, |v, _| mismatch(v)).rows =
+        Some(SetFunction::Nothing);
+}
+
+fn sizes(registry: &mut Registry) {
+    use SqlType as T;
+    let relation = T::Reg(RegKind::Class);
+    let sizes: [(&str, Eval); 4] = [
+        ("pg_relation_size", |v, context| sized(v, context, |one| one.own)),
+        ("pg_table_size", |v, context| sized(v, context, |one| one.own + one.apart)),
+        ("pg_indexes_size", |v, context| sized(v, context, |one| one.indexes)),
+        ("pg_total_relation_size", |v, context| {
+            sized(v, context, |one| one.own + one.apart + one.indexes)
+        }),
+    ];
+    for (name, eval) in sizes {
+        reading(registry, name, &[relation], T::Int8, eval);
+    }
+    reading(registry, "pg_relation_size", &[relation, T::Text], T::Int8, |v, context| {
+        match &v[1] {
+            Datum::Text(fork) if fork == "main" => sized(&v[..1], context, |one| one.own),
+            Datum::Text(fork) if matches!(fork.as_str(), "fsm" | "vm" | "init") => {
+                Ok(Datum::Int8(0))
+            }
+            _ => Err(SqlError::new(code::INVALID_PARAMETER, "invalid fork name")
+                .hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".")),
+        }
+    });
+    reading(registry, "pg_database_size", &[T::Oid], T::Int8, |v, context| {
+        asked(context, |objects, _| {
+            let is_it = oid(&v[0]) == catalog::DATABASE;
+            Ok(if is_it { Datum::Int8(objects.size_of_all()) } else { Datum::Null })
+        })
+    });
+    reading(registry, "pg_database_size", &[T::Name], T::Int8, |v, context| match &v[0] {
+        Datum::Text(name) if **name == *context.database => {
+            asked(context, |objects, _| Ok(Datum::Int8(objects.size_of_all())))
+        }
+        Datum::Text(name) => {
+            let message = format!("database \"{name}\" does not exist");
+            Err(SqlError::new(code::INVALID_DATABASE, message))
+        }
+        _ => mismatch(v),
+    });
+    for ty in [T::Int8, T::Numeric] {
+        registry.add("pg_size_pretty", &[ty], T::Text, |v, _| {
+            let bytes = match &v[0] {
+                Datum::Numeric(number) => crate::types::numeric::to_int(number).unwrap_or(i64::MAX),
+                other => other.as_int().unwrap_or(0),
+            };
+            Ok(Datum::Text(pretty(bytes)))
+        });
+    }
+}
+
+fn sized(values: &[Datum], context: &Context, which: fn(catalog::Sizes) -> i64) -> Result<Datum> {
+    asked(context, |objects, _| {
+        Ok(objects.sizes(oid(&values[0])).map_or(Datum::Null, |sizes| Datum::Int8(which(sizes))))
+    })
+}
+
+/// A size for people, halves rounded away from zero.
+fn pretty(bytes: i64) -> String {
+    const STEP: i128 = 1_024;
+    let mut size = i128::from(bytes);
+    if size.abs() < 10 * STEP {
+        return format!("{size} bytes");
+    }
+    // One bit more than is shown, for rounding.
+    size >>= 9;
+    let mut unit = "kB";
+    for larger in ["MB", "GB", "TB", "PB"] {
+        if size.abs() < 20 * STEP - 1 {
+            break;
+        }
+        size >>= 10;
+        unit = larger;
+    }
+    let rounded = if size >= 0 { (size + 1) / 2 } else { (size - 1) / 2 };
+    format!("{rounded} {unit}")
+}
+
+fn privileges(registry: &mut Registry) {
+    use SqlType as T;
+    // Which argument names a relation, with and without a user in front.
+    let of_relation: Eval = |v, context| {
+        let at = v.len().saturating_sub(2);
+        may_do(&v[at], context)
+    };
+    let of_column: Eval = |v, context| may_do(&v[v.len().saturating_sub(3)], context);
+    for (name, eval, least) in [
+        ("has_table_privilege", of_relation, 2),
+        ("has_sequence_privilege", of_relation, 2),
+        ("has_any_column_privilege", of_relation, 2),
+        ("has_column_privilege", of_column, 3),
+    ] {
+        for count in [least, least + 1] {
+            reading(registry, name, &vec![T::Unknown; count], T::Bool, eval);
+        }
+    }
+    for name in [
+        "has_database_privilege",
+        "has_schema_privilege",
+        "has_function_privilege",
+        "has_type_privilege",
+        "has_language_privilege",
+        "has_tablespace_privilege",
+        "has_foreign_data_wrapper_privilege",
+        "has_server_privilege",
+        "pg_has_role",
+    ] {
+        for count in [2, 3] {
+            registry.add(name, &vec![T::Unknown; count], T::Bool, |_, _| Ok(Datum::Bool(true)));
+        }
+    }
+    let relation = T::Reg(RegKind::Class);
+    registry.add("row_security_active", &[relation], T::Bool, |_, _| Ok(Datum::Bool(false)));
+}
+
+/// May the user do something to a relation? Anything, if it is there.
+fn may_do(relation: &Datum, context: &Context) -> Result<Datum> {
+    asked(context, |objects, asking| match relation {
+        Datum::Text(name) => objects.relation(name, asking).map(|_| Datum::Bool(true)),
+        other => Ok(match objects.has_relation(oid(other)) {
+            true => Datum::Bool(true),
+            false => Datum::Null,
+        }),
+    })
+}
+
+fn visibility(registry: &mut Registry) {
+    use SqlType as T;
+    reading(registry, "pg_table_is_visible", &[T::Oid], T::Bool, |v, context| {
+        asked(context, |objects, asking| {
+            let visible = objects.relation_is_visible(oid(&v[0]), asking.path);
+            Ok(visible.map_or(Datum::Null, Datum::Bool))
+        })
+    });
+    // All of these are in `pg_catalog`, but collations, of which others are in `public`.
+    for name in [
+        "pg_type_is_visible",
+        "pg_function_is_visible",
+        "pg_operator_is_visible",
+        "pg_opclass_is_visible",
+        "pg_opfamily_is_visible",
+        "pg_collation_is_visible",
+        "pg_conversion_is_visible",
+        "pg_statistics_obj_is_visible",
+        "pg_ts_config_is_visible",
+        "pg_ts_dict_is_visible",
+        "pg_ts_parser_is_visible",
+        "pg_ts_template_is_visible",
+    ] {
+        registry.add(name, &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(true)));
+    }
+    let relation = T::Reg(RegKind::Class);
+    reading(registry, "pg_relation_is_publishable", &[relation], T::Bool, |v, context| {
+        asked(context, |objects, _| Ok(Datum::Bool(objects.is_table(oid(&v[0])))))
+    });
+}
+
+/// What is told of the server and its database.
+fn server(registry: &mut Registry) {
+    use SqlType as T;
+    const UTF8: i64 = 6;
+    registry.add("pg_encoding_to_char", &[T::Int4], T::Name, |v, _| {
+        Ok(Datum::Text(if v[0].as_int() == Some(UTF8) { "UTF8" } else { "" }.to_owned()))
+    });
+    registry.add("pg_char_to_encoding", &[T::Name], T::Int4, |v, _| {
+        let Datum::Text(name) = &v[0] else { return mismatch(v) };
+        let plain: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
+        Ok(Datum::Int4(if plain.eq_ignore_ascii_case("utf8") { UTF8 as i32 } else { -1 }))
+    });
+    for name in ["getdatabaseencoding", "pg_client_encoding"] {
+        registry.add(name, &[], T::Name, |_, _| Ok(Datum::Text("UTF8".to_owned())));
+    }
+    registry.add("pg_is_in_recovery", &[], T::Bool, |_, _| Ok(Datum::Bool(false)));
+    registry.add("pg_my_temp_schema", &[], T::Oid, |_, _| Ok(Datum::Oid(0)));
+    registry.add("pg_is_other_temp_schema", &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(false)));
+    registry
+        .add("pg_tablespace_location", &[T::Oid], T::Text, |_, _| Ok(Datum::Text(String::new())));
+    // Who owns what is made; nobody is given anything beside.
+    registry.add("acldefault", &[T::Char, T::Oid], text_array(), |v, _| {
+        let privileges = match &v[0] {
+            Datum::Char(b'r') => "arwdDxt",
+            Datum::Char(b's') => "rwU",
+            Datum::Char(b'n') => "UC",
+            Datum::Char(b'd') => "CTc",
+            _ => "U",
+        };
+        let own = Datum::Text(format!("{USER}={privileges}/{USER}"));
+        let element = crate::types::ElementType::of(SqlType::Text).expect("texts are elements");
+        Ok(crate::types::Array::of(element, vec![own])?.into())
+    });
+}
+
+fn text_array() -> SqlType {
+    SqlType::array_of(SqlType::Text).expect("texts are elements")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_shown_as_postgresql_shows_them() {
+        for (bytes, shown) in [
+            (0, "0 bytes"),
+            (10_239, "10239 bytes"),
+            (10_240, "10 kB"),
+            (-10_240, "-10 kB"),
+            (10_485_247, "10239 kB"),
+            (10_485_248, "10 MB"),
+            (123_456_789, "118 MB"),
+            (i64::MAX, "8192 PB"),
+        ] {
+            assert_eq!(pretty(bytes), shown, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn types_are_shown_with_what_they_declare() {
+        let shown = |oid: u32, number: Option<i32>| {
+            let number = number.map_or(Datum::Null, Datum::Int4);
+            type_text(&[Datum::Oid(oid), number]).unwrap().to_text().unwrap()
+        };
+        assert_eq!(shown(1043, Some(24)), "character varying(20)");
+        assert_eq!(shown(1043, Some(-1)), "character varying");
+        assert_eq!(shown(1042, Some(7)), "character(3)");
+        assert_eq!(shown(1042, Some(-1)), "bpchar");
+        assert_eq!(shown(1042, None), "character");
+        assert_eq!(shown(1700, Some(655_366)), "numeric(10,2)");
+        assert_eq!(shown(1231, Some(655_366)), "numeric(10,2)[]");
+        assert_eq!(shown(1015, Some(24)), "character varying(20)[]");
+        assert_eq!(shown(0, None), "-");
+        assert_eq!(shown(9_999_999, None), "???");
+        assert_eq!(shown(1186, Some(0x7fff_0002)), "interval(2)");
+    }
+}

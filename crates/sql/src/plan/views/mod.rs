@@ -1,0 +1,232 @@
+//! Relations that are made up from what the store knows: catalogs, settings, statistics, pages of
+//! indexes.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `catalogs.txt`, `information.txt` | columns of `pg_catalog` and `information_schema` |
+//! | `own` | settings, statistics, functions |
+//!
+//! A line of the lists is the name of a relation, its number in PostgreSQL, and its columns.
+//!
+//! Invariants: columns, their order and their types are those of PostgreSQL 15. Types that are not
+//! here are told as the nearest one (`docs/sql.md`).
+//! Does not do: their rows (`catalog::views`).
+
+mod own;
+
+use std::sync::OnceLock;
+
+pub(crate) use own::SEQUENCE;
+
+use crate::types::SqlType;
+
+/// A relation, or a function in FROM.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) name: &'static str,
+    /// Its number in PostgreSQL; 0 if it has none.
+    pub(crate) oid: u32,
+    pub(crate) kind: Kind,
+    pub(crate) columns: &'static [(&'static str, SqlType)],
+    /// Types of the arguments, if it is a function.
+    pub(crate) args: &'static [SqlType],
+}
+
+/// What its rows are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// There is nothing of the kind.
+    Nothing,
+    /// No rows: what functions of the statement look up.
+    Lookups,
+    /// The same in every database.
+    Fixed(&'static str),
+    Namespace,
+    Collation,
+    Class,
+    Attribute,
+    AttributeDefault,
+    Index,
+    Constraint,
+    Depend,
+    Tables,
+    Views,
+    Indexes,
+    Sequences,
+    Sequence,
+    Description,
+    SharedDescription,
+    Database,
+    AuthId,
+    Roles,
+    Users,
+    Rewrite,
+    ColumnStatistics,
+    VacuumProgress,
+    Snapshots,
+    Figures,
+    TableUse,
+    IndexUse,
+    Activity,
+    Locks,
+    Settings,
+    TreeMeta,
+    TreePage,
+    TreeItems,
+    TreeStatistics,
+    Schemata,
+    InfoTables,
+    InfoColumns,
+    InfoViews,
+    TableConstraints,
+    KeyColumns,
+    ReferentialConstraints,
+    CheckConstraints,
+    ConstraintColumns,
+    ConstraintTables,
+    InfoSequences,
+    CatalogName,
+    SequencePosition,
+    Tuples,
+    Keywords,
+}
+
+/// A schema with relations that are made up.
+struct Schema {
+    name: &'static str,
+    views: Vec<View>,
+}
+
+/// What functions look up that read catalogs.
+pub(crate) static LOOKUPS: View =
+    View { name: "lookups", oid: 0, kind: Kind::Lookups, columns: &[], args: &[] };
+
+fn schemas() -> &'static [Schema; 2] {
+    static SCHEMAS: OnceLock<[Schema; 2]> = OnceLock::new();
+    SCHEMAS.get_or_init(|| {
+        let catalogs = include_str!("catalogs.txt");
+        let information = include_str!("information.txt");
+        [
+            Schema { name: "pg_catalog", views: listed(catalogs, catalog_kind) },
+            Schema { name: "information_schema", views: listed(information, information_kind) },
+        ]
+    })
+}
+
+/// The relations of a list.
+fn listed(text: &'static str, kind: fn(&str) -> Kind) -> Vec<View> {
+    let mut lines = text.lines().peekable();
+    let mut views = Vec::new();
+    while let Some(line) = lines.next() {
+        let (head, first) = line.split_once(':').expect("a line begins with a name");
+        let (name, oid) = head.split_once(' ').expect("a number is behind the name");
+        let mut pieces: Vec<&str> = first.split(',').collect();
+        while let Some(more) = lines.next_if(|line| line.starts_with(' ')) {
+            pieces.extend(more.split(','));
+        }
+        let column = |piece: &'static str| {
+            let (name, ty) = piece.trim().split_once(' ')?;
+            Some((name, named_type(ty)))
+        };
+        let columns: Vec<_> = pieces.into_iter().filter_map(column).collect();
+        let oid = oid.parse().expect("a number is behind the name");
+        views.push(View { name, oid, kind: kind(name), columns: columns.leak(), args: &[] });
+    }
+    views
+}
+
+fn named_type(name: &str) -> SqlType {
+    let known = |name| SqlType::of_short_name(name).expect("a type of this name");
+    match name.strip_suffix("[]") {
+        Some(element) => SqlType::array_of(known(element)).expect("arrays of this type"),
+        None => known(name),
+    }
+}
+
+fn catalog_kind(name: &str) -> Kind {
+    match name {
+        "pg_am" => Kind::Fixed(include_str!("../../catalog/builtin/pg_am.tsv")),
+        "pg_cast" => Kind::Fixed(include_str!("../../catalog/builtin/pg_cast.tsv")),
+        "pg_language" => Kind::Fixed(include_str!("../../catalog/builtin/pg_language.tsv")),
+        "pg_opclass" => Kind::Fixed(include_str!("../../catalog/builtin/pg_opclass.tsv")),
+        "pg_operator" => Kind::Fixed(include_str!("../../catalog/builtin/pg_operator.tsv")),
+        "pg_opfamily" => Kind::Fixed(include_str!("../../catalog/builtin/pg_opfamily.tsv")),
+        "pg_proc" => Kind::Fixed(include_str!("../../catalog/builtin/pg_proc.tsv")),
+        "pg_tablespace" => Kind::Fixed(include_str!("../../catalog/builtin/pg_tablespace.tsv")),
+        "pg_type" => Kind::Fixed(TYPES),
+        "pg_attrdef" => Kind::AttributeDefault,
+        "pg_attribute" => Kind::Attribute,
+        "pg_authid" => Kind::AuthId,
+        "pg_class" => Kind::Class,
+        "pg_collation" => Kind::Collation,
+        "pg_constraint" => Kind::Constraint,
+        "pg_database" => Kind::Database,
+        "pg_depend" => Kind::Depend,
+        "pg_description" => Kind::Description,
+        "pg_index" => Kind::Index,
+        "pg_indexes" => Kind::Indexes,
+        "pg_namespace" => Kind::Namespace,
+        "pg_rewrite" => Kind::Rewrite,
+        "pg_roles" => Kind::Roles,
+        "pg_sequence" => Kind::Sequence,
+        "pg_sequences" => Kind::Sequences,
+        "pg_shadow" | "pg_user" => Kind::Users,
+        "pg_shdescription" => Kind::SharedDescription,
+        "pg_tables" => Kind::Tables,
+        "pg_views" => Kind::Views,
+        _ => Kind::Nothing,
+    }
+}
+
+/// Rows of `pg_type`.
+pub(crate) const TYPES: &str = include_str!("../../catalog/builtin/pg_type.tsv");
+
+fn information_kind(name: &str) -> Kind {
+    match name {
+        "check_constraints" => Kind::CheckConstraints,
+        "columns" => Kind::InfoColumns,
+        "constraint_column_usage" => Kind::ConstraintColumns,
+        "constraint_table_usage" => Kind::ConstraintTables,
+        "information_schema_catalog_name" => Kind::CatalogName,
+        "key_column_usage" => Kind::KeyColumns,
+        "referential_constraints" => Kind::ReferentialConstraints,
+        "schemata" => Kind::Schemata,
+        "sequences" => Kind::InfoSequences,
+        "table_constraints" => Kind::TableConstraints,
+        "tables" => Kind::InfoTables,
+        "views" => Kind::InfoViews,
+        _ => Kind::Nothing,
+    }
+}
+
+impl View {
+    /// Is it called with arguments, or with none, and no relation?
+    fn is_function(&self) -> bool {
+        !self.args.is_empty() || self.kind == Kind::Keywords
+    }
+}
+
+/// The relation of a name; a schema in front must be that of the catalogs.
+pub(crate) fn relation(parts: &[String]) -> Option<&'static View> {
+    let (schema, name) = match parts {
+        [name] => (&schemas()[0], name),
+        [schema, name] => (schemas().iter().find(|one| one.name == schema)?, name),
+        _ => return None,
+    };
+    let own =
+        own::OWN.iter().filter(|view| schema.name == schemas()[0].name && !view.is_function());
+    schema.views.iter().chain(own).find(|view| view.name == *name)
+}
+
+/// The schema and the name of the relation that has a number in PostgreSQL.
+pub(crate) fn of_oid(oid: u32) -> Option<(&'static str, &'static str)> {
+    schemas().iter().find_map(|schema| {
+        let view = schema.views.iter().find(|view| view.oid == oid)?;
+        Some((schema.name, view.name))
+    })
+}
+
+/// The function of a name.
+pub(crate) fn function(name: &str) -> Option<&'static View> {
+    own::OWN.iter().find(|view| view.name == name && view.is_function())
+}
