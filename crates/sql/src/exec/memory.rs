@@ -114,13 +114,6 @@ impl KeptRows {
         KeptRows { rows, memory: Memory::new(budget), has_table: true, of_table: 0 }
     }
 
-    /// Adds rows.
-    pub(crate) fn append(&mut self, batch: Batch) -> Result<()> {
-        self.memory.charge(batch.bytes())?;
-        self.rows.append(batch);
-        Ok(())
-    }
-
     /// Adds rows; false if the budget has no room for them, which are kept nonetheless.
     pub(crate) fn try_append(&mut self, batch: Batch) -> bool {
         let fits = self.try_charge(batch.bytes(), batch.len);

@@ -9,9 +9,10 @@
 //! | `group`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
 //! | `window` | window functions |
 //! | `sets` | functions that give rows |
-//! | `setop`, `with`, `subquery` | UNION and its kind; WITH; queries in expressions |
+//! | `setop`, `with`, `seen` | UNION and its kind; WITH and its recursion |
+//! | `subquery` | queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
-//! | `kept` | rows that are kept longer than a statement |
+//! | `kept`, `list` | rows that are kept longer than a statement; lists asked for by number |
 //! | `memory` | what an operator holds, counted against the database's budget |
 //! | `reads` | what a statement reads by: the snapshot, rows around a query |
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
@@ -33,6 +34,7 @@ mod hash;
 mod incremental;
 mod join;
 pub(crate) mod kept;
+mod list;
 pub(crate) mod locked;
 mod made;
 mod members;
@@ -44,6 +46,7 @@ pub(crate) mod query;
 mod reads;
 pub(crate) mod references;
 pub(crate) mod rows;
+mod seen;
 mod setop;
 mod sets;
 mod sort;

@@ -72,7 +72,7 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
         }
         Op::Window { input, .. } => {
             let input = RowsOf::new(input.open(None, context)?);
-            Box::new(Batched { stream: Windowed::new(node, input, &budget), width: node.width })
+            Box::new(Batched { stream: Windowed::new(node, input), width: node.width })
         }
         Op::Distinct { input } => {
             let input = Box::new(RowsOf::new(input.open(None, context)?));

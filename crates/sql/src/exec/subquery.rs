@@ -4,21 +4,26 @@
 //! that reads none runs once.
 //!
 //! Rows that values are compared with for equality are found by their hashes, where they stay for
-//! several rows around the query, as in PostgreSQL's hashed subplans.
+//! several rows around the query, as in PostgreSQL's hashed subplans. Rows beyond their share of the
+//! memory go to a file, which is gone through only for a value whose hash some row has.
 //!
 //! Invariants: its slots are filled before it is opened; it is closed before the row around it is
 //! left; what is remembered is counted. Does not do: queries that have become joins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+use rightlink::Budget;
+use rightlink_env::sync::Mutex;
 
 use crate::error::{Result, SqlError, code};
 use crate::exec::batch::{Batch, ROWS};
 use crate::exec::columns::is_steady;
-use crate::exec::hash::{self, HashTable};
+use crate::exec::hash::{self, HashTable, Keys};
+use crate::exec::kept::{Keeping, Kept};
 use crate::exec::memory::{KeptRows, Memory, row_bytes};
 use crate::exec::sort::SHARE;
 use crate::exec::vector::{NO_ROW, Vector};
-use crate::exec::{RowsOf, Stream};
+use crate::exec::{Operator, RowsOf, Stream};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Body, Context, Expr, PlannedSubquery, Subquery, SubqueryKind};
 use crate::plan::join::hash_alike;
@@ -47,10 +52,33 @@ struct RowsFor {
 }
 
 /// Rows that values are compared with.
-struct Compared {
+enum Compared {
+    Memory(InMemory),
+    Files(InFiles),
+}
+
+/// Rows in memory.
+struct InMemory {
     kept: KeptRows,
     lookup: Option<Lookup>,
 }
+
+/// Rows in a file.
+struct InFiles {
+    rows: Mutex<Kept>,
+    hashes: Option<Hashes>,
+}
+
+/// Hashes of what values have to equal.
+struct Hashes {
+    all: HashSet<u64>,
+    /// Is there a row with a null among that?
+    has_nulls: bool,
+    memory: Memory,
+}
+
+/// Bytes of a hash in its table, which grows by doubling.
+const OF_HASH: usize = 24;
 
 /// Rows by the hashes of what values have to equal.
 struct Lookup {
@@ -100,34 +128,50 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
             let needles = needles.iter().map(|(_, needle)| needle.eval(row, context));
             let needles = needles.collect::<Result<Row>>()?;
             let question = Question { test, all: *all, width: needles.len() };
-            let rows = rows(query.number, plan, &question, context)?;
-            question.answer(&rows, needles, context)
+            match &*rows(query.number, plan, &question, context)? {
+                Compared::Memory(rows) => question.answer(rows, needles, context),
+                Compared::Files(files) if plan.is_stable => {
+                    let mut known = slots(plan, context);
+                    known.0.extend_from_slice(&needles);
+                    remembered(query.number, known, context, || {
+                        question.answer_in_files(files, needles, context)
+                    })
+                }
+                Compared::Files(files) => question.answer_in_files(files, needles, context),
+            }
         }
         SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Array { .. } => {
-            let slots = slots(plan, context);
-            let known = || {
-                let memos = context.reads.memos.borrow();
-                memos.get(&query.number)?.values.get(&slots).cloned()
-            };
-            if plan.is_stable
-                && let Some(value) = known()
-            {
-                return Ok(value);
-            }
-            let value = match query.kind {
-                SubqueryKind::Exists => exists(plan, context)?,
+            let make = || match query.kind {
+                SubqueryKind::Exists => exists(plan, context),
                 SubqueryKind::Array { element, of_arrays } => {
-                    collected(plan, element, of_arrays, context)?
+                    collected(plan, element, of_arrays, context)
                 }
-                _ => scalar(plan, context)?,
+                _ => scalar(plan, context),
             };
-            if plan.is_stable {
-                let mut memos = context.reads.memos.borrow_mut();
-                memos.entry(query.number).or_default().remember(slots, &value, context);
+            match plan.is_stable {
+                true => remembered(query.number, slots(plan, context), context, make),
+                false => make(),
             }
-            Ok(value)
         }
     }
+}
+
+/// What a query gave for these values before, or else gives now.
+fn remembered(
+    number: usize,
+    values: Ordered,
+    context: &Context,
+    make: impl FnOnce() -> Result<Datum>,
+) -> Result<Datum> {
+    let memos = context.reads.memos.borrow();
+    if let Some(known) = memos.get(&number).and_then(|memo| memo.values.get(&values)) {
+        return Ok(known.clone());
+    }
+    drop(memos);
+    let value = make()?;
+    let mut memos = context.reads.memos.borrow_mut();
+    memos.entry(number).or_default().remember(values, &value, context);
+    Ok(value)
 }
 
 /// Values of the slots that a query reads.
@@ -227,13 +271,27 @@ impl Question<'_> {
         found
     }
 
-    /// Finds rows by hashes.
-    fn lookup(&self, rows: &Batch, context: &Context) -> Result<Option<Lookup>> {
+    /// What rows have to equal; `None` if the test is no equality.
+    fn keys(&self, rows: &Batch, context: &Context) -> Result<Option<Keys>> {
         let Some(sides) = self.sides() else { return Ok(None) };
         let values = (0..self.width).map(|_| Vector::Same(Datum::Null, rows.len));
         let columns = values.chain(rows.columns.iter().cloned()).collect();
         let whole = Batch { len: rows.len, columns };
-        let keys = hash::values(sides.of_rows.into_iter(), &whole, context)?;
+        hash::values(sides.of_rows.into_iter(), &whole, context).map(Some)
+    }
+
+    /// What equals it of these values, as keys of one row.
+    fn own(&self, values: &Row, context: &Context) -> Result<Option<Keys>> {
+        let Some(sides) = self.sides() else { return Ok(None) };
+        context.spend(1)?;
+        let own = sides.own.iter().map(|expr| expr.eval(values, context));
+        let own: Row = own.collect::<Result<_>>()?;
+        Ok(Some(hash::hashed(own.into_iter().map(|one| Vector::Same(one, 1)).collect(), 1)))
+    }
+
+    /// Finds rows by hashes.
+    fn lookup(&self, rows: &Batch, context: &Context) -> Result<Option<Lookup>> {
+        let Some(keys) = self.keys(rows, context)? else { return Ok(None) };
         let nulls = keys.hashes.iter().enumerate().filter(|(_, hash)| hash.is_none());
         // Of one column one null is as good as many.
         let most = if self.width == 1 { 1 } else { rows.len };
@@ -243,18 +301,19 @@ impl Question<'_> {
     }
 
     /// The answer for these values.
-    fn answer(&self, rows: &Compared, values: Row, context: &Context) -> Result<Datum> {
-        let all = 0..rows.kept.rows.len as u32;
-        let (Some(lookup), Some(sides)) = (&rows.lookup, self.sides()) else {
-            return self.ask(&rows.kept.rows, all, values, context);
+    fn answer(&self, rows: &InMemory, values: Row, context: &Context) -> Result<Datum> {
+        let InMemory { kept, lookup } = rows;
+        let all = 0..kept.rows.len as u32;
+        let keys = match lookup {
+            Some(_) => self.own(&values, context)?,
+            None => None,
         };
-        context.spend(1)?;
-        let own = sides.own.iter().map(|expr| expr.eval(&values, context));
-        let own: Row = own.collect::<Result<_>>()?;
-        let keys = hash::hashed(own.into_iter().map(|one| Vector::Same(one, 1)).collect(), 1);
+        let (Some(lookup), Some(keys)) = (lookup, keys) else {
+            return self.ask(&kept.rows, all, values, context);
+        };
         if keys.hashes[0].is_none() {
-            let most = if self.width == 1 { 1 } else { rows.kept.rows.len };
-            return self.ask(&rows.kept.rows, all.take(most), values, context);
+            let most = if self.width == 1 { 1 } else { kept.rows.len };
+            return self.ask(&kept.rows, all.take(most), values, context);
         }
         let mut at = lookup.table.first(keys.hashes[0]);
         while at != NO_ROW {
@@ -264,7 +323,42 @@ impl Question<'_> {
             at = lookup.table.after(at);
         }
         // Only with a null among them a row may be equal as far as one knows.
-        self.ask(&rows.kept.rows, lookup.nulls.iter().copied(), values, context)
+        self.ask(&kept.rows, lookup.nulls.iter().copied(), values, context)
+    }
+
+    /// The answer for these values, of rows in a file.
+    fn answer_in_files(&self, files: &InFiles, mut row: Row, context: &Context) -> Result<Datum> {
+        let mut most = u64::MAX;
+        if let Some(hashes) = &files.hashes
+            && let Some(own) = self.own(&row, context)?
+        {
+            match own.hashes[0] {
+                // Of one column one row is as good as many.
+                None if self.width == 1 => most = 1,
+                Some(hash) if !hashes.all.contains(&hash) => {
+                    if !hashes.has_nulls {
+                        return Ok(Datum::Bool(self.all));
+                    }
+                    if self.width == 1 {
+                        return Ok(Datum::Null);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut unknown = false;
+        for number in 0..most {
+            context.spend(1)?;
+            let Some(other) = files.rows.lock().row(number, context)? else { break };
+            row.truncate(self.width);
+            row.extend(other);
+            match self.test.eval(&row, context)? {
+                Datum::Bool(value) if value != self.all => return Ok(Datum::Bool(!self.all)),
+                Datum::Bool(_) => {}
+                _ => unknown = true,
+            }
+        }
+        Ok(if unknown { Datum::Null } else { Datum::Bool(self.all) })
     }
 
     /// Is the test true of any of these rows, or of all?
@@ -304,22 +398,89 @@ fn rows(
     {
         return Ok(Arc::clone(&known.rows));
     }
-    let mut kept = KeptRows::new(&context.budget());
-    let mut input = plan.node.open(None, context)?;
-    while let Some(batch) = input.next(ROWS, context)? {
-        kept.append(batch)?;
-    }
-    let mut lookup = None;
-    if plan.is_stable && kept.rows.len >= LEAST_HASHED {
-        lookup = question.lookup(&kept.rows, context)?;
-        if let Some(lookup) = &lookup {
-            kept.charge_table(lookup.table.bytes() + size_of_val(lookup.nulls.as_slice()))?;
-        }
-    }
-    let rows = Arc::new(Compared { kept, lookup });
+    let rows = Arc::new(compared(plan, question, context)?);
     if plan.is_stable {
         let known = RowsFor { slots, rows: Arc::clone(&rows) };
         context.reads.memos.borrow_mut().entry(number).or_default().rows = Some(known);
     }
     Ok(rows)
+}
+
+/// Runs a query for all of its rows.
+fn compared(
+    plan: &PlannedSubquery,
+    question: &Question<'_>,
+    context: &Context,
+) -> Result<Compared> {
+    let is_hashed = plan.is_stable && question.sides().is_some();
+    let mut kept = match is_hashed {
+        true => KeptRows::with_table(&context.budget(), 0),
+        false => KeptRows::new(&context.budget()),
+    };
+    let mut input = plan.node.open(None, context)?;
+    let mut most = None;
+    while let Some(batch) = input.next(ROWS, context)? {
+        let share = || context.settings.work_memory(kept.available() / SHARE);
+        let most = *most.get_or_insert_with(share);
+        if !kept.try_append(batch) || kept.used() > most {
+            let hashes = is_hashed.then(|| Hashes::new(&context.budget()));
+            let files = InFiles::of(kept.give_up(), input, hashes, question, context)?;
+            return Ok(Compared::Files(files));
+        }
+    }
+    let mut lookup = None;
+    if is_hashed && kept.rows.len >= LEAST_HASHED {
+        lookup = question.lookup(&kept.rows, context)?;
+        if let Some(lookup) = &lookup {
+            kept.charge_table(lookup.table.bytes() + size_of_val(lookup.nulls.as_slice()))?;
+        }
+    }
+    Ok(Compared::Memory(InMemory { kept, lookup }))
+}
+
+impl InFiles {
+    /// The first rows of a query, and the rest of it.
+    fn of(
+        first: Batch,
+        mut rest: Box<dyn Operator>,
+        mut hashes: Option<Hashes>,
+        question: &Question<'_>,
+        context: &Context,
+    ) -> Result<InFiles> {
+        let mut rows = Keeping::in_files(&context.budget(), context)?;
+        let mut next = Some(first);
+        while let Some(batch) = next {
+            if let Some(known) = &mut hashes
+                && let Some(keys) = question.keys(&batch, context)?
+                && !known.add(&keys)
+            {
+                hashes = None;
+            }
+            rows.push_batch(batch, context)?;
+            next = rest.next(ROWS, context)?;
+        }
+        Ok(InFiles { rows: Mutex::new(rows.finish()?), hashes })
+    }
+}
+
+impl Hashes {
+    fn new(budget: &Budget) -> Hashes {
+        Hashes { all: HashSet::new(), has_nulls: false, memory: Memory::new(budget) }
+    }
+
+    /// Adds the hashes of rows; false if memory does not hold them.
+    fn add(&mut self, keys: &Keys) -> bool {
+        for hash in &keys.hashes {
+            match hash {
+                None => self.has_nulls = true,
+                Some(hash) if self.all.insert(*hash) => {
+                    if self.memory.charge(OF_HASH).is_err() {
+                        return false;
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        true
+    }
 }

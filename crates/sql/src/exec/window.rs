@@ -1,19 +1,23 @@
 //! Window functions: a partition at a time.
 //!
-//! The rows of a partition are gathered, every call is computed over them, and they go on. Numbers
-//! of rows and ranks ask for the row before only, so that such a window holds no rows.
+//! The rows of a partition are gathered, every call is computed over them, and they go on. Rows,
+//! what aggregates take of them and what calls give are lists, which go to files beyond their share
+//! of the budget (`list`). Numbers of rows and ranks ask for the row before only, so that such a
+//! window holds no rows.
 //!
-//! Invariants: both bounds of a frame only move forward from one row to the next; what is held is
-//! counted. Does not do: a partition beyond the memory budget, which fails with `53200`.
+//! Invariants: both bounds of a frame only move forward from one row to the next, so that files are
+//! read forward; what is held is counted.
+//! Does not do: the state of one aggregate, or long values of a partition, beyond the memory budget,
+//! which fail with `53200`: values that grow from row to row would fill the disk.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rightlink::Budget;
-
 use crate::error::{Result, SqlError, code};
 use crate::exec::batch::ROWS;
+use crate::exec::list::{List, Listing};
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::exec::{Ready, RowsOf, Stream};
@@ -29,13 +33,19 @@ use crate::types::{Datum, Row};
 pub(super) struct Windowed {
     node: Arc<Node>,
     input: RowsOf,
-    memory: Memory,
     /// The first row of the next partition.
     ahead: Option<Row>,
     /// Rows of this one that are done.
-    ready: Ready,
+    done: Done,
     /// Where it is, if no rows are held.
     place: Option<RankedPlace>,
+}
+
+/// Rows of a partition with what its calls give.
+enum Done {
+    Memory(Ready, #[expect(dead_code, reason = "counts the rows")] Vec<Memory>),
+    /// The rows, the values of each call, and the number of the next row.
+    Lists(List<Row>, Vec<List<Datum>>, usize),
 }
 
 /// Where a window that holds no rows is.
@@ -48,15 +58,9 @@ struct RankedPlace {
 }
 
 impl Windowed {
-    pub(super) fn new(node: &Arc<Node>, input: RowsOf, budget: &Budget) -> Windowed {
-        Windowed {
-            node: Arc::clone(node),
-            input,
-            memory: Memory::new(budget),
-            ahead: None,
-            ready: Ready::new(Vec::new()),
-            place: None,
-        }
+    pub(super) fn new(node: &Arc<Node>, input: RowsOf) -> Windowed {
+        let done = Done::of_rows(Vec::new(), Vec::new());
+        Windowed { node: Arc::clone(node), input, ahead: None, done, place: None }
     }
 
     /// The next row of a window of numbers and ranks.
@@ -87,25 +91,66 @@ impl Windowed {
         Ok(Some(row))
     }
 
-    /// The rows of the next partition; empty at the end.
-    fn gather(&mut self, window: &Window<WindowCall>, context: &Context) -> Result<Vec<Row>> {
-        self.memory.release();
-        let mut rows: Vec<Row> = Vec::new();
-        if let Some(first) = self.ahead.take() {
-            self.memory.charge_row(&first)?;
-            rows.push(first);
-        }
+    /// The rows of the next partition; `None` at the end.
+    fn gather(
+        &mut self,
+        window: &Window<WindowCall>,
+        context: &Context,
+    ) -> Result<Option<List<Row>>> {
+        let first = match self.ahead.take() {
+            Some(row) => Some(row),
+            None => self.input.next(ROWS, context)?,
+        };
+        let Some(first) = first else { return Ok(None) };
+        let mut rows = Listing::new(context);
+        rows.push(first.clone(), context)?;
         while let Some(row) = self.input.next(ROWS, context)? {
-            if let Some(first) = rows.first()
-                && compare(first, &row, &window.partition).is_ne()
-            {
+            if compare(&first, &row, &window.partition).is_ne() {
                 self.ahead = Some(row);
                 break;
             }
-            self.memory.charge_row(&row)?;
-            rows.push(row);
+            rows.push(row, context)?;
         }
-        Ok(rows)
+        rows.finish(context).map(Some)
+    }
+}
+
+impl Done {
+    fn of_rows(rows: Vec<Row>, memory: Vec<Memory>) -> Done {
+        Done::Memory(Ready::new(rows), memory)
+    }
+
+    /// Rows and values of their calls.
+    fn of(rows: List<Row>, columns: Vec<List<Datum>>) -> Done {
+        let is_small = |column: &List<Datum>| matches!(column, List::Memory(_));
+        if !columns.iter().all(is_small) {
+            return Done::Lists(rows, columns, 0);
+        }
+        let rows = match rows.into_items() {
+            Ok(rows) => rows,
+            Err(rows) => return Done::Lists(rows, columns, 0),
+        };
+        let (mut all, mut memory) = (rows.all, vec![rows.memory]);
+        for column in columns {
+            let values = column.into_items().unwrap_or_else(|_| unreachable!("nobody reads it"));
+            all.iter_mut().zip(values.all).for_each(|(row, value)| row.push(value));
+            memory.push(values.memory);
+        }
+        Done::of_rows(all, memory)
+    }
+
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        let (rows, columns, at) = match self {
+            Done::Memory(rows, _) => return Ok(rows.take()),
+            Done::Lists(rows, _, at) if *at == rows.len() => return Ok(None),
+            Done::Lists(rows, columns, at) => (rows, columns, at),
+        };
+        let mut row = rows.get(*at, context)?;
+        for column in columns {
+            row.push(column.get(*at, context)?);
+        }
+        *at += 1;
+        Ok(Some(row))
     }
 }
 
@@ -116,27 +161,24 @@ impl Stream for Windowed {
         if window.calls.iter().all(|call| is_ranked(&call.function)) {
             return self.next_ranked(window, context);
         }
-        if let Some(row) = self.ready.take() {
+        if let Some(row) = self.done.next(context)? {
             return Ok(Some(row));
         }
-        let mut rows = self.gather(window, context)?;
-        if rows.is_empty() {
-            return Ok(None);
-        }
+        // What the partition before took is there for this one.
+        self.done = Done::of_rows(Vec::new(), Vec::new());
+        let Some(rows) = self.gather(window, context)? else { return Ok(None) };
         let mut columns = Vec::with_capacity(window.calls.len());
         let partition = Partition::new(&rows, window, context)?;
         for call in &window.calls {
-            let values = Vec::with_capacity(rows.len());
-            let mut column = Column { values, memory: &mut self.memory, context };
+            let long = Memory::new(&context.budget());
+            let mut column = Column { values: Listing::new(context), long, context };
             partition.fill(call, &mut column)?;
             assert_eq!(column.values.len(), rows.len(), "each row has a value");
-            columns.push(column.values);
+            columns.push(column.values.finish(context)?);
         }
-        for column in columns {
-            rows.iter_mut().zip(column).for_each(|(row, value)| row.push(value));
-        }
-        self.ready = Ready::new(rows);
-        Ok(self.ready.take())
+        drop(partition);
+        self.done = Done::of(rows, columns);
+        self.done.next(context)
     }
 }
 
@@ -146,64 +188,89 @@ fn is_ranked(function: &WindowFunction) -> bool {
     matches!(function, RowNumber | Rank | DenseRank)
 }
 
-/// What a call gives for the rows of a partition, counted.
+/// Bytes of a value that is long.
+const LONG: usize = 4 << 10;
+
+/// What a call gives for the rows of a partition.
 struct Column<'m> {
-    values: Vec<Datum>,
-    memory: &'m mut Memory,
+    values: Listing<Datum>,
+    /// Counts those in files that are long.
+    long: Memory,
     context: &'m Context,
 }
 
 impl Column<'_> {
     fn push(&mut self, value: Datum) -> Result<()> {
-        let bytes = value.heap_bytes() + size_of::<Datum>();
-        self.context.spend(bytes)?;
-        self.memory.charge(bytes)?;
-        self.values.push(value);
-        Ok(())
+        let bytes = value.heap_bytes();
+        self.context.spend(bytes + size_of::<Datum>())?;
+        if bytes >= LONG && self.values.is_in_files() {
+            self.long.charge(bytes)?;
+        }
+        self.values.push(value, self.context)
     }
 }
 
 /// The rows of a partition in order.
 struct Partition<'p> {
-    rows: &'p [Row],
+    rows: &'p List<Row>,
     /// Where rows begin that are equal in the order, and behind all the end.
-    groups: Vec<usize>,
+    groups: List<usize>,
     /// Of each row the number of its group.
-    group_of: Vec<usize>,
+    group_of: List<usize>,
     context: &'p Context,
 }
 
 impl<'p> Partition<'p> {
-    fn new(rows: &'p [Row], window: &Window<WindowCall>, context: &'p Context) -> Result<Self> {
-        let mut groups = vec![0];
-        let mut group_of = Vec::with_capacity(rows.len());
-        for (at, row) in rows.iter().enumerate() {
+    fn new(rows: &'p List<Row>, window: &Window<WindowCall>, context: &'p Context) -> Result<Self> {
+        let (mut groups, mut group_of) = (Listing::new(context), Listing::new(context));
+        let mut last: Option<Row> = None;
+        for at in 0..rows.len() {
             context.spend(1)?;
-            if at > 0 && compare(&rows[at - 1], row, &window.order).is_ne() {
-                groups.push(at);
+            let begins = |row: &Row| {
+                let same =
+                    last.as_ref().is_some_and(|last| compare(last, row, &window.order).is_eq());
+                (!same).then(|| row.clone())
+            };
+            if let Some(row) = rows.with(at, context, begins)? {
+                groups.push(at, context)?;
+                last = Some(row);
             }
-            group_of.push(groups.len() - 1);
+            group_of.push(groups.len() - 1, context)?;
         }
-        groups.push(rows.len());
+        groups.push(rows.len(), context)?;
+        let (groups, group_of) = (groups.finish(context)?, group_of.finish(context)?);
         Ok(Partition { rows, groups, group_of, context })
+    }
+
+    /// The number of the group of a row.
+    fn group_of(&self, at: usize) -> Result<usize> {
+        self.group_of.get(at, self.context)
+    }
+
+    /// Where a group begins.
+    fn begin(&self, group: usize) -> Result<usize> {
+        self.groups.get(group, self.context)
     }
 
     /// Puts the value of a call for each row into `out`.
     fn fill(&self, call: &WindowCall, out: &mut Column<'_>) -> Result<()> {
         let count = self.rows.len();
-        let first = |at: usize| self.groups[self.group_of[at]];
-        let behind = |at: usize| self.groups[self.group_of[at] + 1];
-        let mut all =
-            |value: &dyn Fn(usize) -> Datum| (0..count).try_for_each(|at| out.push(value(at)));
+        let first = |at: usize| self.begin(self.group_of(at)?);
+        let behind = |at: usize| self.begin(self.group_of(at)? + 1);
+        let mut all = |value: &dyn Fn(usize) -> Result<Datum>| {
+            (0..count).try_for_each(|at| out.push(value(at)?))
+        };
         match &call.function {
-            WindowFunction::RowNumber => all(&|at| int8(at + 1)),
-            WindowFunction::Rank => all(&|at| int8(first(at) + 1)),
-            WindowFunction::DenseRank => all(&|at| int8(self.group_of[at] + 1)),
+            WindowFunction::RowNumber => all(&|at| Ok(int8(at + 1))),
+            WindowFunction::Rank => all(&|at| Ok(int8(first(at)? + 1))),
+            WindowFunction::DenseRank => all(&|at| Ok(int8(self.group_of(at)? + 1))),
             WindowFunction::PercentRank => all(&|at| {
                 let others = count.saturating_sub(1).max(1);
-                Datum::Float8(first(at) as f64 / others as f64)
+                Ok(Datum::Float8(first(at)? as f64 / others as f64))
             }),
-            WindowFunction::CumeDist => all(&|at| Datum::Float8(behind(at) as f64 / count as f64)),
+            WindowFunction::CumeDist => {
+                all(&|at| Ok(Datum::Float8(behind(at)? as f64 / count as f64)))
+            }
             WindowFunction::Ntile => self.buckets(&call.args[0], out),
             WindowFunction::Lag | WindowFunction::Lead => self.neighbours(call, out),
             WindowFunction::FirstValue | WindowFunction::LastValue | WindowFunction::NthValue => {
@@ -214,7 +281,7 @@ impl<'p> Partition<'p> {
     }
 
     fn eval(&self, expr: &Expr, at: usize) -> Result<Datum> {
-        expr.eval(&self.rows[at], self.context)
+        eval_at(self.rows, expr, at, self.context)
     }
 
     /// `ntile`: numbers of parts that differ by one row at most.
@@ -238,6 +305,7 @@ impl<'p> Partition<'p> {
     /// `lag` and `lead`.
     fn neighbours(&self, call: &WindowCall, out: &mut Column<'_>) -> Result<()> {
         let back = matches!(call.function, WindowFunction::Lag);
+        let others = self.rows.again(self.context)?;
         for at in 0..self.rows.len() {
             let offset = match call.args.get(1) {
                 None => Some(1),
@@ -250,7 +318,7 @@ impl<'p> Partition<'p> {
             let place = at as i64 + if back { -offset } else { offset };
             let found = usize::try_from(place).ok().filter(|place| *place < self.rows.len());
             out.push(match (found, call.args.get(2)) {
-                (Some(place), _) => self.eval(&call.args[0], place)?,
+                (Some(place), _) => eval_at(&others, &call.args[0], place, self.context)?,
                 (None, Some(rest)) => self.eval(rest, at)?,
                 (None, None) => Datum::Null,
             })?;
@@ -260,7 +328,8 @@ impl<'p> Partition<'p> {
 
     /// A row of the frame, which `first_value` and its kind show.
     fn picked(&self, call: &WindowCall, out: &mut Column<'_>) -> Result<()> {
-        let frames = Frames::new(self, &call.frame, out.memory)?;
+        let frames = Frames::new(self, &call.frame)?;
+        let others = self.rows.again(self.context)?;
         for at in 0..self.rows.len() {
             let pieces = frames.pieces(at)?;
             let place = match call.function {
@@ -278,7 +347,7 @@ impl<'p> Partition<'p> {
                 },
             };
             out.push(match place {
-                Some(place) => self.eval(&call.args[0], place)?,
+                Some(place) => eval_at(&others, &call.args[0], place, self.context)?,
                 None => Datum::Null,
             })?;
         }
@@ -288,23 +357,28 @@ impl<'p> Partition<'p> {
     /// An aggregate over the frame of each row. Rows that come into the frame are taken in. Rows
     /// that leave it are taken out where that is exact; otherwise it begins again.
     fn aggregated(&self, aggregate: &Aggregate, frame: &Frame, out: &mut Column<'_>) -> Result<()> {
-        let frames = Frames::new(self, frame, out.memory)?;
-        let mut inputs: Vec<Option<Input>> = Vec::with_capacity(self.rows.len());
-        for row in self.rows {
-            self.context.spend(1)?;
-            let input = aggregate.input(row, self.context)?;
-            let bytes = input.as_ref().map_or(0, Input::heap_bytes);
-            out.memory.charge(bytes + size_of::<Option<Input>>())?;
-            inputs.push(input);
+        let frames = Frames::new(self, frame)?;
+        let context = self.context;
+        let mut inputs: Listing<Option<Input>> = Listing::new(context);
+        for at in 0..self.rows.len() {
+            context.spend(1)?;
+            let input = self.rows.with(at, context, |row| aggregate.input(row, context))??;
+            inputs.push(input, context)?;
         }
+        let coming = inputs.finish(context)?;
         if frame.exclusion != Exclusion::Nothing {
-            return self.aggregated_pieces(aggregate, &frames, &inputs, out);
+            return self.aggregated_pieces(aggregate, &frames, &coming, out);
         }
+        let leaving = match frame.start {
+            Bound::Unbounded => None,
+            _ if !aggregate.can_give_back() => None,
+            _ => Some(coming.again(context)?),
+        };
         let (mut state, mut taken) = (aggregate.start(), 0..0);
-        let mut last: Option<Range<usize>> = None;
+        let mut last: Option<(Range<usize>, Datum)> = None;
         for at in 0..self.rows.len() {
             let frame = frames.of(at)?;
-            if let (Some(last), Some(value)) = (&last, out.values.last())
+            if let Some((last, value)) = &last
                 && *last == frame
             {
                 out.push(value.clone())?;
@@ -312,25 +386,28 @@ impl<'p> Partition<'p> {
             }
             let moves = taken.start <= frame.start && taken.end <= frame.end;
             let leaves = frame.start > taken.start && !frame.is_empty();
-            if !moves || frame.start >= taken.end || (leaves && !aggregate.can_give_back()) {
+            if !moves || frame.start >= taken.end || (leaves && leaving.is_none()) {
                 (state, taken) = (aggregate.start(), frame.start..frame.start);
             }
             while taken.start < frame.start {
-                self.context.spend(1)?;
-                if let Some(input) = &inputs[taken.start] {
-                    aggregate.give_back(&mut state, input);
+                context.spend(1)?;
+                if let Some(leaving) = &leaving
+                    && let Some(input) = leaving.get(taken.start, context)?
+                {
+                    aggregate.give_back(&mut state, &input);
                 }
                 taken.start += 1;
             }
             while taken.end < frame.end {
-                self.context.spend(1)?;
-                if let Some(input) = &inputs[taken.end] {
-                    aggregate.take(&mut state, input.clone())?;
+                context.spend(1)?;
+                if let Some(input) = coming.get(taken.end, context)? {
+                    aggregate.take(&mut state, input)?;
                 }
                 taken.end += 1;
             }
-            out.push(aggregate.finish(state.clone())?)?;
-            last = Some(frame);
+            let value = aggregate.finish(state.clone())?;
+            out.push(value.clone())?;
+            last = Some((frame, value));
         }
         Ok(())
     }
@@ -342,21 +419,26 @@ impl Partition<'_> {
         &self,
         aggregate: &Aggregate,
         frames: &Frames<'_>,
-        inputs: &[Option<Input>],
+        inputs: &List<Option<Input>>,
         out: &mut Column<'_>,
     ) -> Result<()> {
         for at in 0..self.rows.len() {
             let mut state = aggregate.start();
             for place in frames.pieces(at)?.into_iter().flatten() {
                 self.context.spend(1)?;
-                if let Some(input) = &inputs[place] {
-                    aggregate.take(&mut state, input.clone())?;
+                if let Some(input) = inputs.get(place, self.context)? {
+                    aggregate.take(&mut state, input)?;
                 }
             }
             out.push(aggregate.finish(state)?)?;
         }
         Ok(())
     }
+}
+
+/// The value of an expression over a row.
+fn eval_at(rows: &List<Row>, expr: &Expr, at: usize, context: &Context) -> Result<Datum> {
+    rows.with(at, context, |row| expr.eval(row, context))?
 }
 
 /// The row of this number in pieces of a frame.
@@ -377,9 +459,7 @@ struct Frames<'f> {
     frame: &'f Frame,
     start: Edge<'f>,
     end: Edge<'f>,
-    /// Of each row the value that distances are taken of.
-    distances: Vec<Datum>,
-    /// Rows whose value is not null.
+    /// Rows whose value that distances are taken of is not null.
     known: Range<usize>,
 }
 
@@ -387,49 +467,61 @@ struct Frames<'f> {
 enum Edge<'f> {
     Unbounded,
     CurrentRow,
-    /// So many rows or groups away.
-    Before(usize),
-    Behind(usize),
-    /// At this value.
-    At(&'f Expr),
+    /// So many rows away.
+    RowsBefore(usize),
+    RowsBehind(usize),
+    /// So many groups away, where these begin.
+    GroupsBefore(usize, List<usize>),
+    GroupsBehind(usize, List<usize>),
+    At(Value<'f>),
+}
+
+/// A bound at the value of an expression.
+struct Value<'f> {
+    edge: &'f Expr,
+    /// Of each row the value that distances are taken of.
+    distances: List<Datum>,
+    /// Where the bound was for the row before.
+    last: Cell<usize>,
 }
 
 impl<'f> Frames<'f> {
-    fn new(
-        partition: &'f Partition<'f>,
-        frame: &'f Frame,
-        memory: &mut Memory,
-    ) -> Result<Frames<'f>> {
-        let mut distances = Vec::new();
+    fn new(partition: &'f Partition<'f>, frame: &'f Frame) -> Result<Frames<'f>> {
+        let context = partition.context;
+        let mut distances = Listing::new(context);
         let mut known = 0..0;
         if let Some(Distance { value, .. }) = &frame.distance {
             for at in 0..partition.rows.len() {
-                partition.context.spend(1)?;
+                context.spend(1)?;
                 let value = partition.eval(value, at)?;
-                memory.charge(value.heap_bytes() + size_of::<Datum>())?;
-                distances.push(value);
-            }
-            let is_known = |value: &Datum| !value.is_null();
-            let first = distances.iter().position(is_known).unwrap_or(0);
-            let count = distances.iter().filter(|value| is_known(value)).count();
-            known = first..first + count;
-        }
-        let edge = |bound: &'f Bound, name: &str| -> Result<Edge<'f>> {
-            Ok(match bound {
-                Bound::Unbounded => Edge::Unbounded,
-                Bound::CurrentRow => Edge::CurrentRow,
-                Bound::Preceding(offset) | Bound::Following(offset) => {
-                    let count = size(offset, frame.units, name, partition)?;
-                    match (bound, &offset.edge) {
-                        (_, Some(edge)) => Edge::At(edge),
-                        (Bound::Preceding(_), None) => Edge::Before(count),
-                        (_, None) => Edge::Behind(count),
-                    }
+                if !value.is_null() {
+                    known = if known.is_empty() { at..at + 1 } else { known.start..known.end + 1 };
                 }
+                distances.push(value, context)?;
+            }
+        }
+        let distances = distances.finish(context)?;
+        let edge = |bound: &'f Bound, name: &str| -> Result<Edge<'f>> {
+            let (Bound::Preceding(offset) | Bound::Following(offset)) = bound else {
+                let is_unbounded = matches!(bound, Bound::Unbounded);
+                return Ok(if is_unbounded { Edge::Unbounded } else { Edge::CurrentRow });
+            };
+            let count = size(offset, frame.units, name, partition)?;
+            if let Some(edge) = &offset.edge {
+                let last = Cell::new(known.start);
+                let distances = distances.again(context)?;
+                return Ok(Edge::At(Value { edge, distances, last }));
+            }
+            let is_before = matches!(bound, Bound::Preceding(_));
+            Ok(match (frame.units, is_before) {
+                (Units::Rows, true) => Edge::RowsBefore(count),
+                (Units::Rows, false) => Edge::RowsBehind(count),
+                (_, true) => Edge::GroupsBefore(count, partition.groups.again(context)?),
+                (_, false) => Edge::GroupsBehind(count, partition.groups.again(context)?),
             })
         };
         let (start, end) = (edge(&frame.start, "starting")?, edge(&frame.end, "ending")?);
-        Ok(Frames { partition, frame, start, end, distances, known })
+        Ok(Frames { partition, frame, start, end, known })
     }
 
     /// The frame of a row.
@@ -442,11 +534,13 @@ impl<'f> Frames<'f> {
     /// The frame of a row without what it excludes, in order.
     fn pieces(&self, at: usize) -> Result<Vec<Range<usize>>> {
         let frame = self.of(at)?;
-        let Partition { groups, group_of, .. } = self.partition;
-        let group = groups[group_of[at]]..groups[group_of[at] + 1];
+        if self.frame.exclusion == Exclusion::Nothing {
+            return Ok(vec![frame]);
+        }
+        let group = self.partition.group_of(at)?;
+        let group = self.partition.begin(group)?..self.partition.begin(group + 1)?;
         let holes = match self.frame.exclusion {
-            Exclusion::Nothing => return Ok(vec![frame]),
-            Exclusion::CurrentRow => [at..at + 1, at + 1..at + 1],
+            Exclusion::Nothing | Exclusion::CurrentRow => [at..at + 1, at + 1..at + 1],
             Exclusion::Ties => [group.start..at, at + 1..group.end],
             Exclusion::Group => [group.clone(), group.end..group.end],
         };
@@ -461,43 +555,51 @@ impl<'f> Frames<'f> {
     }
 
     fn start_of(&self, at: usize) -> Result<usize> {
-        let Partition { groups, group_of, rows, .. } = self.partition;
-        let group = group_of[at];
-        Ok(match (&self.start, self.frame.units) {
-            (Edge::Unbounded, _) => 0,
-            (Edge::CurrentRow, Units::Rows) => at,
-            (Edge::CurrentRow, _) => groups[group],
-            (Edge::Before(count), Units::Rows) => at.saturating_sub(*count),
-            (Edge::Behind(count), Units::Rows) => at.saturating_add(*count).min(rows.len()),
-            (Edge::Before(count), _) => groups[group.saturating_sub(*count)],
-            (Edge::Behind(count), _) => groups[group.saturating_add(*count).min(groups.len() - 1)],
-            (Edge::At(edge), _) => match self.place_of(edge, at, |order| order.is_lt())? {
+        let (partition, context) = (self.partition, self.partition.context);
+        let rows = partition.rows.len();
+        Ok(match &self.start {
+            Edge::Unbounded => 0,
+            Edge::CurrentRow if self.frame.units == Units::Rows => at,
+            Edge::CurrentRow => partition.begin(partition.group_of(at)?)?,
+            Edge::RowsBefore(count) => at.saturating_sub(*count),
+            Edge::RowsBehind(count) => at.saturating_add(*count).min(rows),
+            Edge::GroupsBefore(count, groups) => {
+                groups.get(partition.group_of(at)?.saturating_sub(*count), context)?
+            }
+            Edge::GroupsBehind(count, groups) => {
+                let group = partition.group_of(at)?.saturating_add(*count);
+                groups.get(group.min(groups.len() - 1), context)?
+            }
+            Edge::At(value) => match self.place_of(value, at, |order| order.is_lt())? {
                 Some(place) => place,
-                None => groups[group],
+                None => partition.begin(partition.group_of(at)?)?,
             },
         })
     }
 
     /// The row behind the last one.
     fn end_of(&self, at: usize) -> Result<usize> {
-        let Partition { groups, group_of, rows, .. } = self.partition;
-        let group = group_of[at];
-        Ok(match (&self.end, self.frame.units) {
-            (Edge::Unbounded, _) => rows.len(),
-            (Edge::CurrentRow, Units::Rows) => at + 1,
-            (Edge::CurrentRow, _) => groups[group + 1],
-            (Edge::Before(count), Units::Rows) => (at + 1).saturating_sub(*count),
-            (Edge::Behind(count), Units::Rows) => (at + 1).saturating_add(*count).min(rows.len()),
-            (Edge::Before(count), _) => match group.checked_sub(*count) {
-                Some(group) => groups[group + 1],
-                None => 0,
-            },
-            (Edge::Behind(count), _) => {
-                groups[(group + 1).saturating_add(*count).min(groups.len() - 1)]
+        let (partition, context) = (self.partition, self.partition.context);
+        let rows = partition.rows.len();
+        Ok(match &self.end {
+            Edge::Unbounded => rows,
+            Edge::CurrentRow if self.frame.units == Units::Rows => at + 1,
+            Edge::CurrentRow => partition.begin(partition.group_of(at)? + 1)?,
+            Edge::RowsBefore(count) => (at + 1).saturating_sub(*count),
+            Edge::RowsBehind(count) => (at + 1).saturating_add(*count).min(rows),
+            Edge::GroupsBefore(count, groups) => {
+                match partition.group_of(at)?.checked_sub(*count) {
+                    Some(group) => groups.get(group + 1, context)?,
+                    None => 0,
+                }
             }
-            (Edge::At(edge), _) => match self.place_of(edge, at, |order| order.is_le())? {
+            Edge::GroupsBehind(count, groups) => {
+                let group = (partition.group_of(at)? + 1).saturating_add(*count);
+                groups.get(group.min(groups.len() - 1), context)?
+            }
+            Edge::At(value) => match self.place_of(value, at, |order| order.is_le())? {
                 Some(place) => place,
-                None => groups[group + 1],
+                None => partition.begin(partition.group_of(at)? + 1)?,
             },
         })
     }
@@ -506,21 +608,33 @@ impl<'f> Frames<'f> {
     /// for a row without a value, whose bounds are those of its kind.
     fn place_of(
         &self,
-        edge: &Expr,
+        value: &Value<'_>,
         at: usize,
         before: impl Fn(Ordering) -> bool,
     ) -> Result<Option<usize>> {
         if !self.known.contains(&at) {
             return Ok(None);
         }
-        let edge = self.partition.eval(edge, at)?;
+        let context = self.partition.context;
+        let edge = self.partition.eval(value.edge, at)?;
         let descending = self.frame.distance.as_ref().is_some_and(|one| one.descending);
-        let values = &self.distances[self.known.clone()];
-        let place = values.partition_point(|value| {
-            let order = value.compare(&edge);
-            before(if descending { order.reverse() } else { order })
-        });
-        Ok(Some(self.known.start + place))
+        let is_before = |place: usize| {
+            value.distances.with(place, context, |value| {
+                let order = value.compare(&edge);
+                before(if descending { order.reverse() } else { order })
+            })
+        };
+        let mut place = value.last.get();
+        while place > self.known.start && !is_before(place - 1)? {
+            context.spend(1)?;
+            place -= 1;
+        }
+        while place < self.known.end && is_before(place)? {
+            context.spend(1)?;
+            place += 1;
+        }
+        value.last.set(place);
+        Ok(Some(place))
     }
 }
 

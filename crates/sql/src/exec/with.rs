@@ -5,19 +5,17 @@
 //! go to files beyond their share of the budget, and then up to twice as many are made as are read.
 //!
 //! Invariants: an expression is run once for each time that the query which defines it is opened;
-//! rows that are kept are counted. Does not do: a recursive UNION whose different rows are beyond
-//! the memory budget (`53200`).
-
-use std::collections::BTreeSet;
+//! rows that are kept are counted.
+//! Does not do: telling which rows of a recursive UNION came before (`seen`).
 
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::exec::kept::{Growing, Keeping, Kept};
 use crate::exec::memory::Memory;
+use crate::exec::seen::Seen;
 use crate::exec::{Batched, Operator, RowsOf, Stream};
 use crate::expr::Context;
-use crate::expr::aggregate::Ordered;
 use crate::plan::node::{CteNode, CteSteps, Node, Op};
 use crate::types::Row;
 
@@ -128,8 +126,8 @@ impl Producer {
                         definition: definition.clone(),
                         input,
                         next: Keeping::new(&budget, context),
-                        seen: BTreeSet::new(),
-                        memory: Memory::new(&budget),
+                        seen: Seen::new(&budget),
+                        has_ended: false,
                     }))
                 }
             };
@@ -154,8 +152,9 @@ struct Recursion {
     /// Rows of this round.
     next: Keeping,
     /// Rows that came out, if none may come twice.
-    seen: BTreeSet<Ordered>,
-    memory: Memory,
+    seen: Seen,
+    /// Has the input of this round ended?
+    has_ended: bool,
 }
 
 impl Recursion {
@@ -184,15 +183,18 @@ impl Stream for Recursion {
             unreachable!("made for a recursive expression")
         };
         loop {
-            while let Some(row) = self.input.next(most, context)? {
-                if !*all {
-                    let key = Ordered(row.clone());
-                    if self.seen.contains(&key) {
-                        continue;
-                    }
-                    self.memory.charge_row(&row)?;
-                    self.seen.insert(key);
+            while !self.has_ended
+                && let Some(row) = self.input.next(most, context)?
+            {
+                if *all || self.seen.take(&row, context)? {
+                    self.next.push(row.clone(), context)?;
+                    return Ok(Some(row));
                 }
+            }
+            if !std::mem::replace(&mut self.has_ended, true) {
+                self.seen.turn()?;
+            }
+            if let Some(row) = self.seen.next_new(context)? {
                 self.next.push(row.clone(), context)?;
                 return Ok(Some(row));
             }
@@ -205,6 +207,7 @@ impl Stream for Recursion {
             let number = self.definition.number;
             context.reads.steps.borrow_mut().insert(number, rows);
             self.input = RowsOf::new(step.open(None, context)?);
+            self.has_ended = false;
         }
     }
 }

@@ -101,7 +101,7 @@ fn a_statement_makes_do_with_its_memory_or_says_so() {
 }
 
 /// Statements that would take hours, one for each operator.
-const LONG: [&str; 24] = [
+const LONG: [&str; 29] = [
     "select count(*) from generate_series(1, 1000000000) g",
     "select count(*) from s a, s b, s c where a.g + b.g + c.g < 0",
     "select count(*) from s a left join s b on a.g < b.g + 0.5 and b.g < 0 join s c on c.g > a.g",
@@ -128,7 +128,15 @@ const LONG: [&str; 24] = [
          generate_series(1, 100000000) g",
     "select g from generate_series(1, 100000000) g intersect select g from \
          generate_series(1, 100000000) g",
+    "select max(g) over (order by g rows between 3 preceding and 9000 following) \
+         from generate_series(1, 100000000) g",
+    "select count(*) filter (where lag > 0) from (select lag(g, g::int % 900) over () \
+         from generate_series(1, 300000) g) w (lag), s where lag < g",
     "with recursive r as (select 1 as n union all select n + 1 from r) select count(*) from r",
+    "with recursive r as (select 1 as n union select n + 1 from r) select count(*) from r",
+    "with recursive r as (select g as n from generate_series(1, 1000) g union \
+         select n * 3 % 100000007 from r) select count(*) from r",
+    "select count(*) from s a, s b where a.g + b.g > 0 and a.g * b.g not in (select c.g from s c)",
     "with c as materialized (select g from generate_series(1, 100000000) g) \
          select count(*) from c a, c b where a.g + b.g < 0",
 ];
@@ -156,8 +164,7 @@ fn every_operator_ends_when_its_time_is_over() {
             let spent = clock.now().since(begun);
             println!("{spent:?} {sql}");
             assert!(matches!(error.sqlstate, "57014" | "53200"), "{error:?} {sql}");
-            // It is a second where nothing else runs.
-            assert!(spent < std::time::Duration::from_secs(10), "{spent:?} {sql}");
+            assert!(spent < std::time::Duration::from_secs(1), "{spent:?} {sql}");
             let left = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
             assert_eq!(left, 0, "{sql}");
         }

@@ -56,6 +56,40 @@ pub(crate) fn statements() -> Vec<String> {
         let less = "b.w < a.v - 45 and b.k > a.k";
         all.push(format!("select * from a where {not} exists (select from b where {less})"));
         all.push(format!("select * from a where k {not} in (select k from b where k is not null)"));
+        // In an expression of the list it is no join.
+        let rows = "select w, t from b where w < 40";
+        all.push(format!("select id, k {not} in (select k + 40 from b) as x from a"));
+        all.push(format!("select id, k {not} in (select k from b where k > 40) as x from a"));
+        all.push(format!("select id, (v, t) {not} in ({rows}) as x from a"));
+        all.push(format!("select id, (k, v) {not} in (select k, w from b) as x from a"));
+    }
+    for call in [
+        "sum(w)",
+        "count(*) filter (where w > 9)",
+        "lag(t, 3, 'none')",
+        "lead(id, 200)",
+        "lag(id, k)",
+        "first_value(t)",
+        "ntile(7)",
+        "cume_dist()",
+        "percent_rank()",
+        "dense_rank()",
+    ] {
+        all.push(format!("select id, {call} over (order by w, id) as x from b"));
+        all.push(format!("select id, t, {call} over (partition by w % 2 order by k) as x from b"));
+    }
+    for call in ["sum(w)", "max(t)", "nth_value(id, 2)"] {
+        for frame in [
+            "rows between 3 preceding and 2 following",
+            "rows between 400 preceding and 300 preceding",
+            "groups between 1 preceding and 2 following",
+            "groups between 20 following and 30 following exclude ties",
+            "range between 5 preceding and 1 following",
+            "range between unbounded preceding and 3 following exclude current row",
+        ] {
+            let order = if frame.starts_with("range") { "w" } else { "w, id" };
+            all.push(format!("select id, {call} over (order by {order} {frame}) as x from b"));
+        }
     }
     for kind in ["union", "union all", "intersect", "intersect all", "except", "except all"] {
         all.push(format!("select k, v::bigint, t from a {kind} select k, w, t from b"));
@@ -71,6 +105,9 @@ pub(crate) fn statements() -> Vec<String> {
              select r.id + 20, r.k, a.t from r join a on a.id = r.id + 20) select * from r",
         "with recursive r as (select id, t from a where id < 150 union \
              select (id * 7) % 300, t from r where id > 3) select count(*), sum(id) from r",
+        "with recursive r as (select id, k, t from a where id < 9 union \
+             select b.id, b.k, r.t from r join b on b.w = r.k % 50 where b.id % 4 > 0) \
+             select * from r",
         "select distinct k, t from b",
         "select distinct on (k) k, t, id from b order by k, id",
         "select k, count(*), sum(w), max(t), count(distinct t) from b group by k",
@@ -180,6 +217,40 @@ fn what_is_larger_than_the_database_s_memory_goes_to_files() {
                  select n + 1, t from r) select count(*) from (select * from r limit 20000) s"
                 .to_owned(),
             20_000,
+        ),
+        (
+            format!(
+                "select count(distinct n) from (select sum(length(t)) over (order by g) + g as n, \
+                     lead(t, 9000) over (order by g) from ({series}) s) w"
+            ),
+            25_000,
+        ),
+        (
+            format!(
+                "select count(m) from (select max(t) over (order by g rows between 3 preceding \
+                     and 2 following) as m from ({series}) s) w"
+            ),
+            25_000,
+        ),
+        (
+            "with recursive r as (select 1 as n, repeat('x', 600) as t union \
+                 select n % 20000 + 1, t from r) select count(*) from r"
+                .to_owned(),
+            20_000,
+        ),
+        (
+            "with recursive r as (select g as n, repeat('x', 600) as t from \
+                 generate_series(1, 10000) g union select (n * 2) % 25013, t from r) \
+                 select count(*) from r"
+                .to_owned(),
+            25_012,
+        ),
+        (
+            format!(
+                "select count(*) from generate_series(1, 25000) h where repeat('x', 600) || h \
+                     not in (select t from ({series}) s) or h < 0"
+            ),
+            24_001,
         ),
         (
             "select count(*) from generate_series(1, 3) a join \
