@@ -4,7 +4,8 @@
 //! what they change notes keys in turn, until nothing is left to act on, however long the chain.
 //! Then it is asked whether every key that is referred to is there: rows that one action leaves
 //! without a parent for a moment, and another takes away, are none that a statement fails by.
-//! RESTRICT looks when its turn among the actions comes.
+//! RESTRICT looks when its turn among the actions comes. Parents are looked for by the thousand, as
+//! a join by an index does, and locked one by one in the order of their keys.
 //!
 //! A row that is referred to is locked until the end of the transaction, together with others that
 //! refer to it, so that it and its keys stay while its other columns may change. What refers is
@@ -18,14 +19,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rightlink::{Budget, Busy, RowLock, ScanOptions, Transaction, Value, Written};
+use rightlink::{Budget, Busy, RowId, RowLock, ScanOptions, Transaction, Value, Writer, Written};
 
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::memory::{Memory, row_bytes};
-use crate::exec::rows;
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
+use crate::exec::{Pace, rows};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Context, Expr};
 use crate::parse::Lines;
@@ -300,32 +301,94 @@ fn without_parents(
         return Ok(missing);
     }
     txn.write(&key.parent.info.name, |writer| -> Result<()> {
-        for Ordered(own) in wanted {
-            context.check_interrupt()?;
-            let mut held = Written::Gone;
-            if let Some(theirs) = all_as_parent(key, &own)? {
-                let bound = theirs.into_iter().map(rows::to_value).collect::<Result<Vec<_>>>()?;
-                let found = writer.find_to_refer(&key.index, &bound)?;
-                let mut same = |_, row: &[Value]| {
-                    let equal = |((_, at, _), value): (&(usize, usize, _), &Value)| {
-                        row[*at].cmp(value).is_eq()
-                    };
-                    Ok(key.columns.iter().zip(&bound).all(equal))
-                };
-                if let Some(row) = found {
-                    held = writer.lock_row(row, &mut same, RowLock::KeyShared, Busy::Wait)?;
-                }
+        let mut left = wanted.into_iter();
+        loop {
+            let own: Vec<Ordered> = left.by_ref().take(TOGETHER).collect();
+            if own.is_empty() {
+                return Ok(());
             }
-            if !matches!(held, Written::Done(_)) {
-                missing.push(own);
-                if !all {
-                    break;
+            let parents = Parents::find(key, &own, writer, context)?;
+            for (Ordered(own), bound) in own.into_iter().zip(parents.bounds) {
+                context.check_interrupt()?;
+                let mut held = Written::Gone;
+                if let Some(bound) = bound? {
+                    let found = match parents.rows.get(&bound) {
+                        Some(Some(row)) => Some(*row),
+                        _ => writer.find_to_refer(&key.index, &bound)?,
+                    };
+                    let mut same = |_, row: &[Value]| Ok(key_of(key, row).cmp(&bound).is_eq());
+                    if let Some(row) = found {
+                        held = writer.lock_row(row, &mut same, RowLock::KeyShared, Busy::Wait)?;
+                    }
+                }
+                if !matches!(held, Written::Done(_)) {
+                    missing.push(own);
+                    if !all {
+                        return Ok(());
+                    }
                 }
             }
         }
-        Ok(())
     })?;
     Ok(missing)
+}
+
+/// Keys whose parents are looked for together at most, as those of a join by an index are.
+const TOGETHER: usize = 4_096;
+/// Keys from which on reading ahead is worth a scan.
+const FEW: usize = 8;
+
+/// Parents of several keys.
+struct Parents {
+    /// Each key as the parent has it; `None` if no key can be equal.
+    bounds: Vec<Result<Option<Vec<Value>>>>,
+    /// Rows by their keys; `None` where the statement sees several.
+    rows: BTreeMap<Vec<Value>, Option<RowId>>,
+    memory: Memory,
+}
+
+impl Parents {
+    /// Reads the parents ahead and together. One that is not found so may still be there.
+    fn find(
+        key: &ParentKey,
+        own: &[Ordered],
+        writer: &mut Writer<'_>,
+        context: &Context,
+    ) -> Result<Parents> {
+        let bound = |Ordered(own): &Ordered| match all_as_parent(key, own)? {
+            Some(theirs) => theirs.into_iter().map(rows::to_value).collect::<Result<_>>().map(Some),
+            None => Ok(None),
+        };
+        let bounds: Vec<Result<Option<Vec<Value>>>> = own.iter().map(bound).collect();
+        let memory = Memory::new(&context.budget());
+        let mut parents = Parents { bounds, rows: BTreeMap::new(), memory };
+        // The keys here, in the scan, and with the rows that it finds.
+        let bytes = 3 * own.iter().map(|Ordered(own)| row_bytes(own)).sum::<usize>();
+        if own.len() < FEW || parents.memory.charge(bytes).is_err() {
+            parents.memory.release();
+            return Ok(parents);
+        }
+        let mut options = ScanOptions::index(&key.index);
+        let known = parents.bounds.iter().filter_map(|bound| bound.as_ref().ok()?.clone());
+        options.any_of = known.collect();
+        options.any_of.sort_unstable();
+        options.any_of.dedup();
+        options.any_order = true;
+        options.read_ahead = context.settings.read_ahead(true);
+        let mut pace = Pace::default();
+        for row in writer.scan(&options)? {
+            pace.step(context)?;
+            let row = row?;
+            let known = parents.rows.entry(key_of(key, &row.values).cloned().collect());
+            known.and_modify(|row| *row = None).or_insert(Some(row.id));
+        }
+        Ok(parents)
+    }
+}
+
+/// The key of a row of the parent.
+fn key_of<'r>(key: &ParentKey, row: &'r [Value]) -> impl Iterator<Item = &'r Value> {
+    key.columns.iter().map(|(_, at, _)| &row[*at])
 }
 
 /// Has a row of `table` these values in the columns of `key`?

@@ -20,6 +20,7 @@ mod interrupts;
 mod joined_changes;
 mod key_twice;
 mod memory;
+mod referred;
 mod schemas;
 mod session;
 mod slt;
