@@ -13,6 +13,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
 use crate::parse::modes::Level;
+use crate::plan::custom::PlanCacheMode;
 use crate::plan::switches::{MOST_TOGETHER, Switches};
 use crate::schemas::SearchPath;
 
@@ -60,7 +61,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 59] = [
+static SETTINGS: [Setting; 60] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
@@ -86,6 +87,7 @@ static SETTINGS: [Setting; 59] = [
     // The database's memory budget alone bounds what builds and vacuums take.
     setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
     setting("max_identifier_length", "63", Kind::Fixed),
+    setting("plan_cache_mode", "auto", Kind::OneOf(PlanCacheMode::NAMES)),
     setting("search_path", "\"$user\", public", Kind::Schemas),
     setting("server_encoding", "UTF8", Kind::Fixed),
     setting("server_version", version::VERSION, Kind::Fixed),
@@ -175,6 +177,7 @@ pub(crate) struct Often {
     pub(crate) concurrency: Option<u32>,
     /// What the planner may choose.
     pub(crate) switches: Switches,
+    pub(crate) plan_cache_mode: PlanCacheMode,
 }
 
 /// What a statement's plan depends on beside its text and its tables.
@@ -195,6 +198,7 @@ const OFTEN: Often = Often {
     scan_prefetch: true,
     concurrency: None,
     switches: Switches::ALL,
+    plan_cache_mode: PlanCacheMode::Auto,
 };
 
 /// The values at a savepoint.
@@ -378,6 +382,7 @@ impl State {
                 .asked("effective_io_concurrency")
                 .map(|most| u32::try_from(most).unwrap_or(1).max(1)),
             switches,
+            plan_cache_mode: PlanCacheMode::named(&self.get("plan_cache_mode")),
         };
         let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
         if path != *self.path {

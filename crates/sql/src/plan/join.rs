@@ -379,7 +379,7 @@ impl Lowerer<'_> {
             &path::Demand { params: self.params, switches, ..path::Demand::default() },
         );
         whole.any_order = true;
-        let estimate = path::estimate(&whole);
+        let estimate = path::estimate(&whole, self.params);
         let by_hash = estimate.total + estimate.rows * BUILD;
         // Below this the guess was good enough.
         let mut after = rows.max(LEAST_KEYS) * 4.0;

@@ -21,7 +21,7 @@ use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{Again, Group, Plan, Query, Reads, SortKey, Table, TableScan, ViewUse};
+use crate::plan::{Again, Group, Query, Reads, SortKey, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
 use crate::types::Datum;
 
@@ -57,40 +57,6 @@ pub(crate) fn query(bound: Bound, known: &Known, params: &[Datum]) -> Result<Que
         sequences: Vec::new(),
         again,
     })
-}
-
-/// The plan for one execution with these values, if they may ask for another path than the one that
-/// is right on the whole.
-pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
-    if params.is_empty() {
-        return None;
-    }
-    match plan {
-        Plan::Query(query) => settled(query, params).map(|query| Plan::Query(Arc::new(query))),
-        Plan::Insert(insert) => settled(&insert.source, params).map(|source| {
-            let mut insert = insert.clone();
-            insert.source = Arc::new(source);
-            Plan::Insert(insert)
-        }),
-        Plan::With(_) | Plan::Locked(_) => None,
-        Plan::Change(change) if change.scan.by_values => {
-            let mut change = change.clone();
-            path::choose_change(&mut change.scan, params, change.switches);
-            Some(Plan::Change(change))
-        }
-        Plan::Change(change) => settled(change.source.as_ref()?, params).map(|source| {
-            let mut change = change.clone();
-            change.source = Some(Arc::new(source));
-            Plan::Change(change)
-        }),
-    }
-}
-
-fn settled(made: &Query, params: &[Datum]) -> Option<Query> {
-    let again = made.again.as_ref()?;
-    // What could be planned once can be planned again.
-    let planned = query(again.bound.clone(), &again.known, params).ok()?;
-    Some(Query { sequences: made.sequences.clone(), again: None, ..planned })
 }
 
 /// Plans the queries inside of expressions over a row of these columns: what they read.
@@ -414,7 +380,7 @@ impl<'k> Lowerer<'k> {
             path.expected = None;
         }
         self.by_values |= scan.by_values;
-        let (width, estimate) = (layout.len(), path::estimate(&scan));
+        let (width, estimate) = (layout.len(), path::estimate(&scan, self.params));
         let node = self.node(Op::Scan(Box::new(scan)), width, estimate);
         Ok(Lowered { node, layout, ordered })
     }

@@ -9,6 +9,7 @@
 //! | `join` | how two sides are joined |
 //! | `known` | tables with their statistics, for the planner |
 //! | `lower`, `made`, `node` | from the algebra to what runs |
+//! | `custom` | the same again for the values of parameters |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
 //! | `switches` | which operators a client lets the planner choose |
@@ -22,6 +23,7 @@
 //! run again; it is good as long as the tables it names have the versions it was bound to.
 //! Does not do: running it (`exec`).
 
+pub(crate) mod custom;
 pub(crate) mod join;
 pub(crate) mod known;
 pub(crate) mod lower;

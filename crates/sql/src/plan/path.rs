@@ -597,14 +597,15 @@ pub(super) fn of_keys(scan: &TableScan, index: &IndexInfo, parts: usize, keys: f
     Model::new(scan, &[]).of_keys(&path, keys)
 }
 
-/// What the scan is thought to cost on the path it has.
-pub(crate) fn estimate(scan: &TableScan) -> Estimate {
+/// What the scan is thought to cost on the path it has; `params` are values of parameters, as far
+/// as they are known.
+pub(crate) fn estimate(scan: &TableScan, params: &[Datum]) -> Estimate {
     let quals: Vec<&Expr> = match &scan.filter {
         None => Vec::new(),
         Some(Expr::And(list)) => list.iter().collect(),
         Some(other) => vec![other],
     };
-    let model = Model::new(scan, &[]);
+    let model = Model::new(scan, params);
     match &scan.path {
         Path::Sequential => model.sequential(&quals),
         Path::Index(path) => model.of_index(path, &quals),

@@ -80,9 +80,9 @@ impl Session {
             sink.notice("INFO", &report);
         }
         store::save(&db, txn, &table.info, &found)?;
-        active.analyzed = true;
+        active.analyzed.push(table.info.id);
         // The session's own plans are made again at once.
-        statistics::changed();
+        statistics::changed(table.info.id);
         Ok(())
     }
 }

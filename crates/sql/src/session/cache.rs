@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - A plan is used only while the tables it names have the versions it was bound to.
-//! - All plans are of one edition of the statistics: a new one makes all of them useless at once,
-//!   and what they hold, such as the statistics they were made by, is given back.
+//! - When statistics of a table change, the plans that name it go at once, and with them what they
+//!   hold, such as the statistics they were made by. Plans of other tables stay.
 //! - What is kept counts against the database's memory.
 //!
 //! Does not do: sharing between sessions.
@@ -40,7 +40,7 @@ pub(super) struct Cache {
     apart: Option<Cut>,
     /// The plan of the statement that ran last.
     pub(super) last: Option<Planned>,
-    /// Edition of the statistics that the plans were made by.
+    /// Edition of the statistics that the plans were last looked at for.
     edition: u64,
 }
 
@@ -76,10 +76,12 @@ impl Cache {
         let edition = statistics::edition();
         if self.edition != edition {
             self.edition = edition;
-            self.plans = HashMap::new();
-            self.shapes.forget_plans();
-            self.statements = HashMap::new();
-            self.last = None;
+            self.plans.retain(|_, kept| !kept.planned.is_old());
+            self.shapes.forget_old();
+            let is_old =
+                |prepared: &Prepared| prepared.planned.as_ref().is_some_and(Planned::is_old);
+            self.statements.retain(|_, kept| !is_old(&kept.prepared));
+            self.last.take_if(|planned| planned.is_old());
         }
     }
 
@@ -262,6 +264,45 @@ mod tests {
         assert!(kept(&session) <= 1, "{} plans", kept(&session));
         assert!(old.upgrade().is_none(), "nobody uses what was replaced");
         assert!(session.execute("select a as c from t where b = 'x7'").is_ok());
+    }
+
+    /// Definitions and statistics of other tables leave plans as they are.
+    #[test]
+    fn plans_outlive_changes_of_other_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = rightlink::Database::open(dir.path()).unwrap();
+        let (mut session, mut other) = (Session::new(&db), Session::new(&db));
+        other.execute("create table t (a int, b text); create table u (a int)").unwrap();
+        session.execute("select a from t where a = 1").unwrap();
+        session.execute("select b from t").unwrap();
+        session.prepare("p", "select a from t where a = $1", &[]).unwrap();
+        let kept = |session: &Session| {
+            let cache = &session.cache;
+            (cache.plans.len(), cache.shapes.count(), cache.statements.len())
+        };
+        let before = kept(&session);
+        let plan = |session: &Session| {
+            let planned = session.prepared["p"].planned.as_ref();
+            Arc::as_ptr(&planned.expect("a plan").plan)
+        };
+        let of_statement = plan(&session);
+        for sql in [
+            "create table v (a int)",
+            "alter table u add column b int",
+            "create index u_a on u (a)",
+            "analyze u",
+            "drop table u",
+        ] {
+            other.execute(sql).unwrap();
+            session.execute("select a from t where a = 2").unwrap();
+            session.execute("select b from t").unwrap();
+            session.execute("execute p (1)").unwrap();
+            assert_eq!(kept(&session), before, "{sql}");
+            assert_eq!(plan(&session), of_statement, "{sql}");
+        }
+        other.execute("analyze t").unwrap();
+        session.execute("execute p (1)").unwrap();
+        assert_ne!(plan(&session), of_statement, "its own table was analyzed");
     }
 
     /// Only what cannot be shared is set apart, not what failed for another reason.

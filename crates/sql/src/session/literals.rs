@@ -263,9 +263,14 @@ impl Shapes {
         Some(values)
     }
 
-    /// Forgets all plans, but not which keys have none that could be shared.
-    pub(super) fn forget_plans(&mut self) {
-        self.0.retain(|_, shape| shape.plans.is_empty());
+    /// Forgets plans by statistics that have changed, but not which keys have none that could be
+    /// shared.
+    pub(super) fn forget_old(&mut self) {
+        self.0.retain(|_, shape| {
+            let shares = !shape.plans.is_empty();
+            shape.plans.retain(|one| !one.planned.is_old());
+            !shares || !shape.plans.is_empty()
+        });
     }
 
     /// Keys that have plans.

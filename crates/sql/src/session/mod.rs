@@ -5,6 +5,7 @@
 //! | `transaction` | blocks, savepoints, the failed state, implicit transactions |
 //! | `statement` | one statement after the other, and its tag |
 //! | `prepared` | statements with parameters, portals with row limits |
+//! | `custom` | plans for the values of parameters, or for any values |
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
 //! | `utility` | everything that is neither query nor definition |
@@ -23,6 +24,7 @@ mod cache;
 mod copy;
 mod create_as;
 mod cursor;
+mod custom;
 mod explain;
 mod literals;
 mod prepared;

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rightlink::{Reservation, Transaction};
+use rightlink_env::sync::{AtomicU64, Ordering};
 
+use super::custom::Customs;
 use super::statement::verb;
 use super::{Session, Sink};
 use crate::bind::{Binder, ddl};
@@ -39,10 +41,19 @@ pub(super) struct Planned {
     pub(super) params: Vec<SqlType>,
     /// Is it an answer about definitions, which is good once?
     pub(super) once: bool,
-    /// Of the statistics that it was made by.
-    edition: u64,
+    /// Of the statistics that it was made by, or one after it that left its tables alone.
+    edition: Edition,
     /// Where its names were looked for, and what the planner could choose.
     planning: Planning,
+}
+
+/// An edition of the statistics. A clone is another one.
+struct Edition(AtomicU64);
+
+impl Clone for Edition {
+    fn clone(&self) -> Edition {
+        Edition(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 /// A prepared statement.
@@ -53,6 +64,8 @@ pub(super) struct Prepared {
     /// `None` for a statement without a plan.
     pub(super) planned: Option<Planned>,
     pub(super) given: Vec<SqlType>,
+    /// Its plans for values of parameters.
+    pub(super) customs: Arc<Customs>,
     description: Description,
     /// What it takes of the database's memory; `None` for one without a name that is short or does
     /// not fit: a session has one of these, whose length is bounded when it is read.
@@ -119,7 +132,7 @@ pub(super) fn bind(
         return Err(SqlError::unsupported("a utility statement here"));
     };
     // Before anything is read: what changes from here on makes the plan old.
-    let edition = statistics::edition();
+    let edition = Edition(AtomicU64::new(statistics::edition()));
     let bind = |txn: &mut Transaction| -> Result<Option<Planned>> {
         let mut tables = Along(Tables(txn), path);
         let mut binder = Binder::new(&mut tables, &parsed.lines, types);
@@ -127,6 +140,7 @@ pub(super) fn bind(
         let Some(plan) = binder.plan(statement)? else { return Ok(None) };
         let (params, once) = (binder.parameter_types()?, binder.once);
         let (plan, planning) = (Arc::new(plan), planning.clone());
+        let edition = edition.clone();
         Ok(Some(Planned { plan, params, once, edition, planning }))
     };
     match bind(txn)? {
@@ -140,13 +154,26 @@ pub(super) fn bind(
 }
 
 impl Planned {
+    /// Have statistics of its tables changed since it was made?
+    pub(super) fn is_old(&self) -> bool {
+        let (own, now) = (self.edition.0.load(Ordering::Relaxed), statistics::edition());
+        if own == now {
+            return false;
+        }
+        let is_old = statistics::changed_since(own, self.plan.tables().map(|table| table.info.id));
+        if !is_old {
+            self.edition.0.store(now, Ordering::Relaxed);
+        }
+        is_old
+    }
+
     /// Are the tables still what they were, and what the names mean, and may the planner choose
     /// what it could?
     ///
     /// # Errors
     /// One that ends the statement, as when a lock was waited for too long.
     pub(super) fn is_current(&self, txn: &mut Transaction, planning: &Planning) -> Result<bool> {
-        if self.once || self.edition != statistics::edition() || self.planning != *planning {
+        if self.once || self.planning != *planning || self.is_old() {
             return Ok(false);
         }
         // The first table is locked as it will be when its rows are changed.
@@ -294,7 +321,8 @@ impl Session {
         }
         let memory = self.reserve_statement(name, parsed.as_deref(), text)?.map(Arc::new);
         let (given, text) = (types.to_vec(), text.into());
-        let prepared = Prepared { text, parsed, planned, given, description, memory };
+        let customs = Arc::default();
+        let prepared = Prepared { text, parsed, planned, given, customs, description, memory };
         let description = prepared.description.clone();
         let prepared = Arc::new(prepared);
         self.cache.prepared(&prepared, self.db.budget());
@@ -499,7 +527,8 @@ impl Session {
             }
             self.check_usable()?;
             let plan = self.current_plan(&statement)?;
-            let opened = self.open(plan, params)?;
+            let plan = statement.customs.choose(plan, &params, &self.settings);
+            let opened = self.start(plan, params)?;
             *portal = Portal { memory: portal.memory.take(), ..opened };
         } else {
             portal.state = before;
@@ -564,6 +593,7 @@ impl Session {
             parsed: prepared.parsed.clone(),
             planned: Some(again.clone()),
             given: prepared.given.clone(),
+            customs: Arc::clone(&prepared.customs),
             description: prepared.description.clone(),
             memory: prepared.memory.clone(),
         };
@@ -620,8 +650,10 @@ impl Session {
         if let Some(tag) = self.unplanned(parsed, sink)? {
             return Ok(tag.into_owned());
         }
-        let plan = self.current_plan(&prepared)?;
-        self.run_plan(&plan, convert(args, &types)?, sink)
+        let (plan, params) = (self.current_plan(&prepared)?, convert(args, &types)?);
+        let plan = prepared.customs.choose(plan, &params, &self.settings);
+        let portal = self.start(Arc::clone(&plan), params)?;
+        self.hand_out(&plan, portal, sink)
     }
 }
 

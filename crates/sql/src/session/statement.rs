@@ -19,7 +19,7 @@ use crate::expr::held::Held;
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
 use crate::parse::{Lines, Parsed, Stmt};
-use crate::plan::{Column, Plan, lower};
+use crate::plan::{Column, Plan, custom};
 use crate::schemas::{Resolver, said};
 use crate::types::{Datum, SqlType};
 
@@ -294,7 +294,17 @@ impl Session {
         params: Vec<Datum>,
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        let mut portal = self.open(Arc::clone(plan), params)?;
+        let portal = self.open(Arc::clone(plan), params)?;
+        self.hand_out(plan, portal, sink)
+    }
+
+    /// Hands out all rows of a plan that was started and gives its tag.
+    pub(super) fn hand_out(
+        &mut self,
+        plan: &Plan,
+        mut portal: Portal,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         // What fails whatever the tables hold fails before a client hears of columns.
         let mut early = Vec::new();
         while plan.is_constant()
@@ -312,8 +322,17 @@ impl Session {
         Ok(portal.tag().into_owned())
     }
 
-    /// Starts a plan: one that writes has run when this returns.
+    /// Starts a plan, or the one that is better for these values.
     pub(super) fn open(&mut self, plan: Arc<Plan>, params: Vec<Datum>) -> Result<Portal> {
+        let plan = match custom::settle(&plan, &params) {
+            Some(settled) => Arc::new(settled),
+            None => plan,
+        };
+        self.start(plan, params)
+    }
+
+    /// Starts a plan: one that writes has run when this returns.
+    pub(super) fn start(&mut self, plan: Arc<Plan>, params: Vec<Datum>) -> Result<Portal> {
         self.ensure()?;
         if plan.writes() {
             self.check_writable(verb(&plan))?;
@@ -322,10 +341,6 @@ impl Session {
         if plan.sequences().iter().any(|name| !name.is_empty()) {
             self.check_writable("nextval() or setval()")?;
         }
-        let plan = match lower::settle(&plan, &params) {
-            Some(settled) => Arc::new(settled),
-            None => plan,
-        };
         let place = match &*plan {
             Plan::Change(change) => self.current_row(change)?,
             _ => None,

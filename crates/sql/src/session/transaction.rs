@@ -43,7 +43,7 @@ pub(super) struct Active {
     /// Has a statement run in it?
     pub(super) used: bool,
     /// Has it changed statistics?
-    pub(super) analyzed: bool,
+    pub(super) analyzed: Vec<u32>,
 }
 
 /// A savepoint: where the session stood.
@@ -159,7 +159,7 @@ impl Session {
             read_only,
             level,
             used: false,
-            analyzed: false,
+            analyzed: Vec::new(),
         });
         Ok(())
     }
@@ -313,9 +313,7 @@ impl Session {
         self.seat.end_transaction();
         match committed {
             Ok(()) => {
-                if active.analyzed {
-                    statistics::changed();
-                }
+                active.analyzed.iter().for_each(|table| statistics::changed(*table));
                 self.settings.commit();
                 Ok(())
             }

@@ -22,7 +22,7 @@ const REPORTS: &str = "Reporting and Logging / What to Log";
 const STATEMENTS: &str = "Client Connection Defaults / Statement Behavior";
 
 /// Name, category, purpose.
-static ABOUT: [(&str, &str, &str); 50] = [
+static ABOUT: [(&str, &str, &str); 51] = [
     ("application_name", REPORTS, "What the client calls itself."),
     ("bytea_output", STATEMENTS, "How bytea is shown."),
     ("client_encoding", FORMAT, "Encoding of what the client sends and gets."),
@@ -60,6 +60,7 @@ static ABOUT: [(&str, &str, &str); 50] = [
     ("lock_timeout", STATEMENTS, "Longest wait for a lock."),
     ("maintenance_work_mem", MEMORY, "Accepted; the database's memory budget counts."),
     ("max_identifier_length", PRESET, "Most bytes of a name."),
+    ("plan_cache_mode", OPTIMIZER, "Which plans prepared statements run by."),
     ("row_security", STATEMENTS, "Accepted; there are no policies."),
     ("search_path", STATEMENTS, "Schemas in which names without one are looked for."),
     ("server_encoding", PRESET, "Encoding of the database."),

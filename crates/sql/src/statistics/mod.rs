@@ -20,7 +20,9 @@ pub(crate) mod store;
 
 pub(crate) use gather::analyze;
 
-use rightlink_env::sync::{AtomicU64, OnceLock, Ordering};
+use std::collections::HashMap;
+
+use rightlink_env::sync::{AtomicU64, Mutex, OnceLock, Ordering};
 
 use crate::plan::notes::{line, lines};
 use crate::types::{Datum, SqlType};
@@ -154,20 +156,38 @@ fn value(ty: SqlType, text: &str) -> Option<Datum> {
     Datum::from_text(ty, text).ok()
 }
 
-/// A number that is another one after every change of statistics in this process: plans that were
-/// made before are made again.
+/// When statistics changed in this process: editions are counted.
+#[derive(Default)]
+struct Editions {
+    last: AtomicU64,
+    /// Of each table that was analyzed the edition of its last change, by numbers of tables. Those
+    /// of several databases may meet here: then a plan is made again in vain.
+    tables: Mutex<HashMap<u32, u64>>,
+}
+
+fn editions() -> &'static Editions {
+    static EDITIONS: OnceLock<Editions> = OnceLock::new();
+    EDITIONS.get_or_init(Editions::default)
+}
+
+/// The last edition.
 pub(crate) fn edition() -> u64 {
-    editions().load(Ordering::Acquire)
+    editions().last.load(Ordering::Acquire)
 }
 
-/// Statistics have changed.
-pub(crate) fn changed() {
-    editions().fetch_add(1, Ordering::AcqRel);
+/// Statistics of a table have changed: plans that were made by those before are made again.
+pub(crate) fn changed(table: u32) {
+    let Editions { last, tables } = editions();
+    let mut tables = tables.lock();
+    let edition = last.load(Ordering::Acquire) + 1;
+    tables.insert(table, edition);
+    last.store(edition, Ordering::Release);
 }
 
-fn editions() -> &'static AtomicU64 {
-    static EDITION: OnceLock<AtomicU64> = OnceLock::new();
-    EDITION.get_or_init(|| AtomicU64::new(0))
+/// Have those of one of these tables changed after an edition?
+pub(crate) fn changed_since(edition: u64, mut tables: impl Iterator<Item = u32>) -> bool {
+    let known = editions().tables.lock();
+    tables.any(|table| known.get(&table).is_some_and(|changed| *changed > edition))
 }
 
 #[cfg(test)]

@@ -127,7 +127,8 @@ pub(super) fn tree(plan: &Plan) -> Entry {
                 }
                 None => {
                     let shower = Shower { qualifies: false };
-                    let below = shower.scan(&change.scan, path::estimate(&change.scan), TARGET);
+                    let below =
+                        shower.scan(&change.scan, path::estimate(&change.scan, &[]), TARGET);
                     (shower, below)
                 }
             };
