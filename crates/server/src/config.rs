@@ -59,6 +59,8 @@ pub struct Config {
     pub tcp_user_timeout: Duration,
     /// Time that statements get to finish when the server stops.
     pub grace: Duration,
+    /// Are tables analyzed when enough of their rows have changed?
+    pub auto_analyze: bool,
     /// Where failed logins are told.
     pub logger: Logger,
 }
@@ -86,6 +88,7 @@ impl Default for Config {
             startup_timeout: Duration::from_secs(10),
             tcp_user_timeout: Duration::ZERO,
             grace: Duration::from_secs(30),
+            auto_analyze: true,
             logger: Logger::stderr(Level::Warn),
         }
     }

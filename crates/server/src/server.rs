@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rightlink::Database;
 use rightlink_env::sync::{AtomicBool, Ordering};
 use rightlink_env::{Clock, Nanos, thread};
-use rightlink_sql::{Activity, STACK, Session, SqlError, Who};
+use rightlink_sql::{Activity, AutoAnalyze, STACK, Session, SqlError, Who};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::auth::Users;
@@ -199,7 +199,7 @@ impl Server {
     /// Serves until somebody stops it and the last connection has ended.
     ///
     /// # Errors
-    /// The system refuses to wait for connections.
+    /// The system refuses to wait for connections, or has no thread left.
     pub fn run(self) -> io::Result<()> {
         self.run_until(|| false)
     }
@@ -209,6 +209,10 @@ impl Server {
     /// # Errors
     /// As [`Server::run`].
     pub fn run_until(mut self, mut stop: impl FnMut() -> bool) -> io::Result<()> {
+        let _analyzes = match self.shared.config.auto_analyze {
+            true => Some(AutoAnalyze::start(&self.shared.db)?),
+            false => None,
+        };
         let mut stopped: Option<Nanos> = None;
         loop {
             let now = self.clock.now();

@@ -86,7 +86,8 @@ pub use plan::Column;
 pub use plan::notes::{column_type, has_sql_default, is_view};
 pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use session::{
-    CopyHeader, Description, Execution, Outcome, STACK, Session, Sink, TransactionStatus,
+    AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink,
+    TransactionStatus,
 };
 pub use types::{
     Array, Datum, Decimal, Dimension, ElementType, Interval, RegKind, Registered, Row, SqlType,

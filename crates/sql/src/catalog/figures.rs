@@ -12,6 +12,7 @@ use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
 use crate::schemas::{bare, is_shown, marked, schema_of};
+use crate::statistics::record::Record;
 use crate::statistics::{Statistics, store};
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Row};
@@ -21,6 +22,11 @@ pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<
     let one = |table: rightlink::TableFigures| {
         let sum =
             |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
+        let known = known.get(&table.table);
+        let none = Record::default();
+        let record = known.map_or(&none, |known| &known.record);
+        let analyzed = record.last.map(|last| when(Some(last).filter(|last| *last != 0)));
+        let [analyzed, analyzed_unasked] = analyzed;
         vec![
             oid(FIRST + table.table),
             text(schema_of(&table.name)),
@@ -34,19 +40,18 @@ pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<
             number(table.rows.deleted),
             number(table.rows.heap_only),
             // Nobody keeps count of live rows: those that ANALYZE has found.
-            known.get(&table.table).map_or(Datum::Null, |known| number(known.rows.round() as i64)),
+            known.map_or(Datum::Null, |known| number(known.rows.round() as i64)),
             number(table.garbage),
-            Datum::Null,
+            number(record.changes_since(db, &table.rows)),
             number(table.rows.inserted_since_vacuum),
             when(table.rows.last_vacuum),
             when(table.rows.last_auto_vacuum),
-            // Nor of when statistics were gathered.
-            Datum::Null,
-            Datum::Null,
+            analyzed,
+            analyzed_unasked,
             number(table.rows.vacuums),
             number(table.rows.auto_vacuums),
-            Datum::Null,
-            Datum::Null,
+            number(record.counts[0]),
+            number(record.counts[1]),
         ]
     };
     let tables = db.table_figures()?.into_iter();

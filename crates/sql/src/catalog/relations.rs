@@ -119,7 +119,10 @@ fn options(object: &Object<'_>) -> Datum {
         None if object.is_view() => {
             check.map(|check| format!("check_option={}", check.name())).into_iter().collect()
         }
-        None => storage::shown(table.fillfactor, table.auto_vacuum),
+        None => {
+            let analyze = TableNotes::decode(&table.note).analyze;
+            storage::shown(table.fillfactor, table.auto_vacuum, analyze)
+        }
     };
     if shown.is_empty() { Datum::Null } else { texts(shown) }
 }

@@ -83,6 +83,28 @@ pub(crate) struct TableNotes {
     pub(crate) of_checks: Vec<(String, String)>,
     /// What it is if it is no table but a view.
     pub(crate) view: Option<Box<ViewNotes>>,
+    pub(crate) analyze: AnalyzeAfter,
+}
+
+/// After how many changes a table is analyzed unasked, where that is not the usual number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct AnalyzeAfter {
+    pub(crate) least: Option<u32>,
+    /// More, as a part of the rows.
+    pub(crate) factor: Option<f64>,
+}
+
+impl AnalyzeAfter {
+    /// What is set here, the rest as it was.
+    pub(crate) fn over(self, before: AnalyzeAfter) -> AnalyzeAfter {
+        AnalyzeAfter { least: self.least.or(before.least), factor: self.factor.or(before.factor) }
+    }
+
+    /// Have enough rows changed of a table that had so many?
+    pub(crate) fn is_due(self, rows: f64, changes: u64) -> bool {
+        let least = f64::from(self.least.unwrap_or(50));
+        changes as f64 > least + self.factor.unwrap_or(0.1) * rows
+    }
 }
 
 /// A foreign key of a table.
@@ -245,6 +267,10 @@ impl TableNotes {
                 }
                 ["view", text] => notes.view = Some(Box::new(ViewNotes::decode(text))),
                 ["child", name] => notes.children.push((*name).to_owned()),
+                ["analyze", least, factor] => {
+                    notes.analyze =
+                        AnalyzeAfter { least: least.parse().ok(), factor: factor.parse().ok() };
+                }
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
                 ["index comment", id, text] => {
                     notes.of_indexes.extend(id.parse().ok().map(|id| (id, (*text).to_owned())));
@@ -300,6 +326,11 @@ impl TableNotes {
         }
         if let Some(view) = &self.view {
             line(&mut out, &["view", &view.encode()]);
+        }
+        if self.analyze != AnalyzeAfter::default() {
+            let least = self.analyze.least.map_or(String::new(), |least| least.to_string());
+            let factor = self.analyze.factor.map_or(String::new(), |factor| factor.to_string());
+            line(&mut out, &["analyze", &least, &factor]);
         }
         out
     }
@@ -414,7 +445,19 @@ mod tests {
             of_keys: vec![(7, "a".into()), (1 << 31, "b".into())],
             of_checks: vec![("c".into(), "positive".into())],
             view: Some(Box::new(ViewNotes { query: "SELECT\t1\n".into(), ..Default::default() })),
+            analyze: AnalyzeAfter { least: None, factor: Some(0.25) },
         };
         assert_eq!(TableNotes::decode(&table.encode()), table);
+    }
+
+    #[test]
+    fn a_table_is_due_after_its_own_number_of_changes() {
+        let usual = AnalyzeAfter::default();
+        assert!(!usual.is_due(0.0, 50) && usual.is_due(0.0, 51));
+        assert!(!usual.is_due(1_000.0, 150) && usual.is_due(1_000.0, 151));
+        let own = AnalyzeAfter { least: Some(0), factor: None };
+        assert!(!own.is_due(1_000.0, 100) && own.is_due(1_000.0, 101));
+        let later = AnalyzeAfter { least: None, factor: Some(0.5) }.over(own);
+        assert_eq!(later, AnalyzeAfter { least: Some(0), factor: Some(0.5) });
     }
 }

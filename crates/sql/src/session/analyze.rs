@@ -12,10 +12,19 @@ use crate::parse::utility::Analyzed;
 use crate::plan::Table;
 use crate::plan::notes::is_view;
 use crate::schemas::{bare, schema_of};
+use crate::statistics::record::{self, By, Record};
 use crate::statistics::{self, store};
 
 /// No columns are named: all are meant.
-const NONE: &[String] = &[];
+pub(super) const NONE: &[String] = &[];
+
+/// How a table is to be analyzed.
+pub(super) struct Wish<'w> {
+    pub(super) by: By,
+    pub(super) verbose: bool,
+    /// Called between rows.
+    pub(super) pause: &'w mut dyn FnMut() -> Result<()>,
+}
 
 impl Session {
     /// Analyzes these tables, or all.
@@ -40,7 +49,8 @@ impl Session {
             if alone && at > 0 {
                 self.commit()?;
             }
-            match self.analyze_one(&name, columns, verbose, sink) {
+            let mut wish = Wish { by: By::Client, verbose, pause: &mut || Ok(()) };
+            match self.analyze_one(&name, columns, &mut wish, sink) {
                 // Dropped since.
                 Err(error) if all && error.sqlstate == code::UNDEFINED_TABLE => {}
                 other => other?,
@@ -49,16 +59,16 @@ impl Session {
         Ok(())
     }
 
-    fn analyze_one(
+    pub(super) fn analyze_one(
         &mut self,
         name: &str,
         columns: &[String],
-        verbose: bool,
+        wish: &mut Wish<'_>,
         sink: &mut dyn Sink,
     ) -> Result<()> {
         self.ensure()?;
         let context = self.context(Vec::new());
-        let (db, budget) = (self.db.clone(), self.db.budget().clone());
+        let db = self.db.clone();
         let active = self.ensure()?;
         active.used = true;
         let table = Tables(&mut active.txn).table(name)?;
@@ -71,12 +81,17 @@ impl Session {
             return Ok(());
         }
         let places = places(&table, columns)?;
-        if verbose {
+        if wish.verbose {
             sink.notice("INFO", &format!("analyzing \"{}.{}\"", schema_of(name), bare(name)));
         }
         let txn = &mut active.txn;
-        let (found, report) = statistics::analyze(txn, (&table, &places), &context, &budget)?;
-        if verbose {
+        // What changes while it is read counts as changed since.
+        let figures = db.table_figures()?.into_iter().find(|of| of.table == table.info.id);
+        let changes = figures.map_or(0, |figures| record::changes(&figures.rows));
+        let (mut found, report) =
+            statistics::analyze(txn, (&table, &places), wish.pause, &context)?;
+        found.record = Record::of(&db, wish.by, columns.is_empty().then_some(changes));
+        if wish.verbose {
             sink.notice("INFO", &report);
         }
         store::save(&db, txn, &table.info, &found)?;

@@ -10,7 +10,7 @@
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
 //! | `utility` | everything that is neither query nor definition |
 //! | `schema` | CREATE SCHEMA with what is to be in it |
-//! | `analyze` | ANALYZE |
+//! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text and as JSON |
 //! | `stack` | the stack that a message takes |
@@ -20,6 +20,7 @@
 //! Does not do: the wire, more than one thread at a time.
 
 mod analyze;
+mod auto_analyze;
 mod cache;
 mod copy;
 mod create_as;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 
 use rightlink::Database;
 
+pub use auto_analyze::AutoAnalyze;
 pub use copy::CopyHeader;
 pub use prepared::{Description, Execution};
 pub use stack::STACK;

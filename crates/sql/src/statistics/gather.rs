@@ -7,7 +7,7 @@
 //! Invariants: the same rows in the same places give the same statistics.
 //! Does not do: keeping what it finds (`store`).
 
-use rightlink::{Budget, ScanOptions, Transaction};
+use rightlink::{ScanOptions, Transaction};
 use rightlink_env::points;
 
 use super::sample::{Kept, MOST, Sample};
@@ -21,26 +21,27 @@ use crate::types::{Datum, SqlType};
 /// Most common values that are kept, and parts of a histogram.
 const TARGET: usize = 100;
 
-/// Reads a sample of the table for the columns at these places. Also says in a sentence what was
-/// read.
+/// Reads a sample of the table for the columns at these places, and calls `pause` in between. Also
+/// says in a sentence what was read.
 pub(crate) fn analyze(
     txn: &mut Transaction,
     (table, columns): (&Table, &[usize]),
+    pause: &mut dyn FnMut() -> Result<()>,
     context: &Context,
-    budget: &Budget,
 ) -> Result<(Statistics, String)> {
     let info = &table.info;
     let names = columns.iter().map(|at| info.columns[*at].name.as_str());
     let types: Vec<SqlType> = columns.iter().map(|at| table.types[*at]).collect();
     let read_ahead = context.settings.read_ahead(false);
     let seed = u64::from(info.id);
-    let mut sample = Sample::new(budget, seed)?;
+    let mut sample = Sample::new(&context.budget(), seed)?;
     let options =
         ScanOptions { sample: Some((MOST, seed)), read_ahead, ..ScanOptions::all().columns(names) };
     let mut pace = Pace::default();
     for row in txn.scan(&info.name, &options)? {
         points::hit("analyze.rows");
         pace.step(context)?;
+        pause()?;
         let row = row?;
         sample.offer(row.id, row.values, &types);
     }
@@ -71,7 +72,8 @@ pub(crate) fn analyze(
             ..values.statistics(rows, column.collation.is_none())
         });
     }
-    Ok((Statistics { rows, blocks: f64::from(blocks), columns: found }, report))
+    let blocks = f64::from(blocks);
+    Ok((Statistics { rows, blocks, columns: found, ..Statistics::default() }, report))
 }
 
 /// The values of a column in a sample.
@@ -258,7 +260,7 @@ mod tests {
 
     /// Statistics of a column whose values lie one in a block, in a table of `total` rows.
     fn of(values: &[Option<i32>], total: f64) -> ColumnStatistics {
-        let mut sample = Sample::new(&Budget::new(64 << 20), 1).unwrap();
+        let mut sample = Sample::new(&rightlink::Budget::new(64 << 20), 1).unwrap();
         for (at, value) in values.iter().enumerate() {
             let value = value.map_or(Value::Null, Value::Int4);
             sample.offer(RowId::new(1 + at as u32, 1), vec![value], &[SqlType::Int4]);

@@ -7,12 +7,14 @@
 //! | `share` | the share of rows that a comparison with a value is true of |
 //! | `shared` | one copy of statistics for all plans that were made by them |
 //! | `store` | where statistics are kept |
+//! | `record` | when a table was analyzed, and what has changed since |
 //!
 //! Invariants: statistics decide which way rows are found, never which rows those are; what is
 //! encoded decodes to equal statistics, and what does not decode is as if it were not there.
 //! Does not do: several columns together, expressions.
 
 mod gather;
+pub(crate) mod record;
 mod sample;
 mod share;
 mod shared;
@@ -24,6 +26,7 @@ use std::collections::HashMap;
 
 use rightlink_env::sync::{AtomicU64, Mutex, OnceLock, Ordering};
 
+use self::record::Record;
 use crate::plan::notes::{line, lines};
 use crate::types::{Datum, SqlType};
 
@@ -34,6 +37,7 @@ pub(crate) struct Statistics {
     pub(crate) rows: f64,
     pub(crate) blocks: f64,
     pub(crate) columns: Vec<ColumnStatistics>,
+    pub(crate) record: Record,
 }
 
 /// What is known about a column.
@@ -65,6 +69,7 @@ impl Statistics {
     /// As these, with what `fresh` knows better. Only columns in `present` are kept.
     pub(crate) fn renewed(mut self, fresh: Statistics, present: &[String]) -> Statistics {
         (self.rows, self.blocks) = (fresh.rows, fresh.blocks);
+        self.record = fresh.record.behind(self.record);
         let renewed = |name: &String| fresh.columns.iter().any(|column| column.name == *name);
         self.columns.retain(|column| present.contains(&column.name) && !renewed(&column.name));
         self.columns.extend(fresh.columns);
@@ -75,6 +80,7 @@ impl Statistics {
     pub(crate) fn encode(&self) -> String {
         let mut out = String::new();
         line(&mut out, &["table", &self.rows.to_string(), &self.blocks.to_string()]);
+        self.record.encode(&mut out);
         for column in &self.columns {
             column.encode(&mut out);
         }
@@ -88,8 +94,9 @@ impl Statistics {
             match (fields.as_slice(), &mut found) {
                 (["table", rows, blocks], None) => {
                     let (rows, blocks) = (number(rows)?, number(blocks)?);
-                    found = Some(Statistics { rows, blocks, columns: Vec::new() });
+                    found = Some(Statistics { rows, blocks, ..Statistics::default() });
                 }
+                (["analyzed", rest @ ..], Some(found)) => found.record = Record::decode(rest)?,
                 (["column", rest @ ..], Some(found)) => {
                     found.columns.push(ColumnStatistics::decode(rest)?);
                 }
@@ -216,12 +223,14 @@ mod tests {
             ..column.clone()
         };
         let columns = vec![column, plain];
-        let all = Statistics { rows: 1e7, blocks: 3.0, columns };
+        let record = Record { counts: [3, 1], last: [7, 5], changes: 9, process: 2 };
+        let all = Statistics { rows: 1e7, blocks: 3.0, columns, record };
         assert_eq!(Statistics::decode(&all.encode()).as_ref(), Some(&all));
         for text in ["", "no", "column\ta", "table\t1\tx", "table\t1\t2\ncolumn\tx"] {
             assert_eq!(Statistics::decode(text), None, "{text:?}");
         }
-        let fresh = Statistics { rows: 5.0, blocks: 1.0, columns: vec![all.columns[1].clone()] };
+        let (columns, record) = (vec![all.columns[1].clone()], Record::default());
+        let fresh = Statistics { rows: 5.0, blocks: 1.0, columns, record };
         let renewed = all.renewed(fresh, &["n".to_owned()]);
         assert_eq!((renewed.rows, renewed.columns.len()), (5.0, 1));
     }

@@ -5,6 +5,7 @@
 
 mod arrays;
 mod asked;
+mod auto_analyze;
 mod changed_rows;
 mod clients;
 mod columns;

@@ -34,7 +34,7 @@ use super::{collate, names};
 use crate::error::{Result, SqlError, code};
 use crate::parse::Lines;
 use crate::parse::sequence::{IdentityChange, SequenceOptions};
-use crate::plan::notes::{ColumnNotes, ForeignKey};
+use crate::plan::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::schemas::Resolver;
 
 /// A definition to make, change or drop.
@@ -168,6 +168,7 @@ pub(crate) struct NewTable {
     pub(crate) unnamed: Vec<usize>,
     /// Name of the primary key, if one is given.
     pub(crate) primary_name: Option<String>,
+    pub(crate) analyze: AnalyzeAfter,
 }
 
 /// A check to make.

@@ -1,4 +1,5 @@
-//! Storage parameters of tables: how full pages are made, and when a table is vacuumed unasked.
+//! Storage parameters of tables: how full pages are made, and when a table is vacuumed or analyzed
+//! unasked.
 //!
 //! The store's threshold is a number of dead versions and so many more for each block of the heap;
 //! a block counts as 100 rows, so a scale factor of 0.1 is 10 a block.
@@ -11,6 +12,7 @@ use sqlparser::ast::{CreateTableOptions, SqlOption};
 
 use super::names;
 use crate::error::{Result, SqlError, code};
+use crate::plan::notes::AnalyzeAfter;
 
 /// Rows that a block is taken to hold.
 const ROWS_OF_BLOCK: f64 = 100.0;
@@ -22,6 +24,7 @@ pub(crate) struct Storage {
     enabled: Option<bool>,
     least: Option<u32>,
     per_block: Option<u32>,
+    pub(crate) analyze: AnalyzeAfter,
 }
 
 impl Storage {
@@ -74,6 +77,13 @@ pub(super) fn parameters(list: &[SqlOption]) -> Result<Storage> {
                 // A factor, however small, does not become none.
                 storage.per_block = Some((factor * ROWS_OF_BLOCK - 1e-9).ceil().max(0.0) as u32);
             }
+            "autovacuum_analyze_threshold" => {
+                let most = f64::from(i32::MAX);
+                storage.analyze.least = Some(whole(&name, text, (0.0, most))? as u32);
+            }
+            "autovacuum_analyze_scale_factor" => {
+                storage.analyze.factor = Some(number(&name, text, (0.0, 100.0))?);
+            }
             other => {
                 return Err(SqlError::unsupported(format!("the storage parameter \"{other}\"")));
             }
@@ -117,7 +127,7 @@ fn flag(name: &str, text: &str) -> Result<bool> {
 }
 
 /// The parameters of a table that are not the store's usual ones, as catalogs show them.
-pub(crate) fn shown(fillfactor: u8, vacuum: AutoVacuum) -> Vec<String> {
+pub(crate) fn shown(fillfactor: u8, vacuum: AutoVacuum, analyze: AnalyzeAfter) -> Vec<String> {
     let (usual, mut shown) = (AutoVacuum::default(), Vec::new());
     if fillfactor != 100 {
         shown.push(format!("fillfactor={fillfactor}"));
@@ -132,6 +142,9 @@ pub(crate) fn shown(fillfactor: u8, vacuum: AutoVacuum) -> Vec<String> {
         let factor = f64::from(vacuum.per_block) / ROWS_OF_BLOCK;
         shown.push(format!("autovacuum_vacuum_scale_factor={factor}"));
     }
+    let least = analyze.least.map(|least| format!("autovacuum_analyze_threshold={least}"));
+    let factor = analyze.factor.map(|factor| format!("autovacuum_analyze_scale_factor={factor}"));
+    shown.extend(least.into_iter().chain(factor));
     shown
 }
 
@@ -156,10 +169,14 @@ mod tests {
             ("autovacuum_vacuum_scale_factor", "0.07"),
             ("autovacuum_vacuum_scale_factor", "0.29"),
             ("autovacuum_vacuum_scale_factor", "100"),
+            ("autovacuum_analyze_threshold", "0"),
+            ("autovacuum_analyze_threshold", "2147483647"),
+            ("autovacuum_analyze_scale_factor", "0"),
+            ("autovacuum_analyze_scale_factor", "0.125"),
         ] {
             let storage = read(name, given).expect("it is in bounds");
             let vacuum = storage.apply(AutoVacuum::default());
-            assert_eq!(shown(100, vacuum), [format!("{name}={given}")]);
+            assert_eq!(shown(100, vacuum, storage.analyze), [format!("{name}={given}")]);
         }
         let small = read("autovacuum_vacuum_scale_factor", "0.0001").expect("it is in bounds");
         assert_eq!(small.per_block, Some(1));
@@ -177,6 +194,8 @@ mod tests {
             ("autovacuum_vacuum_threshold", "many"),
             ("autovacuum_vacuum_scale_factor", "101"),
             ("autovacuum_vacuum_scale_factor", "nan"),
+            ("autovacuum_analyze_threshold", "0.5"),
+            ("autovacuum_analyze_scale_factor", "-1"),
         ] {
             let error = read(name, value).expect_err("it is bad");
             assert!(error.message.contains(name), "{}", error.message);

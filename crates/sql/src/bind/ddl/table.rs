@@ -17,7 +17,7 @@ use super::{
 use crate::error::{Result, SqlError, code};
 use crate::parse::sequence::SequenceOptions;
 use crate::plan::Column;
-use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
+use crate::plan::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::schemas::{Resolver, bare, beside};
 use crate::types::SqlType;
 
@@ -28,6 +28,7 @@ pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> 
     let storage = storage::of_table(&create.table_options)?;
     table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
     table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
+    table.analyze = storage.analyze;
     for column in &create.columns {
         table.column(column, resolver)?;
     }
@@ -65,6 +66,7 @@ pub(crate) fn create_as(
     let storage = storage::of_table(&create.table_options)?;
     table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
     table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
+    table.analyze = storage.analyze;
     for (at, column) in columns.iter().enumerate() {
         let name = given.get(at).map_or_else(|| column.name.clone(), names::ident);
         if table.schema.columns.iter().any(|known| known.name == name) {
@@ -140,6 +142,7 @@ impl NewTable {
             keys: Vec::new(),
             unnamed: Vec::new(),
             primary_name: None,
+            analyze: AnalyzeAfter::default(),
         }
     }
 

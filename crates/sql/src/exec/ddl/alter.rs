@@ -93,7 +93,8 @@ impl Definer<'_> {
             Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
             Alteration::Storage(storage) => {
                 let before = named(table, self.txn.catalog().describe(table))?.auto_vacuum;
-                Ok(self.txn.alter_table(table, AlterTable::AutoVacuum(storage.apply(before)))?)
+                self.txn.alter_table(table, AlterTable::AutoVacuum(storage.apply(before)))?;
+                self.note(table, |notes| notes.analyze = storage.analyze.over(notes.analyze))
             }
             Alteration::Owner => Ok(()),
         }

@@ -46,6 +46,7 @@ impl Definer<'_> {
                 self.txn.catalog().free_name(&schema.indexes[*at].name, &own)?;
         }
         named(name, self.txn.create_table(&schema))?;
+        self.note(name, |notes| notes.analyze = table.analyze)?;
         if let Some(wanted) = &table.primary_name {
             let made =
                 self.txn.catalog().describe(name)?.indexes.into_iter().find(|index| index.primary);
