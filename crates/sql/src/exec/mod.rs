@@ -9,8 +9,7 @@
 //! | `group`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
 //! | `window` | window functions |
 //! | `sets` | functions that give rows |
-//! | `setop`, `with`, `seen` | UNION and its kind; WITH and its recursion |
-//! | `subquery` | queries in expressions |
+//! | `setop`, `with`, `seen`, `subquery` | UNION and its kind; WITH; queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `kept`, `list` | rows that are kept longer than a statement; lists asked for by number |
 //! | `memory` | what an operator holds, counted against the database's budget |

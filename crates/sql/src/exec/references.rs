@@ -4,8 +4,9 @@
 //! what they change notes keys in turn, until nothing is left to act on, however long the chain.
 //! Then it is asked whether every key that is referred to is there: rows that one action leaves
 //! without a parent for a moment, and another takes away, are none that a statement fails by.
-//! RESTRICT looks when its turn among the actions comes. Parents are looked for by the thousand, as
-//! a join by an index does, and locked one by one in the order of their keys.
+//! RESTRICT looks when its turn among the actions comes.
+//!
+//! Parents are looked for by the thousand, as a join by an index does, and locked one by one.
 //!
 //! A row that is referred to is locked until the end of the transaction, together with others that
 //! refer to it, so that it and its keys stay while its other columns may change. What refers is

@@ -1,10 +1,10 @@
 //! The rows of a recursive UNION, each once: in memory, or in temporary files beyond a share of the
 //! budget.
 //!
-//! Each file has a Bloom filter in memory: a row that no filter knows is new. A row that may be in a
-//! file waits until its round is over; then all that wait are looked for in one pass over the files.
-//! A file that is not much smaller than the one before it is merged with it, so that few are gone
-//! through.
+//! Each file has a Bloom filter in memory: a row that no filter knows is new. A row that may be in
+//! a file waits until its round is over; then all that wait are looked for in one pass over the
+//! files. A file that is not much smaller than the one before it is merged with it, so that few are
+//! gone through.
 //!
 //! Invariants: of equal rows one comes out; what is in memory is counted.
 //! Does not do: the order of rows that waited.

@@ -4,8 +4,8 @@
 //! that reads none runs once.
 //!
 //! Rows that values are compared with for equality are found by their hashes, where they stay for
-//! several rows around the query, as in PostgreSQL's hashed subplans. Rows beyond their share of the
-//! memory go to a file, which is gone through only for a value whose hash some row has.
+//! several rows around the query, as in PostgreSQL's hashed subplans. Rows beyond their share of
+//! the memory go to a file, which is gone through only for a value whose hash some row has.
 //!
 //! Invariants: its slots are filled before it is opened; it is closed before the row around it is
 //! left; what is remembered is counted. Does not do: queries that have become joins.
