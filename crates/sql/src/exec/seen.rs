@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use rightlink::Budget;
+use rightlink::{Budget, Reservation};
 
 use super::groups::Groups;
 use super::hash::mix;
@@ -27,6 +27,8 @@ use crate::types::Row;
 /// Bits of a filter for each row, and how many of them a row sets: of 1,500 other rows one passes.
 const BITS: usize = 16;
 const SET: u64 = 8;
+/// A file so many times larger than the next is left apart.
+const MUCH: usize = 4;
 /// The part of the rows' share that each sort by way of files takes.
 const SORTS: usize = 8;
 
@@ -49,8 +51,7 @@ pub(super) struct Seen {
 struct Filter {
     /// None if memory did not hold them: then every row passes.
     words: Vec<u64>,
-    #[expect(dead_code, reason = "counts the bits")]
-    memory: Memory,
+    _memory: Option<Reservation>,
 }
 
 /// A file of rows in the order of their identities.
@@ -139,7 +140,7 @@ impl Seen {
 
     /// Bytes that recent rows may have.
     fn most(&mut self, context: &Context) -> usize {
-        let share = || context.settings.work_memory(self.memory.available() / SHARE / 2);
+        let share = || context.settings.work_memory(self.memory.available() / SHARE / 4);
         *self.most.get_or_insert_with(share)
     }
 
@@ -167,7 +168,7 @@ impl Seen {
             writer.filter.add(Groups::hash(&row));
         }
         let mut file = writer.finish()?;
-        while let Some(mut larger) = self.files.pop_if(|last| last.count < file.count * 2) {
+        while let Some(mut larger) = self.files.pop_if(|last| last.count < file.count * MUCH) {
             let mut both = Writer::new(larger.count + file.count, sorts, context)?;
             for one in [&mut larger, &mut file] {
                 one.rewind()?;
@@ -206,14 +207,8 @@ impl Writer {
 impl Filter {
     fn new(rows: usize, budget: &Budget) -> Filter {
         let words = (rows * BITS / 64 + 1).next_power_of_two();
-        let mut memory = Memory::new(budget);
-        match memory.charge(words * size_of::<u64>()) {
-            Ok(()) => Filter { words: vec![0; words], memory },
-            Err(_) => {
-                memory.release();
-                Filter { words: Vec::new(), memory }
-            }
-        }
+        let memory = budget.try_reserve(words * size_of::<u64>());
+        Filter { words: vec![0; if memory.is_some() { words } else { 0 }], _memory: memory }
     }
 
     /// Word and bit of each that a hash sets.
