@@ -196,7 +196,7 @@ fn batches_of_few_rows_give_the_same_rows() {
 #[test]
 fn what_is_larger_than_the_database_s_memory_goes_to_files() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::options().memory(16 << 20).open(dir.path()).unwrap();
+    let db = Database::options().memory(24 << 20).open(dir.path()).unwrap();
     let mut session = Session::new(&db);
     let series = "select g, repeat('x', 600) || g % 1000 as t from generate_series(1, 25000) g";
     for (sql, expected) in [
