@@ -33,7 +33,15 @@ fn without_numbers(text: &str) -> String {
         } else if word.starts_with(digits) {
             "N"
         } else {
-            word
+            // One of something, or several.
+            match word {
+                "block" => "blocks",
+                "page" => "pages",
+                "pass" => "passes",
+                "version" => "versions",
+                "entry" => "entries",
+                other => other,
+            }
         }
     });
     words.collect::<Vec<_>>().join(" ")
