@@ -139,11 +139,12 @@ fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> 
     let ratio = median(&on, |turn| turn.ms) / median(&off, |turn| turn.ms);
     if may_only_match(cell)? && ratio > SLOWER {
         let (off, on) = turns(&mut opened, cell, AGAIN, Duration::MAX, clock)?;
-        let each = off.len() / AGAIN as usize;
+        let each = batches_of_round(cell)?;
         let sum = |turns: &[Turn]| turns.iter().map(|turn| turn.ms).sum::<f64>();
         let ratio = |(off, on)| sum(on) / sum(off);
         let ratios: Vec<f64> = off.chunks(each).zip(on.chunks(each)).map(ratio).collect();
-        again = Some(stats::pairs(&ratios));
+        // A table that doubles ends the turns early; one pair has no interval.
+        again = (ratios.len() > 1).then(|| stats::pairs(&ratios));
     }
     let blocks = median(&on, |turn| turn.read_bytes as f64) as u64 / limit::BLOCK;
     let limit_ms = limit::measure(&opened.close()?, blocks, cell, clock)?;
@@ -153,6 +154,14 @@ fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> 
 /// Is nothing to be gained in the cell, so that nothing may be lost?
 fn may_only_match(cell: &Cell) -> Result<bool, Failure> {
     Ok(cell.get::<u64>("indexes")? == 1 || cell.get::<String>("setting")? == "cached")
+}
+
+/// Batches of each kind in a round.
+fn batches_of_round(cell: &Cell) -> Result<usize, Failure> {
+    let (batch, setting): (u64, String) = (cell.get("batch")?, cell.get("setting")?);
+    // Small batches are over before anything has to be written: more of them.
+    let each = if setting == "cold-leaves" { 1 } else { (ROWS_EACH / batch).clamp(1, 50) };
+    Ok(usize::try_from(each)?)
 }
 
 /// Up to so many pairs of batches without and with reading ahead, in about so much time.
@@ -166,8 +175,7 @@ fn turns(
     let batch: u64 = cell.get("batch")?;
     let cold = cell.get::<String>("setting")? == "cold-leaves";
     let (mut off, mut on) = (Vec::new(), Vec::new());
-    // Small batches are over before anything has to be written: more of them.
-    let each = if cold { 1 } else { (ROWS_EACH / batch).clamp(1, 50) };
+    let each = batches_of_round(cell)?;
     let warm_up = if cold { 0 } else { WARM_UP };
     let start = clock.now();
     for round in 0..pairs + warm_up {
