@@ -533,6 +533,8 @@ fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vec
                     "+" => i32::checked_add,
                     "-" => i32::checked_sub,
                     "*" => i32::checked_mul,
+                    "/" => i32::checked_div,
+                    "%" | "mod" => i32::checked_rem,
                     _ => return None,
                 };
                 checked(&a, &b, len, sum).map(Vector::Int4)
@@ -545,6 +547,8 @@ fn binary(function: &Function, a: &Vector, b: &Vector, len: usize) -> Option<Vec
                     "+" => i64::checked_add,
                     "-" => i64::checked_sub,
                     "*" => i64::checked_mul,
+                    "/" => i64::checked_div,
+                    "%" | "mod" => i64::checked_rem,
                     _ => return None,
                 };
                 checked(&a, &b, len, sum).map(Vector::Int8)
