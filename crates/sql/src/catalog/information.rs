@@ -14,7 +14,7 @@ use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
 use crate::expr::system::USER;
 use crate::plan::notes::{Action, ColumnNotes, TableNotes};
-use crate::plan::views::Kind;
+use crate::plan::views::Information;
 use crate::schemas::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, Row, SqlType};
@@ -24,33 +24,35 @@ const MAX_CHARACTER: i32 = 4;
 /// Most bytes of a text without a declared length.
 const MAX_TEXT: i32 = 1 << 30;
 
-pub(super) fn rows(kind: Kind, objects: &Objects, database: &str) -> Vec<Row> {
-    match kind {
-        Kind::CatalogName => vec![vec![text(database)]],
-        Kind::Schemata => {
+pub(super) fn rows(about: Information, objects: &Objects, database: &str) -> Vec<Row> {
+    match about {
+        Information::CatalogName => vec![vec![text(database)]],
+        Information::Schemata => {
             let made = objects.schemas().iter().map(|(_, name)| name.as_str());
             CATALOGS.into_iter().chain([PUBLIC]).chain(made).map(|n| schema(database, n)).collect()
         }
-        Kind::InfoTables => objects.tables().map(|object| table(database, &object)).collect(),
-        Kind::InfoViews => objects.tables().filter_map(|object| view(database, &object)).collect(),
-        Kind::InfoColumns => {
+        Information::Tables => objects.tables().map(|object| table(database, &object)).collect(),
+        Information::Views => {
+            objects.tables().filter_map(|object| view(database, &object)).collect()
+        }
+        Information::Columns => {
             let known: HashMap<&str, &Sequence> =
                 objects.sequences().iter().map(|one| (one.schema.name.as_str(), one)).collect();
             objects.tables().flat_map(|object| columns(database, &object, &known)).collect()
         }
-        Kind::TableConstraints => objects
+        Information::TableConstraints => objects
             .tables()
             .flat_map(|object| table_constraints(database, &object, objects))
             .collect(),
-        Kind::KeyColumns => key_columns(database, objects),
-        Kind::ReferentialConstraints => {
+        Information::KeyColumns => key_columns(database, objects),
+        Information::ReferentialConstraints => {
             let all = objects.constraints().iter();
             all.filter_map(|one| referential(database, one, objects)).collect()
         }
-        Kind::CheckConstraints => checks(database, objects),
-        Kind::ConstraintColumns => constraint_columns(database, objects),
-        Kind::ConstraintTables => constraint_tables(database, objects),
-        _ => {
+        Information::CheckConstraints => checks(database, objects),
+        Information::ConstraintColumns => constraint_columns(database, objects),
+        Information::ConstraintTables => constraint_tables(database, objects),
+        Information::Sequences => {
             // Those of identity columns are told with them.
             let free = objects.sequences().iter().filter(|one| !one.is_identity());
             free.map(|one| sequence(database, one)).collect()

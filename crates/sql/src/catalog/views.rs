@@ -24,43 +24,24 @@ use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 
 /// Are the rows made of what the transaction sees of the store's catalog, and nothing else?
 pub(crate) fn is_of_objects(kind: Kind) -> bool {
-    matches!(
+    !matches!(
         kind,
-        Kind::Lookups
-            | Kind::Nothing
-            | Kind::Fixed(_)
-            | Kind::Namespace
-            | Kind::Collation
-            | Kind::Class
-            | Kind::Attribute
-            | Kind::AttributeDefault
-            | Kind::Index
-            | Kind::Constraint
-            | Kind::Depend
-            | Kind::Tables
-            | Kind::Views
-            | Kind::Indexes
-            | Kind::Sequence
-            | Kind::Description
-            | Kind::SharedDescription
-            | Kind::Database
-            | Kind::AuthId
-            | Kind::Roles
-            | Kind::Users
-            | Kind::Rewrite
-            | Kind::ColumnStatistics
-            | Kind::Schemata
-            | Kind::InfoTables
-            | Kind::InfoColumns
-            | Kind::InfoViews
-            | Kind::TableConstraints
-            | Kind::KeyColumns
-            | Kind::ReferentialConstraints
-            | Kind::CheckConstraints
-            | Kind::ConstraintColumns
-            | Kind::ConstraintTables
-            | Kind::InfoSequences
-            | Kind::CatalogName
+        Kind::Sequences
+            | Kind::VacuumProgress
+            | Kind::Snapshots
+            | Kind::Figures
+            | Kind::TableUse
+            | Kind::IndexUse
+            | Kind::Activity
+            | Kind::Locks
+            | Kind::Settings
+            | Kind::TreeMeta
+            | Kind::TreePage
+            | Kind::TreeItems
+            | Kind::TreeStatistics
+            | Kind::SequencePosition
+            | Kind::Tuples
+            | Kind::Keywords
     )
 }
 
@@ -92,19 +73,9 @@ pub(crate) fn rows_of_objects(
         Kind::Users => shared::users(context)?,
         Kind::Rewrite => relations::rewrites(objects)?,
         Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
-        Kind::Schemata
-        | Kind::InfoTables
-        | Kind::InfoColumns
-        | Kind::InfoViews
-        | Kind::TableConstraints
-        | Kind::KeyColumns
-        | Kind::ReferentialConstraints
-        | Kind::CheckConstraints
-        | Kind::ConstraintColumns
-        | Kind::ConstraintTables
-        | Kind::InfoSequences
-        | Kind::CatalogName => information::rows(view.kind, objects, &context.database),
-        _ => Vec::new(),
+        Kind::Information(about) => information::rows(about, objects, &context.database),
+        Kind::Nothing | Kind::Lookups => Vec::new(),
+        _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };
     check_width(view, &rows);
     Ok(rows)

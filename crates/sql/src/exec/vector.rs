@@ -141,14 +141,15 @@ impl Decimals {
         Some(Decimal::from_unscaled(unscaled, scale).expect("the scale of a number"))
     }
 
-    /// Adds the numbers of another one, if they have one scale.
-    fn append(&mut self, other: Decimals) -> Option<Decimals> {
-        match (self.scale, other.scale) {
-            (Some(own), Some(its)) if own != its => return Some(other),
-            (own, its) => self.scale = own.or(its),
-        }
+    /// May the numbers of another one stand behind its own?
+    fn fits(&self, other: &Decimals) -> bool {
+        self.scale.is_none() || other.scale.is_none() || self.scale == other.scale
+    }
+
+    /// Adds the numbers of another one that fits.
+    fn append(&mut self, other: Decimals) {
+        self.scale = self.scale.or(other.scale);
         self.unscaled.append(other.unscaled);
-        None
     }
 }
 
@@ -345,24 +346,19 @@ impl Vector {
 
     /// Adds the values of another one behind its own.
     pub(crate) fn append(&mut self, other: Vector) {
-        let rest = match (&mut *self, other) {
-            (Vector::Bool(own), Vector::Bool(other)) => return own.append(other),
-            (Vector::Int4(own), Vector::Int4(other)) => return own.append(other),
-            (Vector::Int8(own), Vector::Int8(other)) => return own.append(other),
-            (Vector::Float8(own), Vector::Float8(other)) => return own.append(other),
-            (Vector::Date(own), Vector::Date(other)) => return own.append(other),
-            (Vector::Text(own), Vector::Text(other)) => return own.append(&other),
-            (Vector::Any(own), Vector::Any(other)) => return own.extend(other),
-            (Vector::Numeric(own), Vector::Numeric(other)) => match own.append(other) {
-                None => return,
-                Some(other) => Vector::Numeric(other),
-            },
-            (_, other) => other,
-        };
-        let mut rest = rest;
-        for at in 0..rest.len() {
-            let value = rest.take(at);
-            self.push(value);
+        match (&mut *self, other) {
+            (Vector::Bool(own), Vector::Bool(other)) => own.append(other),
+            (Vector::Int4(own), Vector::Int4(other)) => own.append(other),
+            (Vector::Int8(own), Vector::Int8(other)) => own.append(other),
+            (Vector::Float8(own), Vector::Float8(other)) => own.append(other),
+            (Vector::Date(own), Vector::Date(other)) => own.append(other),
+            (Vector::Text(own), Vector::Text(other)) => own.append(&other),
+            (Vector::Any(own), Vector::Any(other)) => own.extend(other),
+            (Vector::Numeric(own), Vector::Numeric(other)) if own.fits(&other) => own.append(other),
+            (_, mut other) => (0..other.len()).for_each(|at| {
+                let value = other.take(at);
+                self.push(value);
+            }),
         }
     }
 

@@ -31,6 +31,7 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
     let before = free(&db);
     let long = format!("repeat('x', {})", before / 4);
     let many = |count: usize| vec![long.as_str(); count].join(", ");
+    let rows = format!("(select repeat('x', {}) from generate_series(1, 10))", before / 30);
     for statement in [
         // Arguments of one call, of calls in calls, and of one that takes lists.
         format!("select length(concat({}))", many(10)),
@@ -49,6 +50,8 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
         // What is computed over the rows of a window.
         "select string_agg('abcdefgh', ',') over (order by g) from generate_series(1, 100000) g"
             .to_owned(),
+        // Long rows that queries in expressions are compared with.
+        format!("select {}", vec![format!("'a' not in {rows}"); 5].join(" and ")),
         // Arrays.
         "select array_fill(1, array[1000, 1000])".to_owned(),
         "select array_agg(g) from generate_series(1, 1000000) as g".to_owned(),

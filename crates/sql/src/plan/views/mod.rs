@@ -74,21 +74,28 @@ pub(crate) enum Kind {
     TreePage,
     TreeItems,
     TreeStatistics,
+    /// A relation of `information_schema`.
+    Information(Information),
+    SequencePosition,
+    Tuples,
+    Keywords,
+}
+
+/// What a relation of `information_schema` is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Information {
     Schemata,
-    InfoTables,
-    InfoColumns,
-    InfoViews,
+    Tables,
+    Columns,
+    Views,
     TableConstraints,
     KeyColumns,
     ReferentialConstraints,
     CheckConstraints,
     ConstraintColumns,
     ConstraintTables,
-    InfoSequences,
+    Sequences,
     CatalogName,
-    SequencePosition,
-    Tuples,
-    Keywords,
 }
 
 /// A schema with relations that are made up.
@@ -182,21 +189,22 @@ fn catalog_kind(name: &str) -> Kind {
 pub(crate) const TYPES: &str = include_str!("../../catalog/builtin/pg_type.tsv");
 
 fn information_kind(name: &str) -> Kind {
-    match name {
-        "check_constraints" => Kind::CheckConstraints,
-        "columns" => Kind::InfoColumns,
-        "constraint_column_usage" => Kind::ConstraintColumns,
-        "constraint_table_usage" => Kind::ConstraintTables,
-        "information_schema_catalog_name" => Kind::CatalogName,
-        "key_column_usage" => Kind::KeyColumns,
-        "referential_constraints" => Kind::ReferentialConstraints,
-        "schemata" => Kind::Schemata,
-        "sequences" => Kind::InfoSequences,
-        "table_constraints" => Kind::TableConstraints,
-        "tables" => Kind::InfoTables,
-        "views" => Kind::InfoViews,
-        _ => Kind::Nothing,
-    }
+    let about = match name {
+        "check_constraints" => Information::CheckConstraints,
+        "columns" => Information::Columns,
+        "constraint_column_usage" => Information::ConstraintColumns,
+        "constraint_table_usage" => Information::ConstraintTables,
+        "information_schema_catalog_name" => Information::CatalogName,
+        "key_column_usage" => Information::KeyColumns,
+        "referential_constraints" => Information::ReferentialConstraints,
+        "schemata" => Information::Schemata,
+        "sequences" => Information::Sequences,
+        "table_constraints" => Information::TableConstraints,
+        "tables" => Information::Tables,
+        "views" => Information::Views,
+        _ => return Kind::Nothing,
+    };
+    Kind::Information(about)
 }
 
 impl View {
