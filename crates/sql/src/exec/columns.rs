@@ -124,6 +124,8 @@ pub(crate) fn is_steady(expr: &Expr) -> bool {
     steady
 }
 
+/// Recurses once a level of the expression: what has large frames stands in functions of their own,
+/// which are not inlined (`session/stack.rs` has the limit).
 fn over<'b>(
     expr: &Expr,
     batch: &'b Batch,
@@ -164,6 +166,7 @@ fn over<'b>(
 }
 
 /// The values of `inner` as values of another type.
+#[inline(never)]
 fn casts<'b>(
     inner: &Expr,
     to: SqlType,
@@ -183,6 +186,7 @@ fn casts<'b>(
 }
 
 /// IN and `= ANY`.
+#[inline(never)]
 fn member(expr: &Expr, batch: &Batch, rows: Rows<'_>, context: &Context) -> Result<Vector> {
     let (members, needle, negated) = match expr {
         Expr::In(needle, list, negated) => {
@@ -198,6 +202,7 @@ fn member(expr: &Expr, batch: &Batch, rows: Rows<'_>, context: &Context) -> Resu
 }
 
 /// Values of an expression of which no column is made at once.
+#[inline(never)]
 fn row_by_row(expr: &Expr, batch: &Batch, rows: Rows<'_>, context: &Context) -> Result<Vector> {
     let mut named = vec![false; batch.columns.len()];
     expr.walk(&mut |inner| {
@@ -268,6 +273,7 @@ fn junction<'b>(
 }
 
 /// CASE: a result is evaluated for the rows whose condition is the first that is true.
+#[inline(never)]
 fn case(
     arms: &[(Expr, Expr)],
     rest: &Expr,
@@ -319,22 +325,35 @@ fn call<'b>(
     rows: Rows<'_>,
     context: &Context,
 ) -> Result<Cow<'b, Vector>> {
-    let values = args.iter().map(|arg| over(arg, batch, rows, context));
-    let values = values.collect::<Result<Vec<_>>>()?;
-    let len = rows.len();
-    if let [a, b] = values.as_slice() {
+    // Only this stays on the stack while an argument is evaluated.
+    let mut values = Vec::with_capacity(args.len());
+    for arg in args {
+        values.push(over(arg, batch, rows, context)?);
+    }
+    applied(function, &values, rows.len(), context).map(Cow::Owned)
+}
+
+/// A function of `len` values in each of the columns `values`.
+#[inline(never)]
+fn applied(
+    function: &'static Function,
+    values: &[Cow<'_, Vector>],
+    len: usize,
+    context: &Context,
+) -> Result<Vector> {
+    if let [a, b] = values {
         let made = binary(function, a, b, len).or_else(|| texts(function, a, b, len));
         if let Some(made) = made {
-            return Ok(Cow::Owned(made));
+            return Ok(made);
         }
         if let Some(made) = by_reference(function, a, b, len)? {
-            return Ok(Cow::Owned(made));
+            return Ok(made);
         }
     }
     if len > 0 && values.iter().all(|column| matches!(**column, Vector::Same(..))) {
         let row: Row = values.iter().map(|column| column.get(0)).collect();
         let value = crate::expr::eval::apply(function, &row, context)?;
-        return Ok(Cow::Owned(Vector::Same(value, len)));
+        return Ok(Vector::Same(value, len));
     }
     let mut out = Vector::of(function.result, len);
     let mut row: Row = Vec::with_capacity(values.len());
@@ -343,7 +362,7 @@ fn call<'b>(
         row.extend(values.iter().map(|column| column.get(at)));
         out.push(crate::expr::eval::apply(function, &row, context)?);
     }
-    Ok(Cow::Owned(out))
+    Ok(out)
 }
 
 /// Comparisons and sums of values that are not copied for it; `None` for anything else.
