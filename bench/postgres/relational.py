@@ -38,12 +38,15 @@ TABLES = {
     "b": {"id": "int", "a_id": "int", "x": "smallint", "t": "text", "m": "text[]"},
     "c": {"id": "int", "b_id": "int", "n": "numeric", "x": "int"},
     "d": {"x": "int", "t": "text"},
+    "e": {"id": "int", "x": "int", "m": "numeric", "w": "date", "t": "text", "f": "boolean"},
 }
 SETUP = [
     "create table a (id int primary key, x int, y bigint, t text, l int[])",
     "create table b (id int primary key, a_id int, x smallint, t text, m text[])",
     "create table c (id int primary key, b_id int, n numeric, x int)",
     "create table d (x int, t text)",
+    "create table e (id int primary key, x int, m numeric(14,3), w date, t text, f boolean)",
+    "create index on e (w)", "create index on e (t, x)",
     "create index on b (a_id)", "create index on c (b_id, x)", "create index on a (x)",
     "insert into a select g, case when g % 7 = 0 then null else g % 9 end, g * 3 % 11,"
     " case when g % 5 = 0 then null else 't' || g % 6 end, case when g % 9 = 0 then null when g % 10 = 1 then '{}'"
@@ -54,6 +57,11 @@ SETUP = [
     " else array['t' || g % 5, 't' || g % 3] end from generate_series(1, 90) g",
     "insert into c select g, case when g % 8 = 0 then null else g * 5 % 100 end, g % 10 / 4.0, g % 9"
     " from generate_series(1, 120) g",
+    "insert into e select g, case when g % 11 = 0 then null else g * 7 % 13 end,"
+    " case when g % 12 = 0 then null else g * 1234567 % 10007 / 8.0 - 300 end,"
+    " case when g % 10 = 3 then null else date '1999-12-25' + g * 5 % 40 end,"
+    " case when g % 6 = 5 then null else repeat('t', g % 3) || g % 8 end,"
+    " case when g % 5 = 2 then null else g % 3 = 0 end from generate_series(1, 150) g",
     "insert into d values (1, 't1'), (2, null), (null, 't3'), (2, 't2'), (2, 't2'), (null, null)",
 ]
 # Each makes the planner choose other operators.
@@ -63,6 +71,8 @@ FORCED = [
     "set enable_hashjoin = off; set enable_indexscan = off; set enable_indexonlyscan = off",
     "set enable_seqscan = off",
     "set join_collapse_limit = 1; set enable_sort = off; set work_mem = '64kB'",
+    "set batch_rows = 1",
+    "set batch_rows = 2; set enable_hashjoin = off; set work_mem = '64kB'",
 ]
 VIEWS = {
     "va": {"id": "int", "x": "int", "y": "bigint", "t": "text"},
@@ -214,9 +224,69 @@ class Maker:
                              f"(select sum(u) from unnest({array}) u)"])
         if self.chance(15):
             return self.scalar(scope + outer, depth - 1)
+        if self.chance(25):
+            return self.by_columns(scope, outer, depth, (a, b))
         return self.one([f"({a} + {b})", f"({a} - {b})", f"coalesce({a}, {b})", f"nullif({a}, {b})",
                          f"(case when {self.condition(scope, outer, 0)} then {a} else {b} end)",
                          f"abs({a})"])
+
+    def by_columns(self, scope, outer, depth, numbers):
+        """What is computed a column at a time, and what lies beside it."""
+        a, b = numbers
+        text, day = self.text(scope, outer, depth - 1), self.day(scope, outer)
+        arms = " ".join(f"when {self.condition(scope, outer, 0)} then {self.number(scope, outer, 0)}"
+                        for _ in range(self.random.randrange(1, 4)))
+        rest = self.one(["", f" else {b}", f" else {b} / 1"])
+        return self.one([f"(case {arms}{rest} end)", f"({a} * 3)", f"({a} % 7)", f"({a} / 4)",
+                         f"(-({a}))", f"({a} * {b} % 1000)", f"({a} * 1.25 - {b})::numeric(20,2)",
+                         f"round({a} / 3.0, 2)", f"greatest({a}, {b}, 3)", f"least({a}, {b})",
+                         f"({day} - date '2000-01-01')", f"extract(day from {day})",
+                         f"extract(month from {day})::int", f"length({text})", f"ascii({text})",
+                         f"(case {a} when 1 then {b} when {b} then 2 end)", f"({a})::int",
+                         f"(({a})::text)::numeric", f"(100 / {a})", f"sign({a})", f"trunc({a})",
+                         f"position('t' in {text})", f"({a})::bigint / 3", f"({a})::numeric % 2.5"])
+
+    def text(self, scope, outer, depth):
+        column = self.column(scope + outer, "text") or "'t2'"
+        if depth <= 0 or self.chance(50):
+            return column
+        a, b = self.text(scope, outer, depth - 1), self.text(scope, outer, depth - 1)
+        number = self.number(scope, outer, 0)
+        return self.one([f"({a} || {b})", f"upper({a})", f"substr({a}, 2)", f"coalesce({a}, {b})",
+                         f"({number})::text", f"left({a}, 1)", f"replace({a}, 't', 'uu')",
+                         f"(case when {a} > {b} then {a} end)", f"concat({a}, {number}, {b})",
+                         f"substring({a} from 1 for 2)", f"lpad({a}, 3, '-')", f"nullif({a}, {b})"])
+
+    def day(self, scope, outer):
+        column = self.column(scope + outer, "date") or "date '2000-01-03'"
+        number = f"({self.number(scope, outer, 0)})::int % 50"
+        return self.one([column, column, f"({column} + {number})", f"({column} - 3)",
+                         f"coalesce({column}, date '1999-12-31')", "null::date",
+                         f"greatest({column}, date '2000-01-01')"])
+
+    def typed_condition(self, scope, outer, depth):
+        """Of dates, texts, decimals and truths."""
+        compare = self.one(["=", "<>", "<", "<=", ">", ">="])
+        text, day = self.text(scope, outer, depth), self.day(scope, outer)
+        truth = self.column(scope + outer, "boolean") or "true"
+        items = [str(self.random.randrange(-3, 60)) for _ in range(self.random.randrange(1, 40))]
+        many = ", ".join(items + self.one([[], [], ["null"]]))
+        words = ", ".join(f"'{'t' * (at % 3)}{at}'" for at in range(self.random.randrange(1, 12)))
+        number, other = self.number(scope, outer, 1), self.number(scope, outer, 0)
+        negated = self.one(["", "not "])
+        return self.one([f"{day} {compare} {self.day(scope, outer)}",
+                         f"{day} {compare} date '2000-01-0{self.random.randrange(1, 9)}'",
+                         f"{day} between date '1999-12-28' and {self.day(scope, outer)}",
+                         f"{day} {negated}in (date '1999-12-30', date '2000-01-04', {day})",
+                         f"{text} {compare} {self.text(scope, outer, 0)}",
+                         f"{text} {negated}in ({words})", f"{text} {negated}like 't_%'",
+                         f"{text} ~ '^t+[0-3]'", f"{truth}", f"{negated}{truth}",
+                         f"{truth} is {negated}true", f"{truth} is distinct from {number} > 2",
+                         f"{number} {negated}in ({many})", f"{number} = any('{{{many}}}')",
+                         f"{number} <> all(array[{', '.join(items)}])",
+                         f"{number} {negated}in ({many}, {other})",
+                         f"{number} {compare} {other} * 0.5", f"{text} is null",
+                         f"case when {truth} then {number} > 1 else {day} is null end"])
 
     def array(self, scope, outer, depth):
         column = self.column(scope + outer, "int[]")
@@ -267,6 +337,8 @@ class Maker:
             return self.query_condition(scope, outer, depth - 1)
         if self.chance(15):
             return self.array_condition(scope, outer, depth)
+        if self.chance(25):
+            return self.typed_condition(scope, outer, min(depth, 1))
         compare = self.one(["=", "=", "<>", "<", "<=", ">", ">="])
         text = self.column(scope, "text")
         if text and self.chance(25):
@@ -349,6 +421,10 @@ class Maker:
             elif self.chance(25) and self.column(scope, "text"):
                 items.append(f"{self.column(scope, 'text')} as {name}")
                 columns[name] = "text"
+            elif self.chance(12):
+                of, kind = self.one([(self.text, "text"), (self.day, "date")])
+                items.append(f"{of(scope, outer, *([1] if of == self.text else []))} as {name}")
+                columns[name] = kind
             elif self.chance(12):
                 items.append(f"{self.array(scope, outer, 1)} as {name}")
                 columns[name] = "int[]"
@@ -568,7 +644,7 @@ def compare_forced(session, asked, count, show):
             session.run(setting)
         again = settled(session.run(sql), sql)
         session.run("reset all")
-        session.run("set statement_timeout = '20s'")
+        session.run("set statement_timeout = '60s'")
         if again != mine and again != ("error", "57014"):
             count["different when forced"] += 1
             if count["different when forced"] <= show:
@@ -578,7 +654,7 @@ def compare_forced(session, asked, count, show):
 
 def run_part(sessions, name, statements, show):
     count = collections.Counter()
-    for sql in ["drop table if exists a, b, c, d cascade", *SETUP, *VIEW_SETUP]:
+    for sql in ["drop table if exists a, b, c, d, e cascade", *SETUP, *VIEW_SETUP]:
         for session in sessions:
             answer = session.run(sql)
             if answer[0] == "error":
@@ -595,7 +671,7 @@ def run_part(sessions, name, statements, show):
         mine = settled(sessions[0].run(sql), sql)
         other = settled(sessions[1].run(sql), sql) if mine != ("error", "0A000") else None
         if writes:
-            queries = [f"select * from {table} order by id" for table in "abc"] + made
+            queries = [f"select * from {table} order by id" for table in "abce"] + made
             tables = [[settled(session.run(query), query) for query in queries + ["select * from d"]]
                       for session in sessions]
             for session in sessions:
@@ -634,7 +710,7 @@ def main():
     try:
         sessions = [peer.Session(ours), peer.Session(theirs)]
         for session in sessions:
-            session.run("set statement_timeout = '20s'")
+            session.run("set statement_timeout = '60s'")
         for at in range(0, args.statements, args.part):
             name = f"{args.seed}.{at // args.part}"
             start = time.monotonic()

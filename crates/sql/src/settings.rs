@@ -61,7 +61,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 60] = [
+static SETTINGS: [Setting; 61] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
@@ -133,6 +133,8 @@ static SETTINGS: [Setting; 60] = [
     setting("default_table_access_method", "heap", Kind::Only(&["heap"])),
     // Bounds sorts and groups below their share of the budget, once it is set.
     setting("work_mem", "4096", Kind::Memory(64)),
+    // Rows are the same with any number; few of them show defects at the ends of batches.
+    setting("batch_rows", "1024", Kind::Count(1, 1_024)),
 ];
 
 /// Settings with a list of values in PostgreSQL, of which there is one here.
@@ -175,6 +177,8 @@ pub(crate) struct Often {
     pub(crate) scan_prefetch: bool,
     /// Most reads at once that somebody asked for.
     pub(crate) concurrency: Option<u32>,
+    /// Most rows that operators hand on at a time, where somebody asked for fewer than they do.
+    pub(crate) batch_rows: Option<usize>,
     /// What the planner may choose.
     pub(crate) switches: Switches,
     pub(crate) plan_cache_mode: PlanCacheMode,
@@ -197,6 +201,7 @@ const OFTEN: Often = Often {
     insert_prefetch: true,
     scan_prefetch: true,
     concurrency: None,
+    batch_rows: None,
     switches: Switches::ALL,
     plan_cache_mode: PlanCacheMode::Auto,
 };
@@ -381,6 +386,7 @@ impl State {
             concurrency: self
                 .asked("effective_io_concurrency")
                 .map(|most| u32::try_from(most).unwrap_or(1).max(1)),
+            batch_rows: self.asked("batch_rows").and_then(|rows| usize::try_from(rows).ok()),
             switches,
             plan_cache_mode: PlanCacheMode::named(&self.get("plan_cache_mode")),
         };

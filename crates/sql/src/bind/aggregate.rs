@@ -322,13 +322,11 @@ impl Binder<'_> {
 
 /// Is the result the same in whichever order the rows come?
 fn is_any_order(kind: Kind) -> bool {
-    !matches!(
-        kind,
-        Kind::Sum
-            | Kind::Average
-            | Kind::StringAgg
-            | Kind::Spread(_)
-            | Kind::Regression(_)
-            | Kind::OrderedSet(_)
-    )
+    match kind {
+        Kind::CountAll | Kind::Count | Kind::Min | Kind::Max | Kind::And | Kind::Or => true,
+        Kind::BitAnd | Kind::BitOr | Kind::BitXor => true,
+        // Sums of floating point numbers depend on it.
+        Kind::Sum | Kind::Average | Kind::Spread(_) | Kind::Regression(_) => false,
+        Kind::StringAgg | Kind::ArrayAgg | Kind::OrderedSet(_) => false,
+    }
 }

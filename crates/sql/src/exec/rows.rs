@@ -68,7 +68,8 @@ impl Batch {
     }
 }
 
-/// A row of `table` from a row that is given.
+/// A row of `table` from a row that is given. What views ask of it is left to
+/// [`check_views`], since a row in the way comes first.
 pub(crate) fn complete(
     (table, rules): (&Table, &Rules),
     given: &[Given],
@@ -82,7 +83,8 @@ pub(crate) fn complete(
             Given::Default(expr) => expr.eval(&[], context)?,
         });
     }
-    checked((table, rules), whole, context)
+    check((table, rules), &whole, context)?;
+    whole.into_iter().map(to_value).collect()
 }
 
 /// The values of a row that meets the rules.
@@ -91,31 +93,43 @@ pub(crate) fn checked(
     row: Row,
     context: &Context,
 ) -> Result<Vec<Value>> {
-    let null = table.info.columns.iter().zip(&row).find(|(c, v)| !c.nullable && v.is_null());
+    check((table, rules), &row, context)?;
+    check_views(rules, &row, context)?;
+    row.into_iter().map(to_value).collect()
+}
+
+/// NOT NULL and CHECK.
+fn check((table, rules): (&Table, &Rules), row: &Row, context: &Context) -> Result<()> {
+    let null = table.info.columns.iter().zip(row).find(|(c, v)| !c.nullable && v.is_null());
     if let Some((column, _)) = null {
         let message = format!(
             "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
             column.name,
             table.bare_name()
         );
-        return Err(SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(&row)));
+        return Err(SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(row)));
     }
     for (name, condition) in &rules.checks {
-        if condition.eval(&row, context)? == Datum::Bool(false) {
+        if condition.eval(row, context)? == Datum::Bool(false) {
             let message = format!(
                 "new row for relation \"{}\" violates check constraint \"{name}\"",
                 table.bare_name()
             );
-            return Err(SqlError::new(code::CHECK_VIOLATION, message).detail(failing(&row)));
+            return Err(SqlError::new(code::CHECK_VIOLATION, message).detail(failing(row)));
         }
     }
+    Ok(())
+}
+
+/// WITH CHECK OPTION.
+pub(crate) fn check_views(rules: &Rules, row: &[Datum], context: &Context) -> Result<()> {
     for check in &rules.view_checks {
-        if !check.condition.holds(&row, context)? {
+        if !check.condition.holds(row, context)? {
             let message = format!("new row violates check option for view \"{}\"", check.view);
-            return Err(SqlError::new(code::CHECK_OPTION, message).detail(failing(&row)));
+            return Err(SqlError::new(code::CHECK_OPTION, message).detail(failing(row)));
         }
     }
-    row.into_iter().map(to_value).collect()
+    Ok(())
 }
 
 fn failing(row: &[Datum]) -> String {

@@ -156,8 +156,9 @@ impl Inserting<'_, '_, '_> {
         if let Some(old) = old {
             self.pending.went(rules, old, Some(&new))?;
         }
-        if self.returned.returning.is_some() {
-            let row = Datum::stored_row(&new, &rules.types).collect::<Result<_>>()?;
+        if self.returned.returning.is_some() || !rules.view_checks.is_empty() {
+            let row: Row = Datum::stored_row(&new, &rules.types).collect::<Result<_>>()?;
+            rows::check_views(rules, &row, context)?;
             self.returned.add(row, Found::alone(id), context)?;
         }
         Ok(())

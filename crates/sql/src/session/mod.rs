@@ -155,8 +155,6 @@ pub struct Session {
     sequences: Sequences,
     /// Where the statement that runs notes what it does, if EXPLAIN ANALYZE runs it.
     probe: Option<Probe>,
-    /// Rows of a batch at most, if a test wants few.
-    batch_rows: Option<usize>,
     interrupt: Interrupt,
     /// What others see of it.
     seat: Seat,
@@ -189,19 +187,12 @@ impl Session {
             copy: None,
             sequences: Sequences::default(),
             probe: None,
-            batch_rows: None,
             random: db.unix_micros() as u64,
             seed: Seed::default(),
             interrupt: Interrupt::new(),
             seat: Activity::default().join(Who::embedded(), db.unix_micros()),
             longest: 0,
         }
-    }
-
-    /// Operators hand on no more than so many rows at a time. For tests: rows are the same.
-    #[doc(hidden)]
-    pub fn set_batch_rows(&mut self, rows: usize) {
-        self.batch_rows = Some(rows.max(1));
     }
 
     /// Lists it among the sessions that see each other, as `who`, which is its user from now on.

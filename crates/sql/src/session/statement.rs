@@ -283,7 +283,7 @@ impl Session {
             held: Held::of(self.db.budget()),
             patterns: crate::expr::regex::Patterns::default(),
             reads: exec::Reads::default(),
-            batch_rows: self.batch_rows,
+            batch_rows: self.settings.often().batch_rows,
         }
     }
 

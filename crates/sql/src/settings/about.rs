@@ -10,6 +10,7 @@ pub(super) fn about(name: &str) -> (&'static str, Option<&'static str>) {
 }
 
 const ASYNCHRONOUS: &str = "Resource Usage / Asynchronous Behavior";
+const DEVELOPER: &str = "Developer Options";
 const FORMAT: &str = "Client Connection Defaults / Locale and Formatting";
 const LOCKS: &str = "Lock Management";
 const LOG: &str = "Write-Ahead Log / Settings";
@@ -22,8 +23,9 @@ const REPORTS: &str = "Reporting and Logging / What to Log";
 const STATEMENTS: &str = "Client Connection Defaults / Statement Behavior";
 
 /// Name, category, purpose.
-static ABOUT: [(&str, &str, &str); 51] = [
+static ABOUT: [(&str, &str, &str); 52] = [
     ("application_name", REPORTS, "What the client calls itself."),
+    ("batch_rows", DEVELOPER, "Most rows that operators hand on at a time."),
     ("bytea_output", STATEMENTS, "How bytea is shown."),
     ("client_encoding", FORMAT, "Encoding of what the client sends and gets."),
     ("client_min_messages", STATEMENTS, "Least level of the messages that the client is sent."),

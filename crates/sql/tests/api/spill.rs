@@ -178,15 +178,14 @@ fn batches_of_few_rows_give_the_same_rows() {
     let db = Database::open(dir.path()).unwrap();
     let mut session = Session::new(&db);
     fill(&mut session, 5);
-    let (mut one, mut two) = (Session::new(&db), Session::new(&db));
-    one.set_batch_rows(1);
-    two.set_batch_rows(2);
+    let mut other = Session::new(&db);
     for sql in statements() {
         let expected = rows(&mut session, &sql);
         for settings in &OPERATORS {
-            for (few, session) in [(1, &mut one), (2, &mut two)] {
-                session.execute(&format!("reset all; {settings}")).unwrap();
-                assert_eq!(rows(session, &sql), expected, "{few} rows, {settings}: {sql}");
+            for few in [1, 2] {
+                let settings = format!("reset all; set batch_rows = {few}; {settings}");
+                other.execute(&settings).unwrap();
+                assert_eq!(rows(&mut other, &sql), expected, "{settings}: {sql}");
             }
         }
     }

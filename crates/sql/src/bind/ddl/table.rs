@@ -20,6 +20,7 @@ use crate::plan::Column;
 use crate::plan::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::schemas::{Resolver, bare, beside};
 use crate::types::SqlType;
+use crate::types::declared::Declared;
 
 pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
     refuse_table(create)?;
@@ -81,7 +82,9 @@ pub(crate) fn create_as(
                 .detail("The store has no such type.")
         })?;
         table.schema.columns.push(ColumnSchema::new(name, kind).nullable());
-        table.notes.push(ColumnNotes { modifier: column.modifier, ..ColumnNotes::default() });
+        let mut notes = ColumnNotes::default();
+        notes.declare(Declared { ty: column.ty, modifier: column.modifier });
+        table.notes.push(notes);
         table.defaults.push(None);
         table.collations.push(column.collation.as_ref().map(|rule| rule.name().to_owned()));
     }
