@@ -83,7 +83,7 @@ pub(crate) fn complete(
             Given::Default(expr) => expr.eval(&[], context)?,
         });
     }
-    check((table, rules), &whole, context)?;
+    check(table, rules, &whole, context)?;
     whole.into_iter().map(to_value).collect()
 }
 
@@ -93,13 +93,13 @@ pub(crate) fn checked(
     row: Row,
     context: &Context,
 ) -> Result<Vec<Value>> {
-    check((table, rules), &row, context)?;
+    check(table, rules, &row, context)?;
     check_views(rules, &row, context)?;
     row.into_iter().map(to_value).collect()
 }
 
 /// NOT NULL and CHECK.
-fn check((table, rules): (&Table, &Rules), row: &Row, context: &Context) -> Result<()> {
+fn check(table: &Table, rules: &Rules, row: &Row, context: &Context) -> Result<()> {
     let null = table.info.columns.iter().zip(row).find(|(c, v)| !c.nullable && v.is_null());
     if let Some((column, _)) = null {
         let message = format!(
