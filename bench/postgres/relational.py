@@ -447,7 +447,8 @@ class Maker:
 
     def rows_of(self, scope, outer):
         """A function that gives rows."""
-        number = f"(abs({self.number(scope, outer, 0)}) % 4)::bigint"
+        # PostgreSQL drops such a function where a constant null stands beside it.
+        number = f"(abs(coalesce({self.number(scope, outer, 0)}, 0)) % 4)::bigint"
         return self.one([f"generate_series(1, {number})", f"generate_series(2, {number}, -1)",
                          f"generate_series(1, generate_series(0, {number}))",
                          f"generate_series(1::bigint, 3) * {number}",
