@@ -8,7 +8,8 @@ use std::fmt;
 
 use rightlink::{ConflictKind, Error};
 
-use crate::schemas::{self, bare};
+use crate::names;
+use crate::names::bare;
 
 /// Result of everything in this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;
@@ -174,8 +175,8 @@ impl SqlError {
     pub(crate) fn said(mut self) -> Self {
         let parts = [&mut self.detail, &mut self.hint].into_iter().flatten();
         for part in parts.chain([&mut self.message]) {
-            if part.contains(schemas::SEPARATOR) {
-                *part = schemas::said(part);
+            if part.contains(names::SEPARATOR) {
+                *part = names::said(part);
             }
         }
         self

@@ -35,7 +35,7 @@
 //! |---|---|
 //! | `interrupt` | ending a statement from another thread |
 //! | `activity`, `settings` | sessions as they see each other; SET, SHOW, RESET |
-//! | `schemas` | names with schemas in front; the search path |
+//! | `names`, `schemas` | names with schemas in front, the search path; what names mean |
 //! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
 //! | `exec` | running plans |
 //! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
@@ -68,6 +68,7 @@ mod error;
 mod exec;
 mod expr;
 mod interrupt;
+mod names;
 mod parse;
 mod plan;
 mod schemas;
@@ -78,13 +79,15 @@ mod types;
 
 pub use activity::{Activity, Who};
 pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
-pub use copy::options::CopyFormat;
+
 pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};
+pub use names::{SEPARATOR, said as shown_text, shown_name, stored_name};
+pub use parse::copy::CopyFormat;
 pub use parse::is_complete;
 pub use plan::Column;
 pub use plan::notes::{column_type, has_sql_default, is_view};
-pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
+
 pub use session::{
     AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink,
     TransactionStatus,

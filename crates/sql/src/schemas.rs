@@ -1,193 +1,20 @@
-//! Schemas: what a name with a schema in front is called in the store, and the search path.
+//! Schemas: what a name means along the search path.
 //!
-//! The store's names have no schemas. What is in `public` goes by its own name there; what is in
-//! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark. So a
-//! schema is made, dropped, locked and rolled back as tables are, and older databases are as they
-//! were.
+//! A schema is an empty table of the store, its mark (`names`). So it is made, dropped, locked and
+//! rolled back as tables are, and older databases are as they were.
 //!
-//! Invariants: no name of a client has the separator in it (`parse` refuses it). Who puts something
-//! into a schema, under a new name too, holds the access lock of its mark until the transaction
+//! Invariants: who puts something into a schema, under a new name too, holds the access lock of its mark until the transaction
 //! ends, and who drops the schema holds the exclusive one: nothing is ever in a schema that is not
 //! there. Does not do: privileges; there is one user, who has no schema of its own name.
 
 use rightlink::{Busy, Error, LockMode, Transaction};
 use sqlparser::ast::ObjectName;
 
-use crate::bind::names;
 use crate::error::{Result, SqlError, code};
-use crate::expr::deparse::identifier;
-use crate::statistics::store;
-
-/// The schema that is always there.
-pub(crate) const PUBLIC: &str = "public";
-/// Between a schema and a name.
-pub const SEPARATOR: char = '␟';
-/// In front of a name that was looked for and is in no schema of the path.
-const NOWHERE: &str = "␟␟";
-/// Longest name of a schema: with it the name of a column's sequence keeps the schema in front.
-pub(crate) const MAX_BYTES: usize = 25;
-
-/// The schemas of what is made up.
-pub(crate) const CATALOGS: [&str; 2] = ["pg_catalog", "information_schema"];
-
-/// What the store calls `name` of `schema`.
-pub(crate) fn stored(schema: &str, name: &str) -> String {
-    if schema == PUBLIC { name.to_owned() } else { format!("{schema}{SEPARATOR}{name}") }
-}
-
-/// The table that stands for a schema.
-pub(crate) fn mark(schema: &str) -> String {
-    format!("{schema}{SEPARATOR}")
-}
-
-/// The schema that a table stands for, if it does for one.
-pub(crate) fn marked(stored: &str) -> Option<&str> {
-    stored.strip_suffix(SEPARATOR)
-}
-
-/// The schema of a name of the store.
-pub(crate) fn schema_of(stored: &str) -> &str {
-    stored.split_once(SEPARATOR).map_or(PUBLIC, |(schema, _)| schema)
-}
-
-/// A name of the store without its schema.
-pub(crate) fn bare(stored: &str) -> &str {
-    stored.rsplit_once(SEPARATOR).map_or(stored, |(_, name)| name)
-}
-
-/// What `name` is called in the schema of `other`.
-pub(crate) fn beside(other: &str, name: &str) -> String {
-    stored(schema_of(other), name)
-}
-
-/// Text about names of the store as a client reads it: `s.name` for `s␟name`.
-pub fn said(text: &str) -> String {
-    text.replace(NOWHERE, "").replace(SEPARATOR, ".")
-}
-
-/// As SQL names it from anywhere, with quotes where they are needed; `public` is left out.
-pub(crate) fn reference(stored: &str) -> String {
-    match schema_of(stored) {
-        PUBLIC => identifier(stored),
-        schema => format!("{}.{}", identifier(schema), identifier(bare(stored))),
-    }
-}
-
-/// As [`reference`], with the schema in front in any case.
-pub(crate) fn full_reference(stored: &str) -> String {
-    format!("{}.{}", identifier(schema_of(stored)), identifier(bare(stored)))
-}
-
-/// The store's name of what a person calls `schema.name`, or `name` if it is in `public`.
-pub fn stored_name(shown: &str) -> String {
-    match shown.split_once('.') {
-        Some((schema, name)) => stored(schema, name),
-        None => shown.to_owned(),
-    }
-}
-
-/// A name of the store for a person: `schema.name`, or `name` if it is in `public`; `None` for the
-/// table that stands for a schema.
-pub fn shown_name(stored: &str) -> Option<String> {
-    marked(stored).is_none().then(|| said(stored))
-}
-
-/// Is the relation an object for clients, and not the mark of a schema?
-pub(crate) fn is_shown(stored: &str) -> bool {
-    marked(stored).is_none()
-}
-
-/// Schemas in which names without one are looked for, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SearchPath(Vec<String>);
-
-impl Default for SearchPath {
-    fn default() -> Self {
-        SearchPath(vec![PUBLIC.to_owned()])
-    }
-}
-
-impl SearchPath {
-    /// The path of a setting; `None` if it is no list of names. `"$user"` is no schema.
-    pub(crate) fn parse(text: &str) -> Option<SearchPath> {
-        let mut all: Vec<String> = Vec::new();
-        if text.trim().is_empty() {
-            return Some(SearchPath(all));
-        }
-        let mut rest = text;
-        loop {
-            let (name, after) = one_name(rest.trim_start())?;
-            if name != "$user" && !all.contains(&name) {
-                all.push(name);
-            }
-            rest = after.trim_start();
-            match rest.strip_prefix(',') {
-                Some(more) => rest = more,
-                None => return rest.is_empty().then_some(SearchPath(all)),
-            }
-        }
-    }
-
-    /// All names in it.
-    pub(crate) fn all(&self) -> &[String] {
-        &self.0
-    }
-
-    /// Those that tables can be in.
-    fn of_tables(&self) -> impl Iterator<Item = &String> {
-        self.0.iter().filter(|schema| !CATALOGS.contains(&schema.as_str()))
-    }
-
-    /// Is it the path of those who set none?
-    fn is_plain(&self) -> bool {
-        matches!(self.0.as_slice(), [only] if only == PUBLIC)
-    }
-
-    /// Is something in this schema named without it?
-    pub(crate) fn has(&self, schema: &str) -> bool {
-        self.0.iter().any(|known| known == schema)
-    }
-
-    /// Does the bare name mean this one, where `is_there` knows all that there are?
-    pub(crate) fn shows(&self, stored: &str, is_there: impl Fn(&str) -> bool) -> bool {
-        let schema = schema_of(stored);
-        let mut before = self.of_tables().take_while(|known| *known != schema);
-        let hidden = |first: &String| is_there(&self::stored(first, bare(stored)));
-        self.has(schema) && !before.any(hidden)
-    }
-
-    /// A name of the store as a client with this path reads it in an error.
-    pub(crate) fn shown(&self, stored: &str) -> String {
-        if self.has(schema_of(stored)) { bare(stored).to_owned() } else { full(stored) }
-    }
-}
-
-/// `schema.name`, also for `public`.
-fn full(stored: &str) -> String {
-    format!("{}.{}", schema_of(stored), bare(stored))
-}
-
-/// Takes a name, with or without quotes, and gives what follows.
-fn one_name(text: &str) -> Option<(String, &str)> {
-    if let Some(inner) = text.strip_prefix('"') {
-        let mut name = String::new();
-        let mut rest = inner;
-        loop {
-            let (part, after) = rest.split_once('"')?;
-            name.push_str(part);
-            match after.strip_prefix('"') {
-                Some(more) => {
-                    name.push('"');
-                    rest = more;
-                }
-                None => return Some((name, after)),
-            }
-        }
-    }
-    let end = text.find(|c: char| c == ',' || c == '.' || c.is_whitespace());
-    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
-    (!name.is_empty() && !name.contains('"')).then(|| (name.to_lowercase(), rest))
-}
+use crate::names::{
+    CATALOGS, NOWHERE, PUBLIC, SearchPath, beside, is_own, mark, one_name, schema_of, stored,
+};
+use crate::parse::identifiers;
 
 /// The parts of a name in a string, as `regclass` reads it.
 pub(crate) fn parts_of(text: &str) -> Result<Vec<String>> {
@@ -248,12 +75,19 @@ fn find_with(
 /// Refuses a name of what the layer itself keeps.
 fn refuse_own(parts: &[String]) -> Result<()> {
     match parts {
-        [name] => store::refuse(name),
-        [schema, name] if schema == PUBLIC || CATALOGS.contains(&schema.as_str()) => {
-            store::refuse(name)
-        }
+        [name] => refuse(name),
+        [schema, name] if schema == PUBLIC || CATALOGS.contains(&schema.as_str()) => refuse(name),
         _ => Ok(()),
     }
+}
+
+/// Refuses a name of a table that this layer keeps for itself.
+pub(crate) fn refuse(name: &str) -> Result<()> {
+    if !is_own(name) {
+        return Ok(());
+    }
+    let message = format!("permission denied: \"{name}\" is a system catalog");
+    Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
 }
 
 /// What a name means that is kept with a definition.
@@ -303,7 +137,7 @@ impl<'r> Resolver<'r> {
 
     /// Something that may be there or not.
     pub(crate) fn any(&mut self, name: &ObjectName) -> Result<String> {
-        self.any_parts(&names::parts(name)?)
+        self.any_parts(&identifiers::parts(name)?)
     }
 
     pub(crate) fn any_parts(&mut self, parts: &[String]) -> Result<String> {
@@ -312,7 +146,7 @@ impl<'r> Resolver<'r> {
 
     /// Something that should be there: its schema must be.
     pub(crate) fn existing(&mut self, name: &ObjectName) -> Result<String> {
-        self.existing_parts(&names::parts(name)?)
+        self.existing_parts(&identifiers::parts(name)?)
     }
 
     pub(crate) fn existing_parts(&mut self, parts: &[String]) -> Result<String> {
@@ -327,7 +161,7 @@ impl<'r> Resolver<'r> {
 
     /// Something that is to be made: its schema stays until the transaction ends.
     pub(crate) fn new_name(&mut self, name: &ObjectName) -> Result<String> {
-        self.new_name_parts(&names::parts(name)?)
+        self.new_name_parts(&identifiers::parts(name)?)
     }
 
     pub(crate) fn new_name_parts(&mut self, parts: &[String]) -> Result<String> {
@@ -373,7 +207,7 @@ impl<'r> Resolver<'r> {
 
     /// Another name for something in the schema of `other`.
     pub(crate) fn beside(&mut self, other: &str, name: &ObjectName) -> Result<String> {
-        match names::parts(name)?.as_slice() {
+        match identifiers::parts(name)?.as_slice() {
             [name] => self.beside_part(other, name),
             [schema, name] if schema == schema_of(other) => self.beside_part(other, name),
             _ => Err(SqlError::syntax("syntax error at or near \".\"")),

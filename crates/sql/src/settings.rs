@@ -12,10 +12,10 @@ use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
+use crate::names::SearchPath;
 use crate::parse::modes::Level;
 use crate::plan::custom::PlanCacheMode;
 use crate::plan::switches::{MOST_TOGETHER, Switches};
-use crate::schemas::SearchPath;
 
 /// What values a setting takes.
 #[derive(Clone, Copy)]

@@ -10,12 +10,13 @@
 
 use sqlparser::ast::{self, BinaryOperator};
 
+use super::Binder;
 use super::expr::varchar_of;
 use super::subquery::operator_name;
-use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function, Miss};
 use crate::expr::{AnyOf, Context, Expr, Typed, arrays};
+use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::Modifier;
 use crate::types::{Array, Datum, ElementType, SqlType};
@@ -239,7 +240,7 @@ impl Binder<'_> {
         else {
             return Ok(None);
         };
-        match names::data_type(data_type).map(|declared| declared.ty) {
+        match identifiers::data_type(data_type).map(|declared| declared.ty) {
             Ok(SqlType::Array(element)) if array.named => {
                 self.array(array, Some(element)).map(Some)
             }

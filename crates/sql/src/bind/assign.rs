@@ -11,9 +11,10 @@ use sqlparser::ast::{
 use super::select::is_default;
 use super::updatable::{Action, ChangedRelation};
 use super::write::always_generated;
-use super::{Binder, Place, Slot, names};
+use super::{Binder, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
+use crate::parse::identifiers;
 
 /// What a column is to have.
 enum NewValue<'n> {
@@ -56,7 +57,7 @@ impl Binder<'_> {
                 Ok(values.into_iter().map(NewValue::Value).collect())
             }
             ast::Expr::Function(call)
-                if names::function(&call.name).is_ok_and(|name| name == "row") =>
+                if identifiers::function(&call.name).is_ok_and(|name| name == "row") =>
             {
                 let FunctionArguments::List(list) = &call.args else {
                     return Err(SqlError::unsupported("such a row"));
@@ -84,7 +85,7 @@ impl Binder<'_> {
         assignments: &mut Vec<(usize, Expr)>,
     ) -> Result<()> {
         let position = self.position(name);
-        let parts = names::parts(name)?;
+        let parts = identifiers::parts(name)?;
         let [column] = parts.as_slice() else {
             return Err(SqlError::unsupported("a field of a column").at(position));
         };

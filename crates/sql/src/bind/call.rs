@@ -9,13 +9,14 @@ use sqlparser::ast::{
     self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
 };
 
+use super::Binder;
 use super::collate::Collated;
 use super::expr::varchar_of;
 use super::window::is_window_function;
-use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate;
 use crate::expr::{Expr, Typed, registry};
+use crate::parse::identifiers;
 use crate::types::declared::Modifier;
 use crate::types::{
     Array, Datum, ElementType, RegKind, Registered, SqlType, VARCHAR, VARCHAR_ARRAY,
@@ -124,7 +125,7 @@ impl Binder<'_> {
     }
 
     fn function(&mut self, call: &ast::Function) -> Result<Typed> {
-        let name = names::function(&call.name)?;
+        let name = identifiers::function(&call.name)?;
         let plain =
             call.null_treatment.is_none() && matches!(call.parameters, FunctionArguments::None);
         if !plain {
@@ -197,7 +198,7 @@ impl Binder<'_> {
                     name: ast::Expr::Identifier(name),
                     arg: FunctionArgExpr::Expr(node),
                     ..
-                } => (names::ident(name), node),
+                } => (identifiers::ident(name), node),
                 _ if parts.len() == at => {
                     parts.extend(self.arguments(std::slice::from_ref(arg))?);
                     continue;

@@ -13,10 +13,11 @@
 use rightlink::Collation;
 use sqlparser::ast;
 
-use super::{Binder, Place, names};
+use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed, casing};
+use crate::parse::identifiers;
 use crate::types::declared::ByteOrder;
 use crate::types::{Datum, SqlType};
 
@@ -197,7 +198,7 @@ pub(crate) fn no_collation(name: &str) -> SqlError {
 
 /// The name of a collation, in `public` or `pg_catalog`.
 pub(crate) fn name_of(name: &ast::ObjectName) -> Result<String> {
-    let parts = names::parts(name)?;
+    let parts = identifiers::parts(name)?;
     match parts.as_slice() {
         [name] => Ok(name.clone()),
         [schema, name] if schema == "public" || schema == "pg_catalog" => Ok(name.clone()),

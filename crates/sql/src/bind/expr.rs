@@ -11,10 +11,11 @@ use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 use super::collate::Collated;
 use super::infix::is_prefix;
 use super::scope::{self, Lookup};
-use super::{Binder, names, padded, trimmed};
+use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
+use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{Datum, SqlType, numeric, text};
@@ -269,7 +270,7 @@ impl Binder<'_> {
         name: &ast::Ident,
     ) -> Result<Typed> {
         let position = self.lines.position(name.span);
-        let wanted = names::ident(name);
+        let wanted = identifiers::ident(name);
         let mut has_source = false;
         for scope in std::iter::once(&self.scope).chain(self.outer.iter().rev()) {
             let found = scope.find(schema, source, &wanted).map_err(|error| error.at(position))?;
@@ -296,8 +297,10 @@ impl Binder<'_> {
     fn path(&mut self, path: &[ast::Ident]) -> Result<Typed> {
         let position = path.first().and_then(|first| self.lines.position(first.span));
         let (schema, source, column) = match path {
-            [source, column] => (None, names::ident(source), column),
-            [schema, source, column] => (Some(names::ident(schema)), names::ident(source), column),
+            [source, column] => (None, identifiers::ident(source), column),
+            [schema, source, column] => {
+                (Some(identifiers::ident(schema)), identifiers::ident(source), column)
+            }
             _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
         };
         self.mentions.push((path[path.len() - 2].span, None));
@@ -343,7 +346,7 @@ impl Binder<'_> {
         kind: &ast::DataType,
         position: Option<usize>,
     ) -> Result<Typed> {
-        let declared = names::data_type(kind).map_err(|error| error.at(position))?;
+        let declared = identifiers::data_type(kind).map_err(|error| error.at(position))?;
         self.cast_to(value, declared, position)
     }
 
@@ -388,7 +391,7 @@ impl Binder<'_> {
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> Result<Typed> {
         let position = self.lines.position(typed.value.span);
-        let declared = names::data_type(&typed.data_type)?;
+        let declared = identifiers::data_type(&typed.data_type)?;
         let value = self.value(&typed.value.value)?.at(position);
         self.cast_to(value, declared, position)
     }
@@ -403,7 +406,7 @@ impl Binder<'_> {
         else {
             return Err(SqlError::syntax("an interval is a string").at(position));
         };
-        let value = names::interval_parts(interval).and_then(|modifier| match modifier {
+        let value = identifiers::interval_parts(interval).and_then(|modifier| match modifier {
             Modifier::Interval(fields, _) => modifier.fit(text::interval(literal, fields)?, true),
             _ => unreachable!("parts of an interval"),
         });

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use super::collate::Rule;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
-use super::{Binder, Place, names};
+use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, SetFunction};
 use crate::expr::{Expr, Typed};
+use crate::names::{bare, schema_of};
+use crate::parse::identifiers;
 use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
 use crate::plan::{Table, views};
-use crate::schemas::{bare, schema_of};
 use crate::types::cast::CastContext;
 use crate::types::{Datum, SqlType};
 
@@ -160,7 +161,7 @@ impl Binder<'_> {
 
     /// A common table expression, a table, a view of the store, or a sequence, by its name.
     fn named_source(&mut self, name: &ObjectName, alias: Option<&TableAlias>) -> Result<Sourced> {
-        let parts = names::parts(name)?;
+        let parts = identifiers::parts(name)?;
         if let [name] = parts.as_slice()
             && let Some(found) = self.common(name)?
         {
@@ -211,7 +212,7 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
         ordinality: bool,
     ) -> Result<Sourced> {
-        let called = names::function(name)?;
+        let called = identifiers::function(name)?;
         if called == "unnest" {
             let arrays = self.arguments_in_from(args, "unnest")?;
             return self.unnest(arrays, alias, ordinality);
@@ -426,8 +427,8 @@ pub(crate) fn tid(id: usize) -> ScopeColumn {
 /// A source under its alias.
 pub(super) fn renamed(mut relation: Relation, alias: Option<&TableAlias>) -> Result<Relation> {
     let Some(alias) = alias else { return Ok(relation) };
-    names::check_alias(&alias.name)?;
-    (relation.alias, relation.schema) = (names::ident(&alias.name), None);
+    identifiers::check_alias(&alias.name)?;
+    (relation.alias, relation.schema) = (identifiers::ident(&alias.name), None);
     let shown = relation.columns.iter().filter(|column| !column.hidden).count();
     if alias.columns.len() > shown {
         let message = format!(
@@ -439,7 +440,7 @@ pub(super) fn renamed(mut relation: Relation, alias: Option<&TableAlias>) -> Res
     }
     let columns = relation.columns.iter_mut().filter(|column| !column.hidden);
     for (column, new) in columns.zip(&alias.columns) {
-        column.name = names::ident(&new.name);
+        column.name = identifiers::ident(&new.name);
     }
     Ok(relation)
 }

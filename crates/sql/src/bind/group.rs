@@ -11,9 +11,10 @@ use sqlparser::ast::{self, GroupByExpr};
 use super::grouping::Keys;
 use super::select::refuse_blanks;
 use super::target::Target;
-use super::{Binder, Place, names};
+use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
+use crate::parse::identifiers;
 use crate::plan::rel::{ColumnId, Grouping};
 
 impl Binder<'_> {
@@ -57,7 +58,7 @@ impl Binder<'_> {
     /// A column of the source, else of the list, else an expression.
     fn group_key(&mut self, node: &ast::Expr, list: &[Target]) -> Result<Typed> {
         if let ast::Expr::Identifier(name) = node {
-            let wanted = names::ident(name);
+            let wanted = identifiers::ident(name);
             let of_source = self.scope.shown.iter().any(|column| column.name == wanted);
             if let Some(target) = list.iter().find(|target| target.name == wanted && !of_source) {
                 return Ok(target.value.clone());

@@ -9,10 +9,11 @@
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 use super::target::Target;
-use super::{Binder, Place, names};
+use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, registry};
 use crate::parse::grouping::{DISTINCT, SETS};
+use crate::parse::identifiers;
 use crate::plan::rel::{ColumnId, Mark};
 use crate::types::SqlType;
 
@@ -266,6 +267,6 @@ impl Binder<'_> {
 
     /// Is it a call of GROUPING?
     pub(super) fn is_grouping(call: &ast::Function) -> bool {
-        names::function(&call.name).is_ok_and(|name| name == "grouping")
+        identifiers::function(&call.name).is_ok_and(|name| name == "grouping")
     }
 }

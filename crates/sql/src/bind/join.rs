@@ -8,9 +8,10 @@ use sqlparser::ast::{Join as AstJoin, JoinConstraint, JoinOperator, TableWithJoi
 
 use super::from::Sourced;
 use super::scope::{Scope, ScopeColumn};
-use super::{Binder, Place, names};
+use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
+use crate::parse::identifiers;
 use crate::plan::rel::{Join, JoinKind, Rel};
 use crate::types::SqlType;
 
@@ -63,7 +64,7 @@ impl Binder<'_> {
             JoinConstraint::Using(columns) => {
                 let mut wanted = Vec::with_capacity(columns.len());
                 for name in columns {
-                    match names::parts(name)?.as_slice() {
+                    match identifiers::parts(name)?.as_slice() {
                         [name] => wanted.push(name.clone()),
                         _ => return Err(SqlError::syntax("syntax error at or near \".\"")),
                     }

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use rightlink::{Busy, RowLock};
 use sqlparser::ast::{self, LockType, NonBlock, Query};
 
+use super::Binder;
 use super::select::{Bound, LockedTable, Locks};
-use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr};
 use crate::parse::cursor::KEY_LOCK;
+use crate::parse::identifiers;
 use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel, columns_of};
 use crate::plan::{LockedQuery, LockedRows, SortKey};
 
@@ -54,7 +55,7 @@ impl Clause {
             (LockType::Update, false) => (RowLock::Exclusive, "FOR UPDATE"),
         };
         let of = clause.of.iter().flat_map(|of| &of.0).nth(usize::from(of_key));
-        let of = of.and_then(ast::ObjectNamePart::as_ident).map(names::ident);
+        let of = of.and_then(ast::ObjectNamePart::as_ident).map(identifiers::ident);
         Clause { strength: Strength { lock, busy }, name, of }
     }
 }

@@ -38,7 +38,6 @@ mod infix;
 mod join;
 mod limit;
 mod lock;
-pub(crate) mod names;
 mod objects;
 mod recursion;
 pub(crate) mod rules;

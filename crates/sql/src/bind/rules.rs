@@ -14,10 +14,11 @@ use super::{Binder, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
 use crate::expr::{Expr, Typed};
+use crate::names::bare;
 use crate::parse;
 use crate::plan::notes::ForeignKey;
 use crate::plan::{ParentKey, Rules, Table};
-use crate::schemas::{self, bare};
+use crate::schemas;
 use crate::types::{Datum, SqlType};
 
 impl Binder<'_> {

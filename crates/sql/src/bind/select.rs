@@ -19,9 +19,10 @@ use super::grouping::Keys;
 use super::scope::{Scope, ScopeColumn};
 use super::sets::Sets;
 use super::target::{Target, check_width};
-use super::{Binder, Place, Slot, names, padded, trimmed};
+use super::{Binder, Place, Slot, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
+use crate::parse::identifiers;
 use crate::plan::rel::{ColumnId, Grouping, Rel};
 use crate::plan::{Column, SortKey, Table};
 use crate::types::declared::Modifier;
@@ -591,7 +592,7 @@ impl Binder<'_> {
             return Ok((at, list[at].value.ty, list[at].value.collated.clone()));
         }
         if let ast::Expr::Identifier(name) = node {
-            let wanted = names::ident(name);
+            let wanted = identifiers::ident(name);
             let mut found = list.iter().enumerate().filter(|(_, target)| target.name == wanted);
             if let Some((at, target)) = found.next() {
                 if found.any(|(_, other)| !other.value.expr.same(&target.value.expr)) {

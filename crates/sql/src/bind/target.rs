@@ -5,10 +5,11 @@
 
 use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
 
+use super::Binder;
 use super::scope::{ScopeColumn, not_lateral};
-use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Typed;
+use crate::parse::identifiers;
 use crate::plan::{Column, Returning};
 use crate::types::SqlType;
 
@@ -42,8 +43,10 @@ impl Binder<'_> {
                     targets.push(Target { value: self.expr(expr)?, name });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    names::check_alias(alias).map_err(|e| e.at(self.lines.position(alias.span)))?;
-                    targets.push(Target { value: self.expr(expr)?, name: names::ident(alias) });
+                    identifiers::check_alias(alias)
+                        .map_err(|e| e.at(self.lines.position(alias.span)))?;
+                    targets
+                        .push(Target { value: self.expr(expr)?, name: identifiers::ident(alias) });
                 }
                 SelectItem::Wildcard(_) => {
                     if self.scope.shown.is_empty() {
@@ -57,7 +60,7 @@ impl Binder<'_> {
                     SelectItemQualifiedWildcardKind::ObjectName(name),
                     _,
                 ) => {
-                    let parts = names::parts(name)?;
+                    let parts = identifiers::parts(name)?;
                     let (schema, source) = match parts.as_slice() {
                         [source] => (None, source),
                         [schema, source] => (Some(schema.as_str()), source),
@@ -124,13 +127,13 @@ pub(crate) fn name_of(expr: &ast::Expr) -> String {
 
 fn strong_name(expr: &ast::Expr) -> Option<String> {
     let fixed = match expr {
-        ast::Expr::Identifier(name) => return Some(names::ident(name)),
-        ast::Expr::CompoundIdentifier(path) => return path.last().map(names::ident),
+        ast::Expr::Identifier(name) => return Some(identifiers::ident(name)),
+        ast::Expr::CompoundIdentifier(path) => return path.last().map(identifiers::ident),
         ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => {
             return strong_name(inner);
         }
         ast::Expr::Cast { expr: inner, .. } => return strong_name(inner),
-        ast::Expr::Function(call) => return names::function(&call.name).ok(),
+        ast::Expr::Function(call) => return identifiers::function(&call.name).ok(),
         ast::Expr::Extract { .. } => "extract",
         ast::Expr::Ceil { .. } => "ceil",
         ast::Expr::Floor { .. } => "floor",
@@ -149,7 +152,7 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
         ast::Expr::Array(_) => "array",
         ast::Expr::CompoundFieldAccess { root, access_chain } => {
             let named = access_chain.iter().rev().find_map(|access| match access {
-                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(names::ident(name)),
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(identifiers::ident(name)),
                 _ => None,
             });
             return named.or_else(|| strong_name(root));
@@ -165,7 +168,7 @@ fn name_of_query(query: &ast::Query) -> Option<String> {
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
     match select.projection.first()? {
         SelectItem::UnnamedExpr(expr) => Some(name_of(expr)),
-        SelectItem::ExprWithAlias { alias, .. } => Some(names::ident(alias)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(identifiers::ident(alias)),
         _ => None,
     }
 }
@@ -181,9 +184,9 @@ fn weak_name(expr: &ast::Expr) -> Option<String> {
         ast::Expr::Nested(inner) => weak_name(inner),
         ast::Expr::Cast { expr: inner, data_type, .. } => weak_name(inner)
             .filter(|name| name == "case")
-            .or_else(|| names::data_type(data_type).ok().map(|d| element_name(d.ty))),
+            .or_else(|| identifiers::data_type(data_type).ok().map(|d| element_name(d.ty))),
         ast::Expr::TypedString(typed) => {
-            names::data_type(&typed.data_type).ok().map(|d| element_name(d.ty))
+            identifiers::data_type(&typed.data_type).ok().map(|d| element_name(d.ty))
         }
         ast::Expr::Interval(_) => Some("interval".to_owned()),
         ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => {

@@ -17,15 +17,16 @@ use sqlparser::ast::{self, GroupByExpr, SetExpr, TableFactor};
 use super::from::{renamed, table_relation};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::target::Target;
-use super::{Binder, Place, names, trimmed};
+use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, rename_expr};
+use crate::names::schema_of;
+use crate::parse::identifiers;
 use crate::parse::too_complex;
 use crate::parse::view::kept_query;
 use crate::plan::rel::{Rel, columns_of};
 use crate::plan::view_notes::{CheckOption, ViewNotes};
 use crate::plan::{Table, ViewCheck, views};
-use crate::schemas::schema_of;
 use crate::types::declared::Modifier;
 
 /// Most nodes of an expression that is a column of a view through which rows are written.
@@ -258,7 +259,7 @@ impl Binder<'_> {
             let TableFactor::Table { name, alias, .. } = &select.from[0].relation else {
                 unreachable!("refused before")
             };
-            let parts = names::parts(name)?;
+            let parts = identifiers::parts(name)?;
             if views::relation(&parts).is_some() {
                 return Err(action.refused(view, NOT_SINGLE));
             }

@@ -19,14 +19,15 @@ use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Bound, Purpose};
 use super::updatable::why_not_checked;
 use super::writing_with::writes_in_with;
-use super::{Binder, Place, names};
+use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, SubqueryKind};
+use crate::names::{bare, schema_of};
+use crate::parse::identifiers;
 use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
 use crate::plan::rel::{ColumnId, CteBody, Rel};
 use crate::plan::view_notes::{ViewColumn, ViewNotes, ViewSource};
 use crate::plan::{Column, Table};
-use crate::schemas::{bare, schema_of};
 
 /// What a binder knows of views.
 #[derive(Default)]
@@ -332,7 +333,7 @@ pub(crate) fn columns_of_view(columns: &[Column], given: &[ast::Ident]) -> Resul
     }
     let mut all = columns.to_vec();
     for (column, name) in all.iter_mut().zip(given) {
-        column.name = names::ident(name);
+        column.name = identifiers::ident(name);
     }
     for (at, column) in all.iter().enumerate() {
         if all[..at].iter().any(|known| known.name == column.name) {

@@ -14,11 +14,12 @@ use sqlparser::ast::{
 };
 
 use super::select::{OrderWay, refuse_blanks, sort_key_of};
-use super::{Binder, Place, names, padded, trimmed};
+use super::{Binder, Place, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate};
 use crate::expr::{Expr, Typed, registry};
 use crate::parse::frame::MARK;
+use crate::parse::identifiers;
 use crate::plan::SortKey;
 use crate::plan::rel::{ColumnId, Rel};
 use crate::plan::window::{
@@ -129,7 +130,7 @@ impl Binder<'_> {
     /// Binds the WINDOW clause.
     pub(super) fn named_windows(&mut self, list: &[ast::NamedWindowDefinition]) -> Result<()> {
         for ast::NamedWindowDefinition(name, window) in list {
-            let name = names::ident(name);
+            let name = identifiers::ident(name);
             if self.windows.named.iter().any(|known| known.name == name) {
                 let message = format!("window \"{name}\" is already defined");
                 return Err(SqlError::new(code::WINDOWING_ERROR, message));
@@ -144,7 +145,7 @@ impl Binder<'_> {
     }
 
     fn named_window(&self, name: &ast::Ident) -> Result<Over> {
-        let name = names::ident(name);
+        let name = identifiers::ident(name);
         let found = self.windows.named.iter().find(|known| known.name == name);
         found.map(|known| known.over.clone()).ok_or_else(|| {
             SqlError::new(code::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
@@ -157,7 +158,7 @@ impl Binder<'_> {
         if let Some(name) = &base {
             let base = self.named_window(name)?;
             let refuse = |what: &str| {
-                let message = format!("cannot {what} window \"{}\"", names::ident(name));
+                let message = format!("cannot {what} window \"{}\"", identifiers::ident(name));
                 Err(SqlError::new(code::WINDOWING_ERROR, message))
             };
             if !spec.partition_by.is_empty() {
@@ -170,7 +171,7 @@ impl Binder<'_> {
             if base.frame.is_some() {
                 let message = format!(
                     "cannot copy window \"{}\" because it has a frame clause",
-                    names::ident(name)
+                    identifiers::ident(name)
                 );
                 return Err(SqlError::new(code::WINDOWING_ERROR, message));
             }

@@ -5,12 +5,13 @@
 
 use sqlparser::ast::{self, SetExpr, SetOperator, SetQuantifier};
 
+use super::Binder;
 use super::recursion::refused;
 use super::scope::{Relation, ScopeColumn};
 use super::select::Purpose;
-use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
+use crate::parse::identifiers;
 use crate::plan::rel::{ColumnId, Cte, CteBody, Rel};
 use crate::types::cast::{self, CastContext};
 
@@ -60,7 +61,7 @@ impl Binder<'_> {
     /// RECURSIVE they are read by later ones only, as they stand.
     pub(super) fn sorted_definitions<'w>(&self, with: &'w ast::With) -> Result<Vec<&'w ast::Cte>> {
         let names: Vec<String> =
-            with.cte_tables.iter().map(|cte| names::ident(&cte.alias.name)).collect();
+            with.cte_tables.iter().map(|cte| identifiers::ident(&cte.alias.name)).collect();
         let at = |of: usize| self.lines.position(with.cte_tables[of].alias.name.span);
         if let Some(twice) = (0..names.len()).find(|of| names[..*of].contains(&names[*of])) {
             let message = format!("WITH query name \"{}\" specified more than once", names[twice]);
@@ -92,7 +93,7 @@ impl Binder<'_> {
         recursive: bool,
         definitions: &mut Vec<Cte>,
     ) -> Result<()> {
-        let name = names::ident(&cte.alias.name);
+        let name = identifiers::ident(&cte.alias.name);
         let position = self.lines.position(cte.alias.name.span);
         if writes(&cte.query) {
             let message =
@@ -132,7 +133,7 @@ impl Binder<'_> {
     fn common_query(&mut self, cte: &ast::Cte) -> Result<Cte> {
         let bound = self.apart(|binder| binder.query_for(&cte.query, Purpose::Inner))?;
         super::lock::refuse_locks(&bound)?;
-        let name = names::ident(&cte.alias.name);
+        let name = identifiers::ident(&cte.alias.name);
         let columns = named(bound.scope_columns(), &cte.alias)?;
         let number = self.new_common(&name, columns, false);
         let materialized = match cte.materialized {
@@ -161,7 +162,7 @@ impl Binder<'_> {
         }
         let known = self.commons.len();
         others.extend(self.definitions(query.with.as_ref())?);
-        let name = names::ident(&cte.alias.name);
+        let name = identifiers::ident(&cte.alias.name);
         if names_table(first, &name) {
             return Err(refused(&name, "within its non-recursive term"));
         }
@@ -275,14 +276,14 @@ pub(super) fn named(
     if alias.columns.len() > columns.len() {
         let message = format!(
             "WITH query \"{}\" has {} columns available but {} columns specified",
-            names::ident(&alias.name),
+            identifiers::ident(&alias.name),
             columns.len(),
             alias.columns.len()
         );
         return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
     }
     for (column, new) in columns.iter_mut().zip(&alias.columns) {
-        column.name = names::ident(&new.name);
+        column.name = identifiers::ident(&new.name);
     }
     Ok(columns)
 }
@@ -290,9 +291,8 @@ pub(super) fn named(
 /// Does a part of a query read a table of this name?
 fn names_table(body: &SetExpr, name: &str) -> bool {
     let is_it = |factor: &ast::TableFactor| match factor {
-        ast::TableFactor::Table { name: of, .. } => {
-            names::parts(of).is_ok_and(|parts| matches!(parts.as_slice(), [one] if one == name))
-        }
+        ast::TableFactor::Table { name: of, .. } => identifiers::parts(of)
+            .is_ok_and(|parts| matches!(parts.as_slice(), [one] if one == name)),
         ast::TableFactor::Derived { subquery, .. } => names_table(&subquery.body, name),
         ast::TableFactor::NestedJoin { table_with_joins, .. } => reads(table_with_joins, name),
         _ => false,
@@ -311,9 +311,8 @@ fn names_table(body: &SetExpr, name: &str) -> bool {
 
 fn reads(item: &ast::TableWithJoins, name: &str) -> bool {
     let select = |factor: &ast::TableFactor| match factor {
-        ast::TableFactor::Table { name: of, .. } => {
-            names::parts(of).is_ok_and(|parts| matches!(parts.as_slice(), [one] if one == name))
-        }
+        ast::TableFactor::Table { name: of, .. } => identifiers::parts(of)
+            .is_ok_and(|parts| matches!(parts.as_slice(), [one] if one == name)),
         ast::TableFactor::Derived { subquery, .. } => names_table(&subquery.body, name),
         ast::TableFactor::NestedJoin { table_with_joins, .. } => reads(table_with_joins, name),
         _ => false,

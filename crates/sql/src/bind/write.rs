@@ -23,11 +23,13 @@ use super::lock::refuse_locks;
 use super::scope::Scope;
 use super::select::{Bound, Purpose, is_default};
 use super::updatable::{Action, ChangedRelation};
-use super::{Binder, Place, Slot, names};
+use super::{Binder, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
+use crate::names::{bare, beside};
 use crate::parse::ARBITER;
 use crate::parse::cursor::{CURRENT, Overriding};
+use crate::parse::identifiers;
 use crate::plan::lower;
 use crate::plan::path::Path;
 use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel};
@@ -35,7 +37,6 @@ use crate::plan::{
     Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, path,
     predicate, shape, views,
 };
-use crate::schemas::{bare, beside};
 
 /// The number of no column: of a view through which rows are written nothing is read.
 const NO_COLUMN: ColumnId = usize::MAX / 2;
@@ -56,7 +57,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("INSERT into this"));
         };
         let position = self.position(name);
-        let named = self.table_named(&names::parts(name)?).map_err(|e| e.at(position))?;
+        let named = self.table_named(&identifiers::parts(name)?).map_err(|e| e.at(position))?;
         let changed = self.changed_relation(named, Action::Insert)?;
         let (table, asked) = (Arc::clone(&changed.table), self.scans.len());
         let shown = self.insert_columns(&changed, &insert.columns)?;
@@ -97,7 +98,7 @@ impl Binder<'_> {
         self.keep_views(&changed);
         let mut relation = changed.relation.clone();
         if let Some(alias) = &insert.table_alias {
-            (relation.alias, relation.schema) = (names::ident(&alias.alias), None);
+            (relation.alias, relation.schema) = (identifiers::ident(&alias.alias), None);
         }
         let own = Scope::of(relation);
         self.scope = own.clone();
@@ -139,7 +140,7 @@ impl Binder<'_> {
             Some(ConflictTarget::Columns(columns)) => {
                 let mut names = Vec::with_capacity(columns.len());
                 for name in columns {
-                    let at = changed.column(&names::ident(name))?;
+                    let at = changed.column(&identifiers::ident(name))?;
                     let place = changed.place(at, Action::Insert).map_err(|_| no_target())?;
                     names.push(table.info.columns[place].name.clone());
                 }
@@ -151,11 +152,15 @@ impl Binder<'_> {
                     None => Target::Columns(names),
                 }
             }
-            Some(ConflictTarget::OnConstraint(name)) => match names::parts(name)?.as_slice() {
-                [name] if !changed.is_table() => return Err(no_constraint(name, changed.name())),
-                [name] => Target::Index(beside(&table.info.name, name)),
-                _ => return Err(SqlError::syntax("syntax error at or near \".\"")),
-            },
+            Some(ConflictTarget::OnConstraint(name)) => {
+                match identifiers::parts(name)?.as_slice() {
+                    [name] if !changed.is_table() => {
+                        return Err(no_constraint(name, changed.name()));
+                    }
+                    [name] => Target::Index(beside(&table.info.name, name)),
+                    _ => return Err(SqlError::syntax("syntax error at or near \".\"")),
+                }
+            }
         };
         check_target(&target, table)?;
         let OnConflictAction::DoUpdate(update) = &on.action else {
@@ -245,7 +250,7 @@ impl Binder<'_> {
         let mut columns = Vec::with_capacity(named.len());
         for name in named {
             let position = self.position(name);
-            let [name] = names::parts(name)?
+            let [name] = identifiers::parts(name)?
                 .try_into()
                 .map_err(|_| SqlError::unsupported("a field of a column").at(position))?;
             let at = changed.column(&name).map_err(|error| error.at(position))?;
@@ -364,7 +369,7 @@ impl Binder<'_> {
             }
             _ => return Err(SqlError::unsupported("changing anything but a table")),
         };
-        let (parts, position) = (names::parts(name)?, self.position(&table.relation));
+        let (parts, position) = (identifiers::parts(name)?, self.position(&table.relation));
         if views::relation(&parts).is_some() {
             return Err(SqlError::unsupported("changing anything but a table"));
         }

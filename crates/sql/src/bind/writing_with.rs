@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, Query, SetExpr};
 
+use super::Binder;
 use super::scope::ScopeColumn;
 use super::select::{Bound, Purpose};
 use super::with::{named, writes};
-use super::{Binder, names};
 use crate::error::{Result, SqlError};
+use crate::parse::identifiers;
 use crate::plan::rel::{ColumnId, Rel};
 use crate::plan::{Column, Plan, Table, WithPart, WithPlan};
 
@@ -69,7 +70,7 @@ impl Binder<'_> {
         // Of each part the numbers of those that it reads.
         let mut reads: Vec<Vec<usize>> = Vec::new();
         for cte in self.sorted_definitions(with)? {
-            let name = names::ident(&cte.alias.name);
+            let name = identifiers::ident(&cte.alias.name);
             self.next_part();
             parts.push(match writes(&cte.query) {
                 true => self.writing_part(cte, name)?,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::deparse::identifier;
+use crate::names::identifier;
 use crate::plan::views::{self, View};
 use crate::types::{Datum, RegKind, Registered, Row, SqlType, text};
 

@@ -9,8 +9,8 @@ use super::objects::Objects;
 use super::relations::{default_oid, default_text, rewrite_oid};
 use super::rules::{Constraint, Key, Reference, Rule, place};
 use crate::error::Result;
+use crate::names::bare;
 use crate::plan::notes::{Action, ColumnNotes, TableNotes};
-use crate::schemas::bare;
 use crate::types::{Datum, Row, SqlType};
 
 /// Rows of `pg_constraint`: keys, then checks and foreign keys.

@@ -11,9 +11,9 @@ use super::numbers::{FIRST, number, oid, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
-use crate::schemas::{bare, is_shown, marked, schema_of};
+use crate::names::{bare, is_shown, marked, schema_of};
+use crate::statistics::Statistics;
 use crate::statistics::record::Record;
-use crate::statistics::{Statistics, store};
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Row};
 
@@ -79,7 +79,7 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
 
 /// Is the table one of the clients?
 fn is_listed(name: &str) -> bool {
-    is_shown(name) && !store::is_own(name)
+    is_shown(name) && !crate::names::is_own(name)
 }
 
 /// A time as clocks have it.

@@ -13,9 +13,9 @@ use super::relations::default_text;
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
 use crate::expr::system::USER;
+use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::plan::notes::{Action, ColumnNotes, TableNotes};
 use crate::plan::views::Information;
-use crate::schemas::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, Row, SqlType};
 

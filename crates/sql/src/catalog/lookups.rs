@@ -8,9 +8,11 @@ use super::objects::{Objects, keys};
 use super::rules::{self, Key, Rule};
 use super::{builtin, shared};
 use crate::error::{Result, SqlError, code};
-use crate::expr::deparse::identifier;
+use crate::names;
+use crate::names::identifier;
+use crate::names::{SearchPath, bare, full_reference, said};
 use crate::plan::views;
-use crate::schemas::{self, SearchPath, bare, full_reference, said};
+use crate::schemas;
 use crate::types::{RegKind, SqlType};
 
 /// Bytes of a block.
@@ -58,7 +60,7 @@ impl Objects {
 
     fn shown_relation(&self, oid: u32, path: &SearchPath) -> Option<String> {
         if let Some((schema, name)) = views::of_oid(oid) {
-            let plain = schema == schemas::CATALOGS[0];
+            let plain = schema == names::CATALOGS[0];
             return Some(if plain { name.to_owned() } else { format!("{schema}.{name}") });
         }
         let stored = self.stored_name(oid)?;
@@ -100,7 +102,7 @@ impl Objects {
             (RegKind::Namespace, [name]) => self.schema_named(name),
             (RegKind::Role, [name]) => shared::role_oid(name, asking.user),
             (RegKind::Proc, [name]) => builtin::function_named(name)?,
-            (RegKind::Proc, [schema, name]) if schema == schemas::CATALOGS[0] => {
+            (RegKind::Proc, [schema, name]) if schema == names::CATALOGS[0] => {
                 builtin::function_named(name)?
             }
             _ => None,
@@ -115,7 +117,7 @@ impl Objects {
     /// Is the relation meant by its name alone? None if it is not there.
     pub(crate) fn relation_is_visible(&self, oid: u32, path: &SearchPath) -> Option<bool> {
         if let Some((schema, _)) = views::of_oid(oid) {
-            return Some(schema == schemas::CATALOGS[0]);
+            return Some(schema == names::CATALOGS[0]);
         }
         self.stored_name(oid).map(|stored| self.is_visible(stored, path))
     }

@@ -39,7 +39,7 @@ pub(crate) mod views;
 use rightlink::Transaction;
 
 use crate::error::Result;
-use crate::schemas::PUBLIC;
+use crate::names::PUBLIC;
 
 pub(crate) use builtin::function_of;
 pub(crate) use lookups::{Asking, Sizes, no_object};

@@ -4,7 +4,7 @@
 //! of a table and a name. Does not do: which object has which number (`objects`).
 
 use crate::error::Result;
-use crate::schemas::PUBLIC;
+use crate::names::PUBLIC;
 use crate::types::{Array, Datum, ElementType, SqlType};
 
 /// The first number that PostgreSQL gives to an object of a user.

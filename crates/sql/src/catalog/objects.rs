@@ -14,10 +14,12 @@ use super::numbers::{FIRST, PUBLIC_OID, STANDARD_SCHEMAS};
 use super::rules::{self, Constraint, Key, is_key};
 use super::sequences::{self, Sequence};
 use crate::error::Result;
-use crate::expr::deparse::{constant, identifier};
+use crate::expr::deparse::constant;
+use crate::names;
+use crate::names::identifier;
+use crate::names::{PUBLIC, SearchPath, bare, full_reference, is_shown, marked, schema_of};
 use crate::plan::notes::{TableNotes, is_view};
 use crate::plan::views;
-use crate::schemas::{self, PUBLIC, SearchPath, bare, full_reference, is_shown, marked, schema_of};
 use crate::statistics::{Statistics, store};
 use crate::types::Datum;
 
@@ -80,7 +82,7 @@ impl Objects {
         let schema = |table: &TableInfo| Some((FIRST + table.id, marked(&table.name)?.to_owned()));
         let schemas: Vec<_> = tables.iter().filter_map(schema).collect();
         let sequences = sequences::all(&tables, txn)?;
-        tables.retain(|table| is_shown(&table.name) && !store::is_own(&table.name));
+        tables.retain(|table| is_shown(&table.name) && !names::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let mut schema_comments = HashMap::new();
         for name in schemas.iter().map(|(_, name)| name.as_str()).chain([PUBLIC]) {
@@ -252,8 +254,8 @@ impl Objects {
             [name] => path
                 .all()
                 .iter()
-                .find_map(|schema| self.relation_named(&schemas::stored(schema, name))),
-            [schema, name] => self.relation_named(&schemas::stored(schema, name)),
+                .find_map(|schema| self.relation_named(&names::stored(schema, name))),
+            [schema, name] => self.relation_named(&names::stored(schema, name)),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use rightlink::{IndexInfo, TableInfo};
 
 use super::numbers::{FIRST, made_oid};
-use crate::expr::deparse::identifier;
+use crate::names::identifier;
 use crate::plan::notes::{ForeignKey, TableNotes};
 
 /// A key of a table, which is a constraint: a primary key or a unique constraint.

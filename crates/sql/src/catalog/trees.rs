@@ -25,8 +25,9 @@ use rightlink::{EntryInfo, IndexInfo, IndexMethod, PageInfo, RowId, Transaction}
 
 use super::numbers::{count, number, text};
 use crate::error::{Result, SqlError, code};
+use crate::names::{SearchPath, bare, said};
 use crate::plan::views::Kind;
-use crate::schemas::{self, SearchPath, bare, said};
+use crate::schemas;
 use crate::types::{Datum, Row};
 
 /// PostgreSQL's flags of a page.

@@ -2,13 +2,11 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `options` | the statement and its options |
 //! | `read`, `write` | rows from and to bytes |
 //! | `csv` | fields of a CSV record |
 //!
-//! Does not do: files and programs on the server; the caller moves the bytes.
+//! Does not do: the statement (`parse::copy`); files and programs on the server; the caller moves the bytes.
 
 pub(crate) mod csv;
-pub(crate) mod options;
 pub(crate) mod read;
 pub(crate) mod write;

@@ -7,9 +7,9 @@
 //! names the line. Does not do: storing rows.
 
 use super::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
-use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use super::write::SIGNATURE;
 use crate::error::{Result, SqlError, code};
+use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::types::binary::utf8;
 use crate::types::{Datum, Row, SqlType, text};
 

@@ -3,7 +3,7 @@
 //! Invariants: what is written here, `read` reads back as equal rows.
 //! Does not do: where the bytes go.
 
-use super::options::{CopyFormat, CopyOptions, HeaderLine};
+use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::plan::Column;
 use crate::types::Datum;
 

@@ -9,11 +9,13 @@ use rightlink::Transaction;
 use crate::bind::{Catalog, collate};
 use crate::error::Result;
 use crate::exec::ddl;
-use crate::expr::deparse::identifier;
 use crate::expr::sequences::{no_sequence, not_a_sequence};
+use crate::names;
+use crate::names::SearchPath;
+use crate::names::identifier;
 use crate::plan::Table;
 use crate::plan::notes::{ColumnNotes, TableNotes};
-use crate::schemas::{self, Found, SearchPath};
+use crate::schemas::{self, Found};
 use crate::statistics::{Statistics, store};
 
 /// Tables as a transaction sees them; a name without a schema is one of `public`.
@@ -35,11 +37,11 @@ impl Catalog for Along<'_> {
         if !self.0.0.catalog().has_relation(name)? {
             return Ok(None);
         }
-        let bare = schemas::bare(name);
+        let bare = names::bare(name);
         let found = schemas::find(self.0.0, self.1, &[bare.to_owned()])?;
         Ok(Some(match found.name == name {
             true => identifier(bare),
-            false => schemas::full_reference(name),
+            false => names::full_reference(name),
         }))
     }
 
@@ -85,7 +87,7 @@ impl Catalog for Tables<'_> {
     }
 
     fn schemas(&mut self) -> Result<Vec<String>> {
-        Ok(vec![schemas::PUBLIC.to_owned()])
+        Ok(vec![names::PUBLIC.to_owned()])
     }
 
     fn table(&mut self, name: &str) -> Result<Arc<Table>> {

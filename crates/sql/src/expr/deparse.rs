@@ -3,62 +3,8 @@
 //! Does not do: text that a parser would surely read back.
 
 use crate::expr::{Expr, SubqueryKind, arrays};
-use crate::schemas::reference;
+use crate::names::reference;
 use crate::types::{Datum, SqlType};
-
-/// A name, quoted where a parser would otherwise change it.
-pub(crate) fn identifier(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
-        && !RESERVED.contains(&name);
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-/// Words that are no names without quotes.
-const RESERVED: [&str; 40] = [
-    "all",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "column",
-    "constraint",
-    "create",
-    "default",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "false",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "limit",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "or",
-    "order",
-    "primary",
-    "select",
-    "table",
-    "true",
-    "user",
-    "where",
-];
 
 /// A string in quotes.
 pub(crate) fn literal(text: &str) -> String {

@@ -10,7 +10,7 @@ use rightlink::{Numbers, SequencePosition, Transaction};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
-use crate::schemas::{bare, said};
+use crate::names::{bare, said};
 use crate::types::Datum;
 
 /// What is asked of a sequence.

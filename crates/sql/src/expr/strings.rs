@@ -13,6 +13,7 @@ use crate::expr::casing::{self, Casing};
 use crate::expr::deparse;
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
+use crate::names;
 use crate::types::{Datum, SqlType};
 
 /// Longest text made here.
@@ -322,7 +323,7 @@ fn codes(registry: &mut Registry) {
         Ok(Datum::Text(deparse::literal(text(v, 0))))
     });
     registry.add("quote_ident", &[T::Text], T::Text, |v, _| {
-        Ok(Datum::Text(deparse::identifier(text(v, 0))))
+        Ok(Datum::Text(names::identifier(text(v, 0))))
     });
 }
 

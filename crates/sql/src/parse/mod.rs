@@ -24,12 +24,14 @@
 //! from 1.
 //! Does not do: names, types.
 
+pub(crate) mod copy;
 pub(crate) mod create_as;
 pub(crate) mod cursor;
 mod depth;
 pub(crate) mod explain;
 pub(crate) mod frame;
 pub(crate) mod grouping;
+pub(crate) mod identifiers;
 mod interval;
 pub(crate) mod modes;
 mod order;
@@ -45,7 +47,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Result, SqlError, code};
-use crate::schemas;
+use crate::names;
 use cursor::Cursor;
 pub(crate) use depth::MAX_DEPTH;
 use utility::Utility;
@@ -131,7 +133,7 @@ pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let mut all: Vec<TokenWithSpan> = meaningful.collect();
     if let Some(found) = all.iter().find(|token| has_separator(&token.token)) {
-        let message = format!("the character {} in a name", schemas::SEPARATOR);
+        let message = format!("the character {} in a name", names::SEPARATOR);
         return Err(SqlError::new(code::INVALID_NAME, format!("{message} is not supported"))
             .at(lines.location(found.span.start)));
     }
@@ -163,7 +165,7 @@ pub(crate) fn weight(text: &str) -> usize {
 
 /// Is it a name that could be taken for one with a schema in front?
 fn has_separator(token: &Token) -> bool {
-    matches!(token, Token::Word(word) if word.value.contains(schemas::SEPARATOR))
+    matches!(token, Token::Word(word) if word.value.contains(names::SEPARATOR))
 }
 
 /// A literal of a message and where it stands.

@@ -10,8 +10,8 @@ use sqlparser::ast;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
-use crate::copy::options::CopyStatement;
 use crate::error::{Result, SqlError, code};
+use crate::parse::copy::CopyStatement;
 use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
@@ -258,7 +258,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "declare" => declare(cursor)?,
         "fetch" | "move" => fetch(cursor, word == "move")?,
         "close" => Utility::Close(name_or_all(cursor)?),
-        "copy" => Utility::Copy(crate::copy::options::parse(cursor)?),
+        "copy" => Utility::Copy(crate::parse::copy::parse(cursor)?),
         "vacuum" => vacuum(cursor)?,
         "analyze" | "analyse" => analyze(cursor)?,
         "checkpoint" => Utility::Checkpoint,

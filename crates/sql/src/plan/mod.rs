@@ -51,7 +51,7 @@ use crate::bind::collate::Rule;
 use crate::bind::select::Bound;
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
-use crate::schemas;
+use crate::names;
 use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
@@ -72,7 +72,7 @@ pub(crate) struct Table {
 impl Table {
     /// Its name without a schema.
     pub(crate) fn bare_name(&self) -> &str {
-        schemas::bare(&self.info.name)
+        names::bare(&self.info.name)
     }
 }
 

@@ -346,14 +346,14 @@ impl TableNotes {
 impl ForeignKey {
     /// As SQL spells it, after its name.
     pub(crate) fn definition(&self) -> String {
-        use crate::expr::deparse::identifier;
+        use crate::names::identifier;
         let list = |names: &[String]| {
             names.iter().map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
         };
         let mut text = format!(
             "FOREIGN KEY ({}) REFERENCES {}({})",
             list(&self.columns),
-            crate::schemas::reference(&self.parent),
+            crate::names::reference(&self.parent),
             list(&self.parent_columns)
         );
         for (what, action) in [("UPDATE", self.on_update), ("DELETE", self.on_delete)] {

@@ -20,8 +20,8 @@ use crate::bind::Catalog;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::interrupt::Reason;
+use crate::names::is_shown;
 use crate::plan::Column;
-use crate::schemas::is_shown;
 use crate::statistics::record::{By, Record, changes};
 use crate::statistics::store;
 use crate::types::Row;
@@ -117,7 +117,7 @@ impl Watch {
     fn look(&mut self) -> Result<()> {
         for table in self.session.db.table_figures()? {
             let changed = changes(&table.rows);
-            let is_own = !is_shown(&table.name) || store::is_own(&table.name);
+            let is_own = !is_shown(&table.name) || crate::names::is_own(&table.name);
             if is_own || changed == 0 || self.seen.get(&table.table) == Some(&changed) {
                 continue;
             }

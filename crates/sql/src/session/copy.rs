@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use super::{Session, Sink};
 use crate::bind::{Binder, Catalog};
-use crate::copy::options::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::copy::read::Reader;
 use crate::copy::write::Writer;
 use crate::error::{Result, SqlError, code};
@@ -21,7 +20,9 @@ use crate::exec::references::{self, Pending};
 use crate::exec::rows::{self, Batch};
 use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
-use crate::expr::deparse::identifier;
+use crate::names;
+use crate::names::identifier;
+use crate::parse::copy::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::parse::{Lines, Parsed};
 use crate::plan::notes::is_view;
 use crate::plan::{Given, Plan, Query, Rules, Table};
@@ -178,7 +179,7 @@ impl Session {
         let Ok(found) = schemas::find(txn, &path, name) else { return Ok(()) };
         match txn.catalog().definition(&found.name) {
             Ok(info) if is_view(&info.note) => {
-                let message = format!("cannot copy from view \"{}\"", schemas::bare(&found.name));
+                let message = format!("cannot copy from view \"{}\"", names::bare(&found.name));
                 Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
                     .hint("Try the COPY (SELECT ...) TO variant."))
             }

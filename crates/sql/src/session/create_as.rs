@@ -14,11 +14,12 @@ use crate::bind::ddl::{self, Definition};
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
+use crate::names::bare;
 use crate::parse::create_as::CreateAs;
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt};
 use crate::plan::{Given, Insert, Plan, Query, Reads, Rules};
-use crate::schemas::{Resolver, bare};
+use crate::schemas::Resolver;
 use crate::types::{Datum, SqlType};
 
 /// A query that is bound, with values for its parameters.

@@ -17,11 +17,11 @@ use crate::exec::batch::ROWS;
 use crate::exec::kept::{Keeping, Kept};
 use crate::exec::memory::Memory;
 use crate::expr::Context;
+use crate::names::bare;
 use crate::parse::Parsed;
 use crate::parse::utility::{Direction, Kind};
 use crate::plan::node::Op;
 use crate::plan::{Change, Column, Plan, Query};
-use crate::schemas::bare;
 use crate::types::{Datum, Row, SqlType};
 
 /// A cursor.

@@ -56,7 +56,6 @@ use crate::interrupt::Interrupt;
 use crate::parse::{self, Parsed};
 use crate::plan::Column;
 use crate::settings::Settings;
-use crate::statistics::store;
 use crate::types::{Datum, Row};
 use prepared::{Portal, Prepared};
 use transaction::Active;
@@ -280,7 +279,9 @@ impl Session {
             Some(active) => active.txn.catalog().tables()?,
             None => self.db.tables()?,
         };
-        all.retain(|table| crate::schemas::is_shown(&table.name) && !store::is_own(&table.name));
+        all.retain(|table| {
+            crate::names::is_shown(&table.name) && !crate::names::is_own(&table.name)
+        });
         Ok(all)
     }
 

@@ -7,9 +7,9 @@ use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
-use crate::bind::names;
 use crate::error::{Result, SqlError, code};
-use crate::expr::deparse::identifier;
+use crate::names::identifier;
+use crate::parse::identifiers;
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt};
 use crate::schemas::Resolver;
@@ -85,7 +85,7 @@ fn beside(schema: &str, parts: &[String]) -> Result<Vec<String>> {
 }
 
 fn put_into(schema: &str, name: &mut ObjectName) -> Result<()> {
-    let parts = beside(schema, &names::parts(name)?)?;
+    let parts = beside(schema, &identifiers::parts(name)?)?;
     let part = |part: &String| ObjectNamePart::Identifier(Ident::with_quote('"', part));
     *name = ObjectName(parts.iter().map(part).collect());
     Ok(())

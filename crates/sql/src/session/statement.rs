@@ -17,10 +17,11 @@ use crate::exec::batch::ROWS;
 use crate::exec::{self, Stream};
 use crate::expr::held::Held;
 use crate::expr::{Context, Db};
+use crate::names::said;
 use crate::parse::utility::Utility;
 use crate::parse::{Lines, Parsed, Stmt};
 use crate::plan::{Column, Plan, custom};
-use crate::schemas::{Resolver, said};
+use crate::schemas::Resolver;
 use crate::types::{Datum, SqlType};
 
 impl Session {

@@ -11,20 +11,22 @@ use sqlparser::ast;
 use super::explain::Run;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
-use crate::bind::{Binder, Place, names};
+use crate::bind::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::exec::batch::ROWS;
 use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
-use crate::expr::deparse::identifier;
 use crate::expr::probe::{Probe, WRITE};
+use crate::names::bare;
+use crate::names::identifier;
 use crate::parse::Lines;
 use crate::parse::explain::ExplainOptions;
+use crate::parse::identifiers;
 use crate::parse::utility::{Analyzed, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
 use crate::plan::notes::is_view;
-use crate::schemas::{self, Resolver, bare};
+use crate::schemas::{self, Resolver};
 use crate::settings::{Shown, check_settable};
 use crate::types::{Datum, SqlType};
 
@@ -268,7 +270,7 @@ impl Session {
         }
         let types = types
             .iter()
-            .map(|kind| names::data_type(kind).map(|declared| declared.ty))
+            .map(|kind| identifiers::data_type(kind).map(|declared| declared.ty))
             .collect::<Result<Vec<SqlType>>>()?;
         let parsed = Some(Arc::new(statement.clone()));
         self.prepare_parsed(name, (parsed, ""), &types).map(|_| ())

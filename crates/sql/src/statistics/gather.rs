@@ -56,7 +56,7 @@ pub(crate) fn analyze(
     let report = format!(
         "\"{}\": scanned {read} of {blocks} pages, containing {} live rows; {} rows in sample, {} \
          estimated total rows",
-        crate::schemas::bare(&info.name),
+        crate::names::bare(&info.name),
         sample.seen,
         sample.rows.len(),
         rows

@@ -18,25 +18,10 @@ use rightlink_env::sync::Arc;
 
 use super::{Statistics, shared};
 use crate::error::{Result, SqlError, code};
+use crate::names::STATISTICS;
 
-/// The table's name, as PostgreSQL's.
-pub(crate) const TABLE: &str = "pg_statistic";
 const KEY: &str = "starelid";
 const TEXT: &str = "statistics";
-
-/// Is this the name of the table?
-pub(crate) fn is_own(name: &str) -> bool {
-    name == TABLE
-}
-
-/// Refuses the table's name to clients.
-pub(crate) fn refuse(name: &str) -> Result<()> {
-    if !is_own(name) {
-        return Ok(());
-    }
-    let message = format!("permission denied: \"{name}\" is a system catalog");
-    Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
-}
 
 fn key(table: u32) -> Value {
     Value::Int8(i64::from(table))
@@ -50,7 +35,7 @@ fn unless_it_ends(error: Error) -> Result<()> {
 
 /// What is known about the table of this number.
 pub(crate) fn load(txn: &mut Transaction, table: u32) -> Result<Option<Arc<Statistics>>> {
-    match txn.get(TABLE, &[key(table)]) {
+    match txn.get(STATISTICS, &[key(table)]) {
         Ok(row) => Ok(row.as_ref().and_then(|row| match &row.values[..] {
             [Value::Int8(_), Value::Text(text)] => shared::decode(text),
             _ => None,
@@ -62,7 +47,7 @@ pub(crate) fn load(txn: &mut Transaction, table: u32) -> Result<Option<Arc<Stati
 /// What is known about all tables, by their numbers.
 pub(crate) fn load_all(txn: &mut Transaction) -> Result<HashMap<u32, Statistics>> {
     let mut all = HashMap::new();
-    let rows = match txn.scan(TABLE, &ScanOptions::all()) {
+    let rows = match txn.scan(STATISTICS, &ScanOptions::all()) {
         Ok(rows) => rows,
         Err(error) => return unless_it_ends(error).map(|()| all),
     };
@@ -104,25 +89,26 @@ pub(crate) fn save(
         Ok(Some(vec![old[0].clone(), Value::Text(text)]))
     };
     let row = vec![key(table.id), Value::Text(fresh.encode())];
-    let _ = txn.insert_into(TABLE).or_update(OnConflict::Columns(&[KEY]), &[row], &mut merge)?;
+    let _ =
+        txn.insert_into(STATISTICS).or_update(OnConflict::Columns(&[KEY]), &[row], &mut merge)?;
     Ok(())
 }
 
 /// Makes the table if it is not there.
 fn make(db: &Database, txn: &mut Transaction) -> Result<()> {
-    match txn.catalog().describe(TABLE) {
+    match txn.catalog().describe(STATISTICS) {
         Ok(info) => return check(&info),
         Err(Error::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let schema = TableSchema::new(TABLE).column(KEY, Type::Int8).column(TEXT, Type::Text);
+    let schema = TableSchema::new(STATISTICS).column(KEY, Type::Int8).column(TEXT, Type::Text);
     let mut own = db.begin();
     match own.create_table(&schema.primary_key([KEY])) {
         Ok(()) => own.commit()?,
         Err(Error::AlreadyExists(_)) => drop(own),
         Err(error) => return Err(error.into()),
     }
-    check(&txn.catalog().describe(TABLE)?)
+    check(&txn.catalog().describe(STATISTICS)?)
 }
 
 /// Databases from before there were statistics may have a table of the name.
@@ -135,16 +121,16 @@ fn check(info: &TableInfo) -> Result<()> {
     if columns == [(KEY, Type::Int8), (TEXT, Type::Text)] && keyed {
         return Ok(());
     }
-    let message = format!("relation \"{TABLE}\" is not the table of statistics");
+    let message = format!("relation \"{STATISTICS}\" is not the table of statistics");
     Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
         .hint("Give the table another name: statistics are kept under this one."))
 }
 
 /// Forgets what is known about a table that is dropped.
 pub(crate) fn forget(txn: &mut Transaction, table: u32) -> Result<()> {
-    let done = match txn.get(TABLE, &[key(table)]) {
+    let done = match txn.get(STATISTICS, &[key(table)]) {
         Ok(None) => return Ok(()),
-        Ok(Some(row)) => txn.delete(TABLE, row.id).map(drop),
+        Ok(Some(row)) => txn.delete(STATISTICS, row.id).map(drop),
         Err(error) => Err(error),
     };
     done.or_else(harmless)
@@ -156,7 +142,7 @@ pub(crate) fn change(
     table: u32,
     change: impl FnOnce(&mut Statistics),
 ) -> Result<()> {
-    let row = match txn.get(TABLE, &[key(table)]) {
+    let row = match txn.get(STATISTICS, &[key(table)]) {
         Ok(Some(row)) => row,
         Ok(None) => return Ok(()),
         Err(error) => return harmless(error),
@@ -164,7 +150,7 @@ pub(crate) fn change(
     let Some(mut known) = decode(&row.values) else { return Ok(()) };
     change(&mut known);
     let set = [(TEXT, Value::Text(known.encode()))];
-    txn.update(TABLE, row.id, &set).map(drop).or_else(harmless)
+    txn.update(STATISTICS, row.id, &set).map(drop).or_else(harmless)
 }
 
 /// What is known is old then, which only costs time: a definition does not fail by it.

@@ -9,11 +9,13 @@ use sqlparser::ast::{
 
 use super::table::{foreign_key, is_null, new_check};
 use super::{
-    Alteration, Definition, NewIndex, NewTable, columns_in_name, names, primary, storage, unique,
+    Alteration, Definition, NewIndex, NewTable, columns_in_name, primary, storage, unique,
 };
 use crate::error::{Result, SqlError};
+use crate::names::beside;
+use crate::parse::identifiers;
 use crate::parse::view::alters_view;
-use crate::schemas::{Resolver, beside};
+use crate::schemas::Resolver;
 
 pub(super) fn table(alter: &ast::AlterTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
     let table = match alter.if_exists {
@@ -48,7 +50,7 @@ fn one(
         Op::DropColumn { column_names, if_exists, drop_behavior, .. } => {
             let (if_exists, cascade) = (*if_exists, is_cascade(drop_behavior));
             changes.extend(column_names.iter().map(|name| Alteration::DropColumn {
-                name: names::ident(name),
+                name: identifiers::ident(name),
                 if_exists,
                 cascade,
             }));
@@ -57,7 +59,7 @@ fn one(
         Op::AddConstraint { constraint, not_valid: false } => add(table, constraint, resolver)?,
         Op::AddConstraint { .. } => return Err(SqlError::unsupported("NOT VALID")),
         Op::DropConstraint { if_exists, name, drop_behavior } => Alteration::DropConstraint {
-            name: names::ident(name),
+            name: identifiers::ident(name),
             if_exists: *if_exists,
             cascade: is_cascade(drop_behavior),
         },
@@ -69,13 +71,14 @@ fn one(
             Alteration::RenameTable(to)
         }
         Op::RenameColumn { old_column_name, new_column_name } => {
-            let (old, new) = (names::ident(old_column_name), names::ident(new_column_name));
+            let (old, new) =
+                (identifiers::ident(old_column_name), identifiers::ident(new_column_name));
             Alteration::RenameColumn(old, new)
         }
         Op::RenameConstraint { old_name, new_name } => {
-            Alteration::RenameConstraint(names::ident(old_name), names::ident(new_name))
+            Alteration::RenameConstraint(identifiers::ident(old_name), identifiers::ident(new_name))
         }
-        Op::AlterColumn { column_name, op } => column(names::ident(column_name), op)?,
+        Op::AlterColumn { column_name, op } => column(identifiers::ident(column_name), op)?,
         Op::OwnerTo { .. } => Alteration::Owner,
         Op::SetOptionsParens { options } => {
             let storage = storage::parameters(options)?;
@@ -99,7 +102,7 @@ fn add(
             let named = key.name.is_some();
             let mut schema = unique(key)?;
             schema.name = match &key.name {
-                Some(name) => beside(table, &names::ident(name)),
+                Some(name) => beside(table, &identifiers::ident(name)),
                 None => format!("{table}_{}_key", columns_in_name(&schema)),
             };
             Alteration::AddUnique(NewIndex {
@@ -115,7 +118,7 @@ fn add(
             Alteration::AddPrimary { name, columns }
         }
         TableConstraint::Check(check) => {
-            Alteration::AddCheck(new_check(check.name.as_ref().map(names::ident), check)?)
+            Alteration::AddCheck(new_check(check.name.as_ref().map(identifiers::ident), check)?)
         }
         TableConstraint::ForeignKey(key) => Alteration::AddKey(foreign_key(key, resolver)?),
         other => return Err(SqlError::unsupported(format!("adding {other}"))),

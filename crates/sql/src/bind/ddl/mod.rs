@@ -30,9 +30,10 @@ use sqlparser::ast::{
     SqlOption,
 };
 
-use super::{collate, names};
+use super::collate;
 use crate::error::{Result, SqlError, code};
 use crate::parse::Lines;
+use crate::parse::identifiers;
 use crate::parse::sequence::{IdentityChange, SequenceOptions};
 use crate::plan::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::schemas::Resolver;
@@ -297,7 +298,7 @@ pub(crate) fn definition(
                 return Err(SqlError::unsupported("DROP with such a clause"));
             }
             let name = |name: &ast::ObjectName| match kind {
-                Kind::Collation => names::of_public(&names::parts(name)?),
+                Kind::Collation => identifiers::of_public(&identifiers::parts(name)?),
                 _ if *if_exists => resolver.any(name),
                 _ => resolver.existing(name),
             };
@@ -325,7 +326,7 @@ fn comment(
     text: Option<String>,
     resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
-    let mut parts = names::parts(name)?;
+    let mut parts = identifiers::parts(name)?;
     let on = match kind {
         CommentObject::Table => Commented::Table(resolver.existing_parts(&parts)?),
         CommentObject::View => Commented::View(resolver.existing_parts(&parts)?),
@@ -430,7 +431,7 @@ fn unique(key: &ast::UniqueConstraint) -> Result<IndexSchema> {
     refuse_twice(&columns, "unique")?;
     let schema = columns.iter().fold(IndexSchema::new("").unique(), |index, name| index.on(name));
     Ok(IndexSchema {
-        included: key.include.iter().map(names::ident).collect(),
+        included: key.include.iter().map(identifiers::ident).collect(),
         nulls_not_distinct: matches!(key.nulls_distinct, NullsDistinctOption::NotDistinct),
         ..schema
     })
@@ -452,7 +453,7 @@ fn primary(key: &ast::PrimaryKeyConstraint) -> Result<(Option<String>, Vec<Strin
     }
     let columns = plain_columns(&key.columns)?;
     refuse_twice(&columns, "primary key")?;
-    Ok((key.name.as_ref().map(names::ident), columns))
+    Ok((key.name.as_ref().map(identifiers::ident), columns))
 }
 
 /// Fails if a constraint names a column twice.
@@ -481,7 +482,7 @@ fn key_column(column: &ast::IndexColumn) -> Result<(KeyColumn, Option<String>)> 
         expr => (expr, None),
     };
     let name = match expr {
-        Ast::Identifier(name) => names::ident(name),
+        Ast::Identifier(name) => identifiers::ident(name),
         _ => return Err(SqlError::unsupported("an index on an expression")),
     };
     if let Some(class) = &column.operator_class {
@@ -511,7 +512,7 @@ fn create_collation(create: &ast::CreateCollation) -> Result<Definition> {
             return Err(SqlError::syntax(format!("syntax error at or near \"{option}\"")));
         };
         let value = option_text(value);
-        match (names::ident(key).as_str(), value.to_lowercase().as_str()) {
+        match (identifiers::ident(key).as_str(), value.to_lowercase().as_str()) {
             ("provider", "icu") => icu = true,
             ("provider", other) => {
                 let what = format!("the collation provider \"{other}\"");
@@ -586,7 +587,7 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
         unique: create.unique,
         method,
         nulls_not_distinct: create.unique && create.nulls_distinct == Some(false),
-        included: create.include.iter().map(names::ident).collect(),
+        included: create.include.iter().map(identifiers::ident).collect(),
         ..IndexSchema::new("")
     };
     schema.name = match &create.name {

@@ -4,9 +4,10 @@
 
 use sqlparser::ast::{self, AlterSchemaOperation, ObjectName, SchemaName};
 
-use super::{Definition, names};
+use super::Definition;
 use crate::error::{Result, SqlError, code};
-use crate::schemas::MAX_BYTES;
+use crate::names::MAX_BYTES;
+use crate::parse::identifiers;
 
 pub(super) fn create(statement: &ast::Statement) -> Result<Definition> {
     let ast::Statement::CreateSchema {
@@ -23,7 +24,7 @@ pub(super) fn create(statement: &ast::Statement) -> Result<Definition> {
     };
     let name = match schema_name {
         SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => one(name)?,
-        SchemaName::UnnamedAuthorization(owner) => names::ident(owner),
+        SchemaName::UnnamedAuthorization(owner) => identifiers::ident(owner),
     };
     Ok(Definition::CreateSchema { name: fit(name)?, if_not_exists: *if_not_exists })
 }
@@ -53,7 +54,7 @@ pub(super) fn alter(alter: &ast::AlterSchema) -> Result<Definition> {
 }
 
 fn one(name: &ObjectName) -> Result<String> {
-    match names::parts(name)?.as_slice() {
+    match identifiers::parts(name)?.as_slice() {
         [name] => Ok(name.clone()),
         _ => Err(SqlError::syntax("syntax error at or near \".\"")),
     }

@@ -10,8 +10,8 @@
 use rightlink::AutoVacuum;
 use sqlparser::ast::{CreateTableOptions, SqlOption};
 
-use super::names;
 use crate::error::{Result, SqlError, code};
+use crate::parse::identifiers;
 use crate::plan::notes::AnalyzeAfter;
 
 /// Rows that a block is taken to hold.
@@ -55,7 +55,7 @@ pub(super) fn parameters(list: &[SqlOption]) -> Result<Storage> {
         let SqlOption::KeyValue { key, value } = option else {
             return Err(SqlError::unsupported(format!("the option {option}")));
         };
-        let (name, text) = (names::ident(key), value.to_string());
+        let (name, text) = (identifiers::ident(key), value.to_string());
         if seen.contains(&name) {
             let message = format!("parameter \"{name}\" specified more than once");
             return Err(SqlError::new(code::INVALID_PARAMETER, message));

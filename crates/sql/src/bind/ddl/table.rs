@@ -11,14 +11,14 @@ use sqlparser::ast::{
 
 use super::super::collate;
 use super::super::from::check_column_name;
-use super::{
-    Definition, NewCheck, NewTable, columns_in_name, names, primary, sequence, storage, unique,
-};
+use super::{Definition, NewCheck, NewTable, columns_in_name, primary, sequence, storage, unique};
 use crate::error::{Result, SqlError, code};
+use crate::names::{bare, beside};
+use crate::parse::identifiers;
 use crate::parse::sequence::SequenceOptions;
 use crate::plan::Column;
 use crate::plan::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey};
-use crate::schemas::{Resolver, bare, beside};
+use crate::schemas::Resolver;
 use crate::types::SqlType;
 use crate::types::declared::Declared;
 
@@ -69,7 +69,7 @@ pub(crate) fn create_as(
     table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
     table.analyze = storage.analyze;
     for (at, column) in columns.iter().enumerate() {
-        let name = given.get(at).map_or_else(|| column.name.clone(), names::ident);
+        let name = given.get(at).map_or_else(|| column.name.clone(), identifiers::ident);
         if table.schema.columns.iter().any(|known| known.name == name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
@@ -114,7 +114,7 @@ fn refuse_table(create: &ast::CreateTable) -> Result<()> {
 /// The integer type of a column that is declared `serial`.
 fn serial(kind: &DataType) -> Option<Type> {
     let DataType::Custom(name, modifiers) = kind else { return None };
-    let name = names::parts(name).ok()?.pop()?;
+    let name = identifiers::parts(name).ok()?.pop()?;
     match name.as_str() {
         "smallserial" | "serial2" => Some(Type::Int2),
         "serial" | "serial4" => Some(Type::Int4),
@@ -155,7 +155,7 @@ impl NewTable {
         column: &ast::ColumnDef,
         resolver: &mut Resolver<'_>,
     ) -> Result<()> {
-        let name = names::ident(&column.name);
+        let name = identifiers::ident(&column.name);
         if self.schema.columns.iter().any(|known| known.name == name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
@@ -168,7 +168,7 @@ impl NewTable {
                 ColumnSchema::new(name.clone(), kind).generated()
             }
             None => {
-                let declared = names::column_type(&column.data_type)?;
+                let declared = identifiers::column_type(&column.data_type)?;
                 notes.declare(declared);
                 let unsupported = || {
                     SqlError::unsupported(format!("a column of type {}", declared.ty.name()))
@@ -253,7 +253,7 @@ impl NewTable {
         option: &ast::ColumnOptionDef,
         resolver: &mut Resolver<'_>,
     ) -> Result<()> {
-        let own = option.name.as_ref().map(names::ident);
+        let own = option.name.as_ref().map(identifiers::ident);
         let last = self.schema.columns.last_mut().expect("a column was added");
         match &option.option {
             ColumnOption::Null => {}
@@ -316,11 +316,11 @@ impl NewTable {
                 self.set_primary(columns, name)
             }
             TableConstraint::Unique(key) => {
-                self.add_unique(key.name.as_ref().map(names::ident), unique(key)?);
+                self.add_unique(key.name.as_ref().map(identifiers::ident), unique(key)?);
                 Ok(())
             }
             TableConstraint::Check(check) => {
-                self.add_check(check.name.as_ref().map(names::ident), check)
+                self.add_check(check.name.as_ref().map(identifiers::ident), check)
             }
             TableConstraint::ForeignKey(key) => {
                 self.keys.push(foreign_key(key, resolver)?);
@@ -481,10 +481,10 @@ pub(super) fn foreign_key(
         return Err(SqlError::unsupported("a deferrable constraint"));
     }
     Ok(ForeignKey {
-        name: key.name.as_ref().map(names::ident).unwrap_or_default(),
-        columns: key.columns.iter().map(names::ident).collect(),
+        name: key.name.as_ref().map(identifiers::ident).unwrap_or_default(),
+        columns: key.columns.iter().map(identifiers::ident).collect(),
         parent: resolver.existing(&key.foreign_table)?,
-        parent_columns: key.referred_columns.iter().map(names::ident).collect(),
+        parent_columns: key.referred_columns.iter().map(identifiers::ident).collect(),
         on_delete: action(&key.on_delete),
         on_update: action(&key.on_update),
     })

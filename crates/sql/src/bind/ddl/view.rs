@@ -4,9 +4,10 @@
 
 use sqlparser::ast::{self, CreateTableOptions, SqlOption};
 
-use super::{Definition, names, option_text};
+use super::{Definition, option_text};
 use crate::error::{Result, SqlError, code};
 use crate::parse::Lines;
+use crate::parse::identifiers;
 use crate::parse::view::CHECK_OPTION;
 use crate::plan::view_notes::CheckOption;
 use crate::schemas::Resolver;
@@ -69,7 +70,7 @@ fn check_option(options: &[SqlOption]) -> Result<Option<CheckOption>> {
         let SqlOption::KeyValue { key, value } = option else {
             return Err(SqlError::unsupported(format!("the option {option} of a view")));
         };
-        let (name, value) = (names::ident(key), option_text(value));
+        let (name, value) = (identifiers::ident(key), option_text(value));
         match name.as_str() {
             CHECK_OPTION if check.is_some() => {
                 let message = format!("parameter \"{name}\" specified more than once");

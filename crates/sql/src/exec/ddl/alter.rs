@@ -13,8 +13,8 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::rows::to_value;
 use crate::exec::write::{carry, unless};
 use crate::expr::Expr;
+use crate::names::{bare, beside};
 use crate::plan::Table;
-use crate::schemas::{bare, beside};
 
 impl Definer<'_> {
     pub(super) fn alter(

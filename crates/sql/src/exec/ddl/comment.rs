@@ -14,8 +14,9 @@ use super::{Definer, named, no_table};
 use crate::bind::ddl::Commented;
 use crate::catalog::schema_comment_key;
 use crate::error::{Result, SqlError, code};
+use crate::names::{CATALOGS, PUBLIC, bare};
 use crate::plan::notes::SequenceNotes;
-use crate::schemas::{self, CATALOGS, PUBLIC, bare};
+use crate::schemas;
 
 impl Definer<'_> {
     pub(super) fn comment(&mut self, on: &Commented, text: Option<String>) -> Result<()> {

@@ -9,9 +9,9 @@ use rightlink::AlterTable;
 use super::Definer;
 use crate::bind::ddl::identity_from;
 use crate::error::{Result, SqlError, code};
+use crate::names::{bare, beside, schema_of};
 use crate::parse::sequence::{IdentityChange, SequenceOptions};
 use crate::plan::Table;
-use crate::schemas::{bare, beside, schema_of};
 
 impl Definer<'_> {
     pub(super) fn change_identity(

@@ -38,9 +38,9 @@ use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Context;
+use crate::names::{bare, said};
 use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, TableNotes};
-use crate::schemas::{bare, said};
 use crate::statistics::store;
 
 /// What was done: a tag, and notices for the client.

@@ -15,10 +15,10 @@ use crate::bind::from::check_column_name;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
-use crate::expr::deparse::identifier;
+use crate::names::identifier;
+use crate::names::{bare, beside};
 use crate::parse::{self, Lines};
 use crate::plan::Table;
-use crate::schemas::{bare, beside};
 use crate::statistics::store;
 
 impl Definer<'_> {

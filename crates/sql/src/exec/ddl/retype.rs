@@ -15,12 +15,13 @@ use super::table::constant;
 use super::{Definer, named, not_unique};
 use crate::bind::ddl::NewCheck;
 use crate::bind::rules::place_in;
-use crate::bind::{Binder, Slot, names};
+use crate::bind::{Binder, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::exec::rows::to_value;
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
 use crate::expr::Expr;
+use crate::parse::identifiers;
 use crate::parse::{self, Lines};
 use crate::plan::Table;
 use crate::types::cast::{CastContext, cast, context};
@@ -35,7 +36,7 @@ impl Definer<'_> {
         (column, kind, using): (&str, &DataType, Option<&Ast>),
         retyped: &[&str],
     ) -> Result<()> {
-        let to = names::column_type(kind)?;
+        let to = identifiers::column_type(kind)?;
         let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
         if retyped.contains(&column) {

@@ -9,10 +9,11 @@ use sqlparser::ast::Expr;
 use super::{Definer, named};
 use crate::error::{Result, SqlError, code};
 use crate::expr::deparse::literal;
+use crate::names;
+use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
 use crate::parse;
 use crate::plan::notes::ColumnNotes;
-use crate::schemas::{self, CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
-use crate::statistics::store;
+use crate::schemas;
 
 /// The only column of a table that stands for a schema: a table has one.
 const COLUMN: &str = "schema";
@@ -64,7 +65,7 @@ impl Definer<'_> {
             }
         }
         let within = |stored: &String| {
-            schemas::is_shown(stored) && there.iter().any(|name| *name == schema_of(stored))
+            names::is_shown(stored) && there.iter().any(|name| *name == schema_of(stored))
         };
         let mut tables = self.txn.catalog().table_names()?;
         tables.retain(within);
@@ -134,7 +135,7 @@ impl Definer<'_> {
         if to == PUBLIC || CATALOGS.contains(&to) {
             return Err(taken());
         }
-        let within = |stored: &String| schemas::is_shown(stored) && schema_of(stored) == name;
+        let within = |stored: &String| names::is_shown(stored) && schema_of(stored) == name;
         let mut tables = self.txn.catalog().table_names()?;
         tables.retain(within);
         match self.txn.alter_table(&mark(name), AlterTable::Rename(&mark(to))) {
@@ -192,7 +193,7 @@ impl Definer<'_> {
         sequences.extend(self.owned_by(table)?);
         let moved = stored(schema, bare(table));
         if schema == PUBLIC {
-            store::refuse(&moved)?;
+            schemas::refuse(&moved)?;
         }
         self.rename_table(table, &moved)?;
         for index in &info.indexes {
@@ -213,7 +214,7 @@ impl Definer<'_> {
         let path = self.context.settings.path();
         let mut text = node.to_string();
         let named = parse::sequences(&text)?;
-        if *path == schemas::SearchPath::default() || named.is_empty() {
+        if *path == names::SearchPath::default() || named.is_empty() {
             return parse::expression(&text);
         }
         for (place, name) in named.into_iter().rev() {

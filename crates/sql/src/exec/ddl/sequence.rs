@@ -19,11 +19,12 @@ use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
 use crate::expr::deparse::literal;
 use crate::expr::sequences::not_a_sequence;
+use crate::names;
+use crate::names::{CATALOGS, PUBLIC, bare, reference, said, schema_of};
 use crate::parse::sequence::SequenceOptions;
 use crate::parse::{self, Lines};
 use crate::plan::notes::{ColumnNotes, SequenceNotes, TableNotes};
-use crate::schemas::{self, CATALOGS, PUBLIC, bare, reference, said, schema_of};
-use crate::statistics::store;
+use crate::schemas;
 use crate::types::SqlType;
 
 /// The type of a sequence's numbers.
@@ -292,9 +293,9 @@ impl Definer<'_> {
         if schema_of(name) == to {
             return Ok(());
         }
-        let moved = schemas::stored(to, bare(name));
+        let moved = names::stored(to, bare(name));
         if to == PUBLIC {
-            store::refuse(&moved)?;
+            schemas::refuse(&moved)?;
         }
         self.rename_sequence(name, &moved)
     }

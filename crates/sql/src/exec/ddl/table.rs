@@ -10,8 +10,8 @@ use crate::bind::{Binder, Catalog, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
+use crate::names::bare;
 use crate::parse::Lines;
-use crate::schemas::bare;
 use crate::types::Datum;
 use crate::types::declared::ByteOrder;
 

@@ -13,11 +13,11 @@ use crate::bind::ddl::{Alteration, NewView};
 use crate::bind::view::{NewQuery, columns_of_view};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
+use crate::names::bare;
 use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::plan::view_notes::ViewNotes;
 use crate::plan::{Column, Table};
-use crate::schemas::bare;
 use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
 

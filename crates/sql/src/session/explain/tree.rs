@@ -4,16 +4,17 @@
 //! which PostgreSQL has not, is a "Keyed Join".
 //! Does not do: printing (`text`, `json`).
 
-use crate::expr::deparse::{self, identifier};
+use crate::expr::deparse;
 use crate::expr::probe::{TARGET, WRITE};
 use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, Subquery};
+use crate::names;
+use crate::names::identifier;
 use crate::plan::lower::scan_names;
 use crate::plan::node::{CteNode, CteSteps, How, JoinNode, Node, Op};
 use crate::plan::path::{self, Estimate, Path};
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::{Group, Plan, SortKey, TableScan};
-use crate::schemas;
 
 /// A node: what it is, its cost, details, and what is below.
 pub(super) struct Entry {
@@ -291,7 +292,7 @@ impl Shower {
                     true => (" Backward", "Backward"),
                     false => ("", "Forward"),
                 };
-                let index = schemas::bare(&path.index.name);
+                let index = names::bare(&path.index.name);
                 let mut entry = entry(kind)
                     .titled(format!("{kind}{backward} using {} on {relation}", identifier(index)))
                     .fact("Scan Direction", direction)
@@ -352,7 +353,7 @@ impl Shower {
                 let key = |key: &crate::plan::node::KeyPart| {
                     format!("({} = {})", names[key.at], deparse::show(&key.value, &left))
                 };
-                let (index, table) = (schemas::bare(&index.name), relation(scan));
+                let (index, table) = (names::bare(&index.name), relation(scan));
                 let mut entry = entry("Keyed Join")
                     .titled(format!("Keyed{shown} Join using {} on {table}", identifier(index)))
                     .fact("Join Type", kind)

@@ -1,0 +1,240 @@
+//! Names of relations: what the store calls what a client calls `schema.name`, the search path, and
+//! how a name is written in SQL.
+//!
+//! The store's names have no schemas. What is in `public` goes by its own name there; what is in
+//! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark.
+//!
+//! Invariants: no name of a client has the separator in it (`parse` refuses it).
+//! Does not do: looking names up (`schemas`).
+
+/// The schema that is always there.
+pub(crate) const PUBLIC: &str = "public";
+/// Between a schema and a name.
+pub const SEPARATOR: char = '␟';
+/// The table that statistics are kept in, as PostgreSQL calls it.
+pub(crate) const STATISTICS: &str = "pg_statistic";
+/// In front of a name that was looked for and is in no schema of the path.
+pub(crate) const NOWHERE: &str = "␟␟";
+/// Longest name of a schema: with it the name of a column's sequence keeps the schema in front.
+pub(crate) const MAX_BYTES: usize = 25;
+
+/// The schemas of what is made up.
+pub(crate) const CATALOGS: [&str; 2] = ["pg_catalog", "information_schema"];
+
+/// What the store calls `name` of `schema`.
+pub(crate) fn stored(schema: &str, name: &str) -> String {
+    if schema == PUBLIC { name.to_owned() } else { format!("{schema}{SEPARATOR}{name}") }
+}
+
+/// The table that stands for a schema.
+pub(crate) fn mark(schema: &str) -> String {
+    format!("{schema}{SEPARATOR}")
+}
+
+/// The schema that a table stands for, if it does for one.
+pub(crate) fn marked(stored: &str) -> Option<&str> {
+    stored.strip_suffix(SEPARATOR)
+}
+
+/// The schema of a name of the store.
+pub(crate) fn schema_of(stored: &str) -> &str {
+    stored.split_once(SEPARATOR).map_or(PUBLIC, |(schema, _)| schema)
+}
+
+/// A name of the store without its schema.
+pub(crate) fn bare(stored: &str) -> &str {
+    stored.rsplit_once(SEPARATOR).map_or(stored, |(_, name)| name)
+}
+
+/// What `name` is called in the schema of `other`.
+pub(crate) fn beside(other: &str, name: &str) -> String {
+    stored(schema_of(other), name)
+}
+
+/// Text about names of the store as a client reads it: `s.name` for `s␟name`.
+pub fn said(text: &str) -> String {
+    text.replace(NOWHERE, "").replace(SEPARATOR, ".")
+}
+
+/// As SQL names it from anywhere, with quotes where they are needed; `public` is left out.
+pub(crate) fn reference(stored: &str) -> String {
+    match schema_of(stored) {
+        PUBLIC => identifier(stored),
+        schema => format!("{}.{}", identifier(schema), identifier(bare(stored))),
+    }
+}
+
+/// As [`reference`], with the schema in front in any case.
+pub(crate) fn full_reference(stored: &str) -> String {
+    format!("{}.{}", identifier(schema_of(stored)), identifier(bare(stored)))
+}
+
+/// The store's name of what a person calls `schema.name`, or `name` if it is in `public`.
+pub fn stored_name(shown: &str) -> String {
+    match shown.split_once('.') {
+        Some((schema, name)) => stored(schema, name),
+        None => shown.to_owned(),
+    }
+}
+
+/// A name of the store for a person: `schema.name`, or `name` if it is in `public`; `None` for the
+/// table that stands for a schema.
+pub fn shown_name(stored: &str) -> Option<String> {
+    marked(stored).is_none().then(|| said(stored))
+}
+
+/// Is the relation an object for clients, and not the mark of a schema?
+pub(crate) fn is_shown(stored: &str) -> bool {
+    marked(stored).is_none()
+}
+
+/// Is it a table of this layer's own?
+pub(crate) fn is_own(stored: &str) -> bool {
+    stored == STATISTICS
+}
+
+/// Schemas in which names without one are looked for, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SearchPath(Vec<String>);
+
+impl Default for SearchPath {
+    fn default() -> Self {
+        SearchPath(vec![PUBLIC.to_owned()])
+    }
+}
+
+impl SearchPath {
+    /// The path of a setting; `None` if it is no list of names. `"$user"` is no schema.
+    pub(crate) fn parse(text: &str) -> Option<SearchPath> {
+        let mut all: Vec<String> = Vec::new();
+        if text.trim().is_empty() {
+            return Some(SearchPath(all));
+        }
+        let mut rest = text;
+        loop {
+            let (name, after) = one_name(rest.trim_start())?;
+            if name != "$user" && !all.contains(&name) {
+                all.push(name);
+            }
+            rest = after.trim_start();
+            match rest.strip_prefix(',') {
+                Some(more) => rest = more,
+                None => return rest.is_empty().then_some(SearchPath(all)),
+            }
+        }
+    }
+
+    /// All names in it.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Those that tables can be in.
+    pub(crate) fn of_tables(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(|schema| !CATALOGS.contains(&schema.as_str()))
+    }
+
+    /// Is it the path of those who set none?
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.0.as_slice(), [only] if only == PUBLIC)
+    }
+
+    /// Is something in this schema named without it?
+    pub(crate) fn has(&self, schema: &str) -> bool {
+        self.0.iter().any(|known| known == schema)
+    }
+
+    /// Does the bare name mean this one, where `is_there` knows all that there are?
+    pub(crate) fn shows(&self, stored: &str, is_there: impl Fn(&str) -> bool) -> bool {
+        let schema = schema_of(stored);
+        let mut before = self.of_tables().take_while(|known| *known != schema);
+        let hidden = |first: &String| is_there(&self::stored(first, bare(stored)));
+        self.has(schema) && !before.any(hidden)
+    }
+
+    /// A name of the store as a client with this path reads it in an error.
+    pub(crate) fn shown(&self, stored: &str) -> String {
+        if self.has(schema_of(stored)) { bare(stored).to_owned() } else { full(stored) }
+    }
+}
+
+/// `schema.name`, also for `public`.
+fn full(stored: &str) -> String {
+    format!("{}.{}", schema_of(stored), bare(stored))
+}
+
+/// Takes a name, with or without quotes, and gives what follows.
+pub(crate) fn one_name(text: &str) -> Option<(String, &str)> {
+    if let Some(inner) = text.strip_prefix('"') {
+        let mut name = String::new();
+        let mut rest = inner;
+        loop {
+            let (part, after) = rest.split_once('"')?;
+            name.push_str(part);
+            match after.strip_prefix('"') {
+                Some(more) => {
+                    name.push('"');
+                    rest = more;
+                }
+                None => return Some((name, after)),
+            }
+        }
+    }
+    let end = text.find(|c: char| c == ',' || c == '.' || c.is_whitespace());
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    (!name.is_empty() && !name.contains('"')).then(|| (name.to_lowercase(), rest))
+}
+
+/// A name, quoted where a parser would otherwise change it.
+pub(crate) fn identifier(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
+        && !RESERVED.contains(&name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Words that are no names without quotes.
+const RESERVED: [&str; 40] = [
+    "all",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "column",
+    "constraint",
+    "create",
+    "default",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "false",
+    "for",
+    "foreign",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "limit",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "select",
+    "table",
+    "true",
+    "user",
+    "where",
+];
