@@ -39,7 +39,7 @@ pub struct Who {
 
 impl Who {
     pub(crate) fn embedded() -> Who {
-        let user = crate::expr::system::USER.to_owned();
+        let user = crate::settings::USER.to_owned();
         Who { pid: 1, user, address: None, port: None }
     }
 }

@@ -5,17 +5,21 @@
 //! Does not do: settings of the server's files.
 
 mod about;
+pub(crate) mod planner;
 
 use std::collections::BTreeMap;
 
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::system as version;
 use crate::names::SearchPath;
 use crate::parse::modes::Level;
-use crate::plan::custom::PlanCacheMode;
-use crate::plan::switches::{MOST_TOGETHER, Switches};
+use planner::{MOST_TOGETHER, PlanCacheMode, Switches};
+
+/// What clients take for the server's version.
+pub(crate) const VERSION: &str = "15.18";
+/// The user of a session that is no client of a server, and the owner of everything.
+pub(crate) const USER: &str = "rightlink";
 
 /// What values a setting takes.
 #[derive(Clone, Copy)]
@@ -90,9 +94,9 @@ static SETTINGS: [Setting; 61] = [
     setting("plan_cache_mode", "auto", Kind::OneOf(PlanCacheMode::NAMES)),
     setting("search_path", "\"$user\", public", Kind::Schemas),
     setting("server_encoding", "UTF8", Kind::Fixed),
-    setting("server_version", version::VERSION, Kind::Fixed),
+    setting("server_version", VERSION, Kind::Fixed),
     setting("server_version_num", "150018", Kind::Fixed),
-    setting("session_authorization", version::USER, Kind::Fixed),
+    setting("session_authorization", USER, Kind::Fixed),
     setting("standard_conforming_strings", "on", Kind::Only(&["on", "true"])),
     setting("statement_timeout", "0", Kind::Millis(0)),
     setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),

@@ -10,11 +10,11 @@ use sqlparser::ast::{
 };
 
 use super::Binder;
-use super::collate::Collated;
 use super::expr::varchar_of;
 use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate;
+use crate::expr::collate::Collated;
 use crate::expr::{Expr, Typed, registry};
 use crate::parse::identifiers;
 use crate::types::declared::Modifier;

@@ -8,11 +8,11 @@ use std::cmp::Ordering;
 
 use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 
-use super::collate::Collated;
 use super::infix::is_prefix;
 use super::scope::{self, Lookup};
 use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
+use crate::expr::collate::Collated;
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;

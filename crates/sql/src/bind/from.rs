@@ -10,11 +10,11 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
-use super::collate::Rule;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
+use crate::expr::collate::Rule;
 use crate::expr::registry::{self, SetFunction};
 use crate::expr::{Expr, Typed};
 use crate::names::{bare, schema_of};

@@ -6,9 +6,9 @@
 //! Invariants: a name that two sources have is ambiguous, and never the first one's.
 //! Does not do: binding what the names stand in.
 
-use crate::bind::collate::{Collated, Rule};
 use crate::bind::padded;
 use crate::error::{Result, SqlError, code};
+use crate::expr::collate::{Collated, Rule};
 use crate::expr::{Expr, Typed};
 use crate::plan::rel::ColumnId;
 use crate::types::SqlType;

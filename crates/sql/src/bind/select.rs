@@ -14,13 +14,13 @@ use sqlparser::ast::{
     self, Distinct as AstDistinct, GroupByExpr, OrderByExpr, OrderByKind, Query, SetExpr,
 };
 
-use super::collate::Collated;
 use super::grouping::Keys;
 use super::scope::{Scope, ScopeColumn};
 use super::sets::Sets;
 use super::target::{Target, check_width};
 use super::{Binder, Place, Slot, padded, trimmed};
 use crate::error::{Result, SqlError, code};
+use crate::expr::collate::Collated;
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;
 use crate::plan::rel::{ColumnId, Grouping, Rel};

@@ -14,9 +14,9 @@ use super::shared::{collation_of, collation_oid};
 use crate::bind::ddl::storage;
 use crate::error::Result;
 use crate::expr::deparse::literal;
-use crate::expr::system::USER;
 use crate::names::{bare, reference};
 use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::settings::USER;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, Row, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID};
 

@@ -12,11 +12,11 @@ use super::numbers::{
     PG_NAMESPACE, PUBLIC_OID, STANDARD_SCHEMAS, char, made_oid, oid, text,
 };
 use super::objects::{Comment, Objects};
-use crate::bind::collate;
 use crate::error::Result;
 use crate::expr::Context;
-use crate::expr::system::USER;
+use crate::expr::collate;
 use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::settings::USER;
 use crate::types::{Datum, Row};
 
 /// The number of the collation that texts have unless another is said.

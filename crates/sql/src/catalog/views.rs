@@ -15,10 +15,10 @@ use super::{trees, tuples};
 use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::sequences::no_sequence;
-use crate::expr::system::USER;
 use crate::names::{bare, schema_of};
 use crate::plan::views::{Kind, View};
 use crate::settings::Shown;
+use crate::settings::USER;
 use crate::statistics::ColumnStatistics;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use rightlink::Transaction;
 
-use crate::bind::{Catalog, collate};
+use crate::bind::Catalog;
 use crate::error::Result;
 use crate::exec::ddl;
+use crate::expr::collate;
 use crate::expr::sequences::{no_sequence, not_a_sequence};
 use crate::names;
 use crate::names::SearchPath;

@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry, SetFunction};
 use crate::expr::operators::mismatch;
-use crate::expr::system::USER;
+use crate::settings::USER;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, RegKind, Registered, SqlType};
 

@@ -14,7 +14,7 @@
 //! | `like`, `regex` | pattern matching |
 //! | `catalog` | functions that read catalogs |
 //! | `arrays` | functions of arrays |
-//! | `casing` | upper and lower case |
+//! | `casing`, `collate` | upper and lower case; collations |
 //! | `aggregate`, `state`, `regression` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
@@ -26,6 +26,7 @@ pub(crate) mod arrays;
 mod bytes;
 pub(crate) mod casing;
 mod catalog;
+pub(crate) mod collate;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod eval;
@@ -56,8 +57,8 @@ use std::sync::Arc;
 use rightlink::Collation;
 
 use crate::activity::Activity;
-use crate::bind::collate::Collated;
 use crate::exec::Reads;
+use crate::expr::collate::Collated;
 use crate::parse::modes::Level;
 use crate::settings::Settings;
 use crate::types::declared::Modifier;

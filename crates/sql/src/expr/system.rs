@@ -5,13 +5,8 @@
 use crate::error::{Result, SqlError};
 use crate::expr::Context;
 use crate::expr::function::Registry;
-use crate::settings::check_settable;
+use crate::settings::{VERSION, check_settable};
 use crate::types::{Datum, SqlType};
-
-/// What clients take for the server's version.
-pub(crate) const VERSION: &str = "15.18";
-/// The user of a session that is no client of a server, and the owner of everything.
-pub(crate) const USER: &str = "rightlink";
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {

@@ -11,28 +11,6 @@ use crate::types::Datum;
 /// What planning costs for each relation, and once more, as PostgreSQL counts it.
 const PLANNING: f64 = 1_000.0 * super::model::OPERATOR;
 
-/// Which plans prepared statements run by.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum PlanCacheMode {
-    /// Those that are thought to cost less.
-    Auto,
-    Generic,
-    Custom,
-}
-
-impl PlanCacheMode {
-    /// The values of the setting.
-    pub(crate) const NAMES: &[&str] = &["auto", "force_generic_plan", "force_custom_plan"];
-
-    pub(crate) fn named(name: &str) -> PlanCacheMode {
-        match name {
-            "force_generic_plan" => PlanCacheMode::Generic,
-            "force_custom_plan" => PlanCacheMode::Custom,
-            _ => PlanCacheMode::Auto,
-        }
-    }
-}
-
 /// Could values of parameters ask for another plan?
 pub(crate) fn depends_on_values(plan: &Plan) -> bool {
     match plan {

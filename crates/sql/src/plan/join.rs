@@ -18,7 +18,7 @@ use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
 use crate::plan::path::{self, Estimate, flatten, is_integer};
 use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel, columns_of};
-use crate::plan::switches::penalty;
+use crate::settings::planner::penalty;
 use crate::types::SqlType;
 
 /// Selectivity of a condition on two relations about which nothing is known.

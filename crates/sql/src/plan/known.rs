@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::plan::Table;
-use crate::plan::switches::Switches;
+use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
 
 /// What is known about the tables of a statement.

@@ -12,7 +12,6 @@
 //! | `custom` | the same again for the values of parameters |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
-//! | `switches` | which operators a client lets the planner choose |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
 //! | `notes`, `view_notes` | what SQL keeps with definitions, and of views |
 //! | `window` | window functions |
@@ -38,7 +37,6 @@ pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
-pub(crate) mod switches;
 pub(crate) mod view_notes;
 pub(crate) mod views;
 pub(crate) mod window;
@@ -47,10 +45,10 @@ use std::sync::Arc;
 
 use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
 
-use crate::bind::collate::Rule;
 use crate::bind::select::Bound;
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
+use crate::expr::collate::Rule;
 use crate::names;
 use crate::statistics::Statistics;
 use crate::types::SqlType;
@@ -312,7 +310,7 @@ pub(crate) struct Change {
     /// What queries in its expressions read.
     pub(crate) reads: Reads,
     /// What the planner may choose.
-    pub(crate) switches: switches::Switches,
+    pub(crate) switches: crate::settings::planner::Switches,
 }
 
 /// A statement with a plan.

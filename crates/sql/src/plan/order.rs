@@ -25,7 +25,7 @@ use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::model::Model;
 use crate::plan::path::{self, Estimate, flatten};
 use crate::plan::rel::{ColumnId, Join, JoinKind, Rel, columns_of};
-use crate::plan::switches::{MOST_TOGETHER, Switches, penalty};
+use crate::settings::planner::{MOST_TOGETHER, Switches, penalty};
 
 /// Relations up to which all orders are looked at.
 const MAX_EXHAUSTIVE: usize = 10;

@@ -16,8 +16,8 @@ use rightlink::{Collation, Direction, IndexInfo, IndexMethod, ScanOptions, Value
 use crate::error::Result;
 use crate::expr::{Context, Expr};
 use crate::plan::model::{Model, OPERATOR};
-use crate::plan::switches::{Switches, penalty};
 use crate::plan::{TableScan, predicate};
+use crate::settings::planner::{Switches, penalty};
 use crate::types::{Datum, SqlType};
 
 /// So much less than it costs does a path count that cannot be wrong: no statistics do better.

@@ -11,8 +11,9 @@
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::plan::Plan;
-use crate::plan::custom::{self, PlanCacheMode};
+use crate::plan::custom;
 use crate::settings::Settings;
+use crate::settings::planner::PlanCacheMode;
 use crate::types::Datum;
 
 /// Executions that have custom plans before the generic one is considered.

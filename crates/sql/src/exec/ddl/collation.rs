@@ -7,10 +7,10 @@ use rightlink::{Collation, Error};
 
 use super::Definer;
 use crate::bind::Catalog;
-use crate::bind::collate::{built_in, no_collation};
 use crate::bind::ddl::NewCollation;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
+use crate::expr::collate::{built_in, no_collation};
 
 impl Definer<'_> {
     pub(super) fn create_collation(

@@ -1,8 +1,8 @@
-//! What a client has told the planner about operators and the order of joins.
+//! What a client has told the planner: operators, the order of joins, plans for values.
 //!
 //! Invariants: a statement can be planned whatever is switched off: what is switched off costs
 //! [`DISABLED`] more, and is chosen where nothing else is left.
-//! Does not do: reading settings (`settings`).
+//! Does not do: reading settings (`super`).
 
 /// What an operator costs beyond its own cost where it is switched off, as in PostgreSQL.
 pub(crate) const DISABLED: f64 = 1e10;
@@ -55,4 +55,26 @@ impl Default for Switches {
 /// What is added to a cost.
 pub(crate) fn penalty(is_allowed: bool) -> f64 {
     if is_allowed { 0.0 } else { DISABLED }
+}
+
+/// Which plans prepared statements run by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum PlanCacheMode {
+    /// Those that are thought to cost less.
+    Auto,
+    Generic,
+    Custom,
+}
+
+impl PlanCacheMode {
+    /// The values of the setting.
+    pub(crate) const NAMES: &[&str] = &["auto", "force_generic_plan", "force_custom_plan"];
+
+    pub(crate) fn named(name: &str) -> PlanCacheMode {
+        match name {
+            "force_generic_plan" => PlanCacheMode::Generic,
+            "force_custom_plan" => PlanCacheMode::Custom,
+            _ => PlanCacheMode::Auto,
+        }
+    }
 }
