@@ -42,6 +42,7 @@
 //! | `bind` | syntax to plans: names, types, operators |
 //! | `plan` | what a statement does; which index it uses |
 //! | `parse` | text to syntax |
+//! | `notes` | what is kept with definitions |
 //! | `statistics` | what ANALYZE finds out |
 //! | `copy` | rows in and out in bulk |
 //! | `expr` | expressions, functions, aggregates |
@@ -69,6 +70,7 @@ mod exec;
 mod expr;
 mod interrupt;
 mod names;
+mod notes;
 mod parse;
 mod plan;
 mod schemas;
@@ -83,10 +85,10 @@ pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};
 pub use names::{SEPARATOR, said as shown_text, shown_name, stored_name};
+pub use notes::{column_type, has_sql_default, is_view};
 pub use parse::copy::CopyFormat;
 pub use parse::is_complete;
 pub use plan::Column;
-pub use plan::notes::{column_type, has_sql_default, is_view};
 
 pub use session::{
     AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink,

@@ -12,7 +12,7 @@ use sqlparser::ast::ObjectName;
 
 use crate::error::{Result, SqlError, code};
 use crate::names::{
-    CATALOGS, NOWHERE, PUBLIC, SearchPath, beside, is_own, mark, one_name, schema_of, stored,
+    CATALOGS, NOWHERE, PUBLIC, SearchPath, beside, is_own, mark, one_name, said, schema_of, stored,
 };
 use crate::parse::identifiers;
 
@@ -115,6 +115,11 @@ pub(crate) fn lock(txn: &mut Transaction, schema: &str, mode: LockMode) -> Resul
         Error::NotFound(_) => no_schema(schema),
         other => other.into(),
     })
+}
+
+/// The error for a table that is not there.
+pub(crate) fn no_table(name: &str) -> SqlError {
+    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 
 /// The error for a schema that is not there.

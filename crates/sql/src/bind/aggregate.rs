@@ -14,11 +14,12 @@ use super::select::{OrderWay, sort_key_of};
 use super::window::IN_WINDOW;
 use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
+use crate::expr::SortKey;
 use crate::expr::aggregate::{self, ARGUMENTS, Aggregate, Kind, OrderedSet};
 use crate::expr::collate::Collated;
 use crate::expr::regression::Regression;
 use crate::expr::{Expr, Typed, registry};
-use crate::plan::{SortKey, rel};
+use crate::plan::rel;
 use crate::types::SqlType;
 use crate::types::cast::is_implicit;
 

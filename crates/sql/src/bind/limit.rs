@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use sqlparser::ast::{self, LimitClause, OrderByKind, Query};
 
-use super::select::Bound;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
+use crate::plan::bound::Bound;
 use crate::plan::rel::{self, Limit, Rel};
 use crate::types::{Datum, SqlType};
 

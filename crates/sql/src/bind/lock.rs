@@ -15,13 +15,14 @@ use rightlink::{Busy, RowLock};
 use sqlparser::ast::{self, LockType, NonBlock, Query};
 
 use super::Binder;
-use super::select::{Bound, LockedTable, Locks};
 use crate::error::{Result, SqlError, code};
+use crate::expr::SortKey;
 use crate::expr::{Body, Expr};
 use crate::parse::cursor::KEY_LOCK;
 use crate::parse::identifiers;
+use crate::plan::bound::{Bound, LockedTable, Locks};
 use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel, columns_of};
-use crate::plan::{LockedQuery, LockedRows, SortKey};
+use crate::plan::{LockedQuery, LockedRows};
 
 /// How a row is locked, and what is done about one that somebody else has.
 #[derive(Clone, Copy)]

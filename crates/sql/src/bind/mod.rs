@@ -277,14 +277,17 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds a query whose rows are stored as they come.
-    pub(crate) fn kept_rows(&mut self, query: &ast::Query) -> Result<select::Bound> {
+    pub(crate) fn kept_rows(&mut self, query: &ast::Query) -> Result<crate::plan::bound::Bound> {
         let bound = self.query_for(query, select::Purpose::Inner)?;
         lock::refuse_locks(&bound)?;
         Ok(bound)
     }
 
     /// The executable form of a query.
-    pub(crate) fn planned(&mut self, bound: select::Bound) -> Result<crate::plan::Query> {
+    pub(crate) fn planned(
+        &mut self,
+        bound: crate::plan::bound::Bound,
+    ) -> Result<crate::plan::Query> {
         let known = self.known()?;
         lower::query(bound, &known, &[])
     }

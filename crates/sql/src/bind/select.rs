@@ -7,9 +7,7 @@
 //! locks (`lock`).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use rightlink::{Busy, RowLock};
 use sqlparser::ast::{
     self, Distinct as AstDistinct, GroupByExpr, OrderByExpr, OrderByKind, Query, SetExpr,
 };
@@ -20,11 +18,13 @@ use super::sets::Sets;
 use super::target::{Target, check_width};
 use super::{Binder, Place, Slot, padded, trimmed};
 use crate::error::{Result, SqlError, code};
+use crate::expr::SortKey;
 use crate::expr::collate::Collated;
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;
+use crate::plan::Column;
+use crate::plan::bound::Bound;
 use crate::plan::rel::{ColumnId, Grouping, Rel};
-use crate::plan::{Column, SortKey, Table};
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 
@@ -56,45 +56,7 @@ pub(crate) enum Purpose<'a> {
     Into(&'a [Slot]),
 }
 
-/// How rows are locked.
-#[derive(Clone, Debug)]
-pub(crate) struct Locks {
-    pub(crate) lock: RowLock,
-    pub(crate) busy: Busy,
-    /// Of a query over several sources the tables whose rows are locked.
-    pub(crate) tables: Vec<LockedTable>,
-}
-
-/// A table of a join whose rows are locked.
-#[derive(Clone, Debug)]
-pub(crate) struct LockedTable {
-    pub(crate) table: Arc<Table>,
-    /// Of each column of the table its number.
-    pub(crate) columns: Vec<ColumnId>,
-    /// That of `ctid`.
-    pub(crate) tid: ColumnId,
-    pub(crate) lock: RowLock,
-    pub(crate) busy: Busy,
-}
-
-/// A query with all names resolved.
-#[derive(Clone, Debug)]
-pub(crate) struct Bound {
-    pub(crate) rel: Rel,
-    /// Numbers of the columns of its results.
-    pub(crate) output: Vec<ColumnId>,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) locks: Option<Locks>,
-    /// Of each column whether it is a literal that nothing gave a type; empty: none is.
-    pub(super) untyped: Vec<bool>,
-}
-
 impl Bound {
-    /// Without locks.
-    pub(super) fn new(rel: Rel, output: Vec<ColumnId>, columns: Vec<Column>) -> Bound {
-        Bound { rel, output, columns, locks: None, untyped: Vec::new() }
-    }
-
     /// Its columns, as a query around it names them.
     pub(super) fn scope_columns(&self) -> Vec<ScopeColumn> {
         let column = |(id, column): (&ColumnId, &Column)| ScopeColumn {

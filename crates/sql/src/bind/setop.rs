@@ -6,11 +6,11 @@
 use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 
 use super::Binder;
-use super::select::Bound;
 use crate::error::{Result, SqlError, code};
 use crate::expr::collate::Collated;
 use crate::expr::{Expr, Typed};
 use crate::plan::Column;
+use crate::plan::bound::Bound;
 use crate::plan::rel::{ColumnId, Rel, SetKind, SetOp};
 use crate::types::SqlType;
 

@@ -7,10 +7,11 @@ use sqlparser::ast::{self, BinaryOperator, Query};
 
 use super::lock::refuse_locks;
 use super::scope::ScopeColumn;
-use super::select::{Bound, Purpose};
+use super::select::Purpose;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};
+use crate::plan::bound::Bound;
 use crate::plan::rewrite::is_stable;
 use crate::types::declared::Modifier;
 use crate::types::{ElementType, SqlType};

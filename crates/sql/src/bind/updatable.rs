@@ -21,11 +21,11 @@ use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, rename_expr};
 use crate::names::schema_of;
+use crate::notes::view::{CheckOption, ViewNotes};
 use crate::parse::identifiers;
 use crate::parse::too_complex;
 use crate::parse::view::kept_query;
 use crate::plan::rel::{Rel, columns_of};
-use crate::plan::view_notes::{CheckOption, ViewNotes};
 use crate::plan::{Table, ViewCheck, views};
 use crate::types::declared::Modifier;
 

@@ -16,17 +16,18 @@ use sqlparser::ast::{self, Query, SetExpr, TableAlias};
 use super::from::{Sourced, renamed};
 use super::lock::refuse_locks;
 use super::scope::{Relation, Scope, ScopeColumn};
-use super::select::{Bound, Purpose};
+use super::select::Purpose;
 use super::updatable::why_not_checked;
 use super::writing_with::writes_in_with;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, SubqueryKind};
 use crate::names::{bare, schema_of};
+use crate::notes::view::{ViewColumn, ViewNotes, ViewSource};
 use crate::parse::identifiers;
 use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
+use crate::plan::bound::Bound;
 use crate::plan::rel::{ColumnId, CteBody, Rel};
-use crate::plan::view_notes::{ViewColumn, ViewNotes, ViewSource};
 use crate::plan::{Column, Table};
 
 /// What a binder knows of views.

@@ -14,10 +14,11 @@ use sqlparser::ast::{self, Query, SetExpr};
 
 use super::Binder;
 use super::scope::ScopeColumn;
-use super::select::{Bound, Purpose};
+use super::select::Purpose;
 use super::with::{named, writes};
 use crate::error::{Result, SqlError};
 use crate::parse::identifiers;
+use crate::plan::bound::Bound;
 use crate::plan::rel::{ColumnId, Rel};
 use crate::plan::{Column, Plan, Table, WithPart, WithPlan};
 

@@ -10,7 +10,7 @@ use super::relations::{default_oid, default_text, rewrite_oid};
 use super::rules::{Constraint, Key, Reference, Rule, place};
 use crate::error::Result;
 use crate::names::bare;
-use crate::plan::notes::{Action, ColumnNotes, TableNotes};
+use crate::notes::{Action, ColumnNotes, TableNotes};
 use crate::types::{Datum, Row, SqlType};
 
 /// Rows of `pg_constraint`: keys, then checks and foreign keys.

@@ -13,7 +13,7 @@ use super::relations::default_text;
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
 use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
-use crate::plan::notes::{Action, ColumnNotes, TableNotes};
+use crate::notes::{Action, ColumnNotes, TableNotes};
 use crate::plan::views::Information;
 use crate::settings::USER;
 use crate::types::declared::{ByteOrder, Modifier};

@@ -18,7 +18,7 @@ use crate::expr::deparse::constant;
 use crate::names;
 use crate::names::identifier;
 use crate::names::{PUBLIC, SearchPath, bare, full_reference, is_shown, marked, schema_of};
-use crate::plan::notes::{TableNotes, is_view};
+use crate::notes::{TableNotes, is_view};
 use crate::plan::views;
 use crate::statistics::{Statistics, store};
 use crate::types::Datum;

@@ -10,7 +10,7 @@ use rightlink::{IndexInfo, TableInfo};
 
 use super::numbers::{FIRST, made_oid};
 use crate::names::identifier;
-use crate::plan::notes::{ForeignKey, TableNotes};
+use crate::notes::{ForeignKey, TableNotes};
 
 /// A key of a table, which is a constraint: a primary key or a unique constraint.
 #[derive(Clone, Copy)]

@@ -8,8 +8,7 @@ use rightlink::{SequenceSchema, TableInfo, Transaction};
 
 use super::numbers::FIRST;
 use crate::error::Result;
-use crate::exec::ddl::sequence::type_of;
-use crate::plan::notes::{ColumnNotes, SequenceNotes};
+use crate::notes::{ColumnNotes, SequenceNotes};
 use crate::types::SqlType;
 
 /// A sequence.
@@ -49,7 +48,7 @@ pub(super) fn all(tables: &[TableInfo], txn: &mut Transaction) -> Result<Vec<Seq
     let one = |known: rightlink::SequenceDefinition| Sequence {
         oid: FIRST + known.id,
         notes: SequenceNotes::decode(&known.schema.note),
-        ty: type_of(&known),
+        ty: SequenceNotes::type_of(&known),
         owner: owned.get(&known.schema.name).copied(),
         schema: known.schema,
     };

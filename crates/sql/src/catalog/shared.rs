@@ -15,7 +15,7 @@ use super::objects::{Comment, Objects};
 use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::collate;
-use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::notes::{ColumnNotes, TableNotes};
 use crate::settings::USER;
 use crate::types::{Datum, Row};
 

@@ -16,9 +16,9 @@ use rightlink::{Error, ScanOptions, Transaction};
 
 use super::numbers::number;
 use crate::error::{Result, SqlError};
-use crate::exec::ddl::no_table;
 use crate::expr::Context;
 use crate::schemas;
+use crate::schemas::no_table;
 use crate::types::{Datum, Row};
 
 /// Rows between two looks at whether the statement is still wanted.

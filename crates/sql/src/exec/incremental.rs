@@ -13,7 +13,7 @@ use crate::exec::query::compare;
 use crate::exec::sort::{SHARE, Sort, in_order};
 use crate::exec::{Ready, RowsOf, Stream};
 use crate::expr::Context;
-use crate::plan::SortKey;
+use crate::expr::SortKey;
 use crate::types::Row;
 
 /// A stream in order whose input has the order of the first keys.

@@ -14,8 +14,9 @@ use crate::exec::batch::ROWS;
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::write::{apart, carry};
-use crate::exec::{Pace, RowsOf, Stream, source};
+use crate::exec::{RowsOf, Stream, source};
 use crate::expr::Context;
+use crate::expr::Pace;
 use crate::plan::{LockedQuery, LockedRows};
 use crate::types::{Datum, Row};
 

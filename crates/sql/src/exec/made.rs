@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::exec::memory::Memory;
 use crate::exec::sort_key;
 use crate::expr::Context;
-use crate::plan::SortKey;
+use crate::expr::SortKey;
 use crate::types::{Datum, Row};
 
 /// What a row takes in an index, beside the bytes of its value.

@@ -82,21 +82,6 @@ pub(crate) trait Stream: Send {
     fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>>;
 }
 
-/// Rows between two looks at the clock.
-const CHECK_EVERY: u32 = 256;
-
-/// Asks now and then whether a statement that goes through rows is still wanted.
-#[derive(Default)]
-pub(crate) struct Pace(u32);
-
-impl Pace {
-    /// Counts a row.
-    pub(crate) fn step(&mut self, context: &Context) -> Result<()> {
-        self.0 = self.0.wrapping_add(1);
-        if self.0.is_multiple_of(CHECK_EVERY) { context.check() } else { Ok(()) }
-    }
-}
-
 /// An operator that a probe watches.
 struct Watched {
     probe: Probe,

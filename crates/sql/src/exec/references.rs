@@ -25,13 +25,14 @@ use rightlink::{Budget, Busy, RowId, RowLock, ScanOptions, Transaction, Value, W
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::memory::{Memory, row_bytes};
+use crate::exec::rows;
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
-use crate::exec::{Pace, rows};
+use crate::expr::Pace;
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Context, Expr};
+use crate::notes::Action;
 use crate::parse::Lines;
-use crate::plan::notes::Action;
 use crate::plan::{ParentKey, Rules, Table};
 use crate::types::cast::{cast, is_implicit};
 use crate::types::{Category, Datum, Row, SqlType};

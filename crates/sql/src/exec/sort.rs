@@ -16,9 +16,10 @@ use crate::error::Result;
 use crate::exec::batch::ROWS;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
-use crate::exec::{Pace, Ready, Stream};
+use crate::exec::{Ready, Stream};
 use crate::expr::Context;
-use crate::plan::SortKey;
+use crate::expr::Pace;
+use crate::expr::SortKey;
 use crate::types::Row;
 
 /// Of what the memory budget has left, what a sort takes before it uses files, and then.

@@ -5,7 +5,7 @@
 //! a statement.
 
 use crate::error::Result;
-use crate::plan::SortKey;
+use crate::expr::SortKey;
 use crate::types::{Array, Datum, Decimal, Registered, Row, SqlType};
 
 /// In place of a type: a null.

@@ -11,7 +11,7 @@ use rightlink::{Sorted, Sorter};
 use super::sort_key;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
-use crate::plan::SortKey;
+use crate::expr::SortKey;
 use crate::types::{Datum, Row};
 
 /// Bytes that stand for what is cut from an identity.

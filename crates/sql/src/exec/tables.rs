@@ -8,14 +8,13 @@ use rightlink::Transaction;
 
 use crate::bind::Catalog;
 use crate::error::Result;
-use crate::exec::ddl;
 use crate::expr::collate;
 use crate::expr::sequences::{no_sequence, not_a_sequence};
 use crate::names;
 use crate::names::SearchPath;
 use crate::names::identifier;
+use crate::notes::{ColumnNotes, TableNotes};
 use crate::plan::Table;
-use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::schemas::{self, Found};
 use crate::statistics::{Statistics, store};
 
@@ -93,7 +92,7 @@ impl Catalog for Tables<'_> {
 
     fn table(&mut self, name: &str) -> Result<Arc<Table>> {
         let missing = |error: rightlink::Error| match error {
-            rightlink::Error::NotFound(_) => ddl::no_table(name),
+            rightlink::Error::NotFound(_) => schemas::no_table(name),
             other => other.into(),
         };
         let version = self.0.catalog().version(name).map_err(missing)?;

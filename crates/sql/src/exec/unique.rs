@@ -15,8 +15,8 @@ use crate::exec::Stream;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::expr::Context;
+use crate::expr::SortKey;
 use crate::expr::aggregate::Ordered;
-use crate::plan::SortKey;
 use crate::types::{Datum, Row};
 
 /// DISTINCT.

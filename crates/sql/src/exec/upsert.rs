@@ -7,8 +7,9 @@ use rightlink::{OnConflict, RowId, Upserted, Value};
 
 use super::write::{Inserting, carry, unless};
 use crate::error::{Result, SqlError, code};
-use crate::exec::{Pace, query, rows};
+use crate::exec::{query, rows};
 use crate::expr::Context;
+use crate::expr::Pace;
 use crate::plan::{Conflict, Insert, Target};
 use crate::types::{Datum, Row};
 

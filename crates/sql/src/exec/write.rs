@@ -14,12 +14,14 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{self, convert, place_options, scan_options, types_of};
-use crate::exec::{Pace, RowsOf, Stream, rows, upsert};
+use crate::exec::{RowsOf, Stream, rows, upsert};
+use crate::expr::Pace;
+use crate::expr::SortKey;
 use crate::expr::probe::TARGET;
 use crate::expr::{Context, Expr};
 use crate::plan::node::{Node, Op};
 use crate::plan::path::{IndexPath, Path};
-use crate::plan::{Change, Insert, Query, Reads, Returning, Rules, SortKey, TableScan};
+use crate::plan::{Change, Insert, Query, Reads, Returning, Rules, TableScan};
 use crate::types::{Datum, Row};
 
 /// What a statement that writes has done.

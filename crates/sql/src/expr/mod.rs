@@ -150,6 +150,19 @@ pub(crate) struct Typed {
     pub(crate) collated: Collated,
 }
 
+/// One key of a sort.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SortKey {
+    /// Place in the row; in the algebra the number of the column.
+    pub(crate) at: usize,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+    /// Is it `char(n)`, whose blanks at the end do not count?
+    pub(crate) padded: bool,
+    /// How texts compare; `None`: by their bytes.
+    pub(crate) collation: Option<Collation>,
+}
+
 /// What an evaluation may ask of its surroundings.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -286,6 +299,21 @@ impl Context {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+}
+
+/// Rows between two looks at the clock.
+const CHECK_EVERY: u32 = 256;
+
+/// Asks now and then whether a statement that goes through rows is still wanted.
+#[derive(Default)]
+pub(crate) struct Pace(u32);
+
+impl Pace {
+    /// Counts a row.
+    pub(crate) fn step(&mut self, context: &Context) -> crate::error::Result<()> {
+        self.0 = self.0.wrapping_add(1);
+        if self.0.is_multiple_of(CHECK_EVERY) { context.check() } else { Ok(()) }
     }
 }
 

@@ -9,11 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::bind::select::Bound;
 use crate::error::{Result, SqlError};
+use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, PlannedSubquery, Subquery, SubqueryKind};
+use crate::plan::bound::Bound;
 use crate::plan::known::Known;
 use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::ELEMENTS;
@@ -21,7 +22,7 @@ use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
 use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{Again, Group, Query, Reads, SortKey, Table, TableScan, ViewUse};
+use crate::plan::{Again, Group, Query, Reads, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
 use crate::types::Datum;
 

@@ -9,11 +9,11 @@
 //! | `join` | how two sides are joined |
 //! | `known` | tables with their statistics, for the planner |
 //! | `lower`, `made`, `node` | from the algebra to what runs |
+//! | `bound` | a query whose names are resolved, which is what is planned |
 //! | `custom` | the same again for the values of parameters |
 //! | `path` | which index a condition and an order ask for |
 //! | `model` | what a path is thought to cost |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
-//! | `notes`, `view_notes` | what SQL keeps with definitions, and of views |
 //! | `window` | window functions |
 //! | `views` | relations that are made up from what the store knows |
 //! | `shape` | rows narrowed to the columns that are used |
@@ -22,6 +22,7 @@
 //! run again; it is good as long as the tables it names have the versions it was bound to.
 //! Does not do: running it (`exec`).
 
+pub(crate) mod bound;
 pub(crate) mod custom;
 pub(crate) mod join;
 pub(crate) mod known;
@@ -29,7 +30,6 @@ pub(crate) mod lower;
 mod made;
 mod model;
 pub(crate) mod node;
-pub(crate) mod notes;
 mod order;
 pub(crate) mod path;
 pub(crate) mod predicate;
@@ -37,24 +37,22 @@ pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
-pub(crate) mod view_notes;
 pub(crate) mod views;
 pub(crate) mod window;
 
 use std::sync::Arc;
 
-use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
+use rightlink::{Busy, RowLock, TableInfo, TableVersion};
 
-use crate::bind::select::Bound;
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::collate::Rule;
 use crate::names;
+use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
 use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
 use node::Node;
-use notes::{ColumnNotes, ForeignKey, TableNotes};
 use path::Path;
 
 /// A table as the binder found it.
@@ -131,19 +129,6 @@ impl TableScan {
     }
 }
 
-/// One key of a sort.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SortKey {
-    /// Place in the row; in the algebra the number of the column.
-    pub(crate) at: usize,
-    pub(crate) descending: bool,
-    pub(crate) nulls_first: bool,
-    /// Is it `char(n)`, whose blanks at the end do not count?
-    pub(crate) padded: bool,
-    /// How texts compare; `None`: by their bytes.
-    pub(crate) collation: Option<Collation>,
-}
-
 /// Groups of the rows of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
@@ -198,7 +183,7 @@ pub(crate) struct Reads {
 /// What a query is made of again for the values of one execution.
 #[derive(Debug)]
 pub(crate) struct Again {
-    pub(crate) bound: Bound,
+    pub(crate) bound: bound::Bound,
     pub(crate) known: known::Known,
 }
 

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use rightlink::IndexInfo;
 
 use crate::expr::Expr;
+use crate::expr::SortKey;
 use crate::expr::registry::SetFunction;
 use crate::plan::path::Estimate;
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{Group, SortKey, TableScan, views};
+use crate::plan::{Group, TableScan, views};
 use crate::types::SqlType;
 
 /// An operator and what is thought of it.

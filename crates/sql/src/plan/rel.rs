@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::expr::Expr;
+use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{SortKey, Table, views};
+use crate::plan::{Table, views};
 use crate::types::SqlType;
 
 /// A column of the algebra: its number in the statement. [`Expr::Column`] has it until the relation

@@ -4,8 +4,8 @@
 //! Does not do: binding (`bind::window`), running (`exec::window`).
 
 use crate::expr::Expr;
+use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
-use crate::plan::SortKey;
 
 /// What a window function gives for a row.
 #[derive(Clone, Debug)]

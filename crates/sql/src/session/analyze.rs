@@ -9,9 +9,9 @@ use crate::bind::Catalog;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::names::{bare, schema_of};
+use crate::notes::is_view;
 use crate::parse::utility::Analyzed;
 use crate::plan::Table;
-use crate::plan::notes::is_view;
 use crate::statistics::record::{self, By, Record};
 use crate::statistics::{self, store};
 

@@ -19,13 +19,13 @@ use crate::expr::Context;
 use crate::expr::probe::{Probe, WRITE};
 use crate::names::bare;
 use crate::names::identifier;
+use crate::notes::is_view;
 use crate::parse::Lines;
 use crate::parse::explain::ExplainOptions;
 use crate::parse::identifiers;
 use crate::parse::utility::{Analyzed, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
-use crate::plan::notes::is_view;
 use crate::schemas::{self, Resolver};
 use crate::settings::{Shown, check_settable};
 use crate::types::{Datum, SqlType};
@@ -310,7 +310,7 @@ impl Session {
         for name in names {
             match self.watched(|db, watch| vacuum(db, Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
-                    return Err(crate::exec::ddl::no_table(&name));
+                    return Err(crate::schemas::no_table(&name));
                 }
                 Err(error) => return Err(error.into()),
                 Ok(_) => {}
@@ -324,7 +324,7 @@ impl Session {
         self.check_outside("REINDEX")?;
         let name = self.relation(name)?;
         let missing = |error: rightlink::Error| match error {
-            rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
+            rightlink::Error::NotFound(_) => crate::schemas::no_table(&name),
             other => other.into(),
         };
         let txn = &mut self.ensure()?.txn;
@@ -356,7 +356,7 @@ impl Session {
         for name in tables {
             let name = self.relation(name)?;
             self.ensure()?.txn.lock_table(&name, mode, busy).map_err(|error| match error {
-                rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
+                rightlink::Error::NotFound(_) => crate::schemas::no_table(&name),
                 // Nobody has waited: what is not a user's cancel is a lock that is not free.
                 rightlink::Error::LockTimeout { .. } if nowait => {
                     let name = bare(&name);

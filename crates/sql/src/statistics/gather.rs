@@ -13,8 +13,8 @@ use rightlink_env::points;
 use super::sample::{Kept, MOST, Sample};
 use super::{ColumnStatistics, Statistics};
 use crate::error::Result;
-use crate::exec::Pace;
 use crate::expr::Context;
+use crate::expr::Pace;
 use crate::plan::Table;
 use crate::types::{Datum, SqlType};
 

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use rightlink_env::sync::{AtomicU64, Mutex, OnceLock, Ordering};
 
 use self::record::Record;
-use crate::plan::notes::{line, lines};
+use crate::notes::{line, lines};
 use crate::types::{Datum, SqlType};
 
 /// What is known about a table.

@@ -10,7 +10,7 @@
 use rightlink::{Database, HeapFigures};
 use rightlink_env::sync::OnceLock;
 
-use crate::plan::notes::line;
+use crate::notes::line;
 
 /// Who asked for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,10 +32,10 @@ use sqlparser::ast::{
 
 use super::collate;
 use crate::error::{Result, SqlError, code};
+use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::parse::Lines;
 use crate::parse::identifiers;
 use crate::parse::sequence::{IdentityChange, SequenceOptions};
-use crate::plan::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::schemas::Resolver;
 
 /// A definition to make, change or drop.

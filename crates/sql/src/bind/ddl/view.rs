@@ -6,10 +6,10 @@ use sqlparser::ast::{self, CreateTableOptions, SqlOption};
 
 use super::{Definition, option_text};
 use crate::error::{Result, SqlError, code};
+use crate::notes::view::CheckOption;
 use crate::parse::Lines;
 use crate::parse::identifiers;
 use crate::parse::view::CHECK_OPTION;
-use crate::plan::view_notes::CheckOption;
 use crate::schemas::Resolver;
 
 /// A view to make, or to put in the place of another.

@@ -263,7 +263,7 @@ impl Definer<'_> {
         self.drop_source_column(name, column, cascade)?;
         for child in &table.notes.children {
             let other = self.table(child)?;
-            let uses = |key: &&crate::plan::notes::ForeignKey| {
+            let uses = |key: &&crate::notes::ForeignKey| {
                 key.parent == name && key.parent_columns.iter().any(|known| known == column)
             };
             for key in other.notes.keys.iter().filter(uses) {

@@ -10,13 +10,14 @@ use rightlink::{
     SequenceSchema,
 };
 
-use super::{Definer, named, no_table};
+use super::{Definer, named};
 use crate::bind::ddl::Commented;
 use crate::catalog::schema_comment_key;
 use crate::error::{Result, SqlError, code};
 use crate::names::{CATALOGS, PUBLIC, bare};
-use crate::plan::notes::SequenceNotes;
+use crate::notes::SequenceNotes;
 use crate::schemas;
+use crate::schemas::no_table;
 
 impl Definer<'_> {
     pub(super) fn comment(&mut self, on: &Commented, text: Option<String>) -> Result<()> {

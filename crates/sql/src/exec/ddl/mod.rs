@@ -38,9 +38,9 @@ use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Context;
-use crate::names::{bare, said};
+use crate::names::bare;
+use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse::Lines;
-use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::statistics::store;
 
 /// What was done: a tag, and notices for the client.
@@ -54,11 +54,6 @@ struct Definer<'d> {
     txn: &'d mut Transaction,
     context: &'d Context,
     notices: Vec<String>,
-}
-
-/// The error for a table that is not there.
-pub(crate) fn no_table(name: &str) -> SqlError {
-    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 
 /// Carries a definition out.
@@ -98,7 +93,7 @@ fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
             let message = format!("relation \"{}\" already exists", bare(name));
             SqlError::new(code::DUPLICATE_TABLE, message)
         }
-        Error::NotFound(_) => no_table(name),
+        Error::NotFound(_) => crate::schemas::no_table(name),
         Error::Invalid(what) => SqlError::new(code::INVALID_TABLE_DEFINITION, what),
         other => other.into(),
     })

@@ -12,8 +12,8 @@ use rightlink::{Busy, Error, LockMode};
 
 use super::Definer;
 use crate::error::{Result, SqlError, code};
-use crate::plan::notes::{TableNotes, line, lines};
-use crate::plan::view_notes::{ViewNotes, ViewSource};
+use crate::notes::view::{ViewNotes, ViewSource};
+use crate::notes::{TableNotes, line, lines};
 
 /// A view that reads something.
 struct Reader {
@@ -226,7 +226,9 @@ impl Definer<'_> {
     }
 
     pub(super) fn drop_view(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
-        let Some(notes) = self.view_notes(name)? else { return Err(super::no_table(name)) };
+        let Some(notes) = self.view_notes(name)? else {
+            return Err(crate::schemas::no_table(name));
+        };
         self.lock_to_drop(name)?;
         self.drop_dependents(Needed::View(name), also, cascade)?;
         self.remove_view(name, &notes)

@@ -11,8 +11,8 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::deparse::literal;
 use crate::names;
 use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
+use crate::notes::ColumnNotes;
 use crate::parse;
-use crate::plan::notes::ColumnNotes;
 use crate::schemas;
 
 /// The only column of a table that stands for a schema: a table has one.
@@ -167,7 +167,7 @@ impl Definer<'_> {
         }
         schemas::lock(self.txn, to, LockMode::Access)?;
         if schema_of(name).is_empty() {
-            return Err(super::no_table(name));
+            return Err(schemas::no_table(name));
         }
         schemas::lock(self.txn, schema_of(name), LockMode::Access)?;
         named(name, self.txn.lock_table(name, LockMode::Exclusive, Busy::Wait))?;
@@ -220,7 +220,7 @@ impl Definer<'_> {
         for (place, name) in named.into_iter().rev() {
             let found = schemas::find(self.txn, &path, &schemas::parts_of(&name)?)?.name;
             if !self.txn.catalog().has_relation(&found)? {
-                return Err(super::no_table(&found));
+                return Err(schemas::no_table(&found));
             }
             let ends = super::rename::offset(&text, place.start)
                 .zip(super::rename::offset(&text, place.end));

@@ -11,7 +11,7 @@ use rightlink::{Error, LockMode, SequenceChange, SequenceDefinition, SequencePos
 use super::constraints::depends;
 use super::readers::Needed;
 use super::rename::offset;
-use super::{Definer, named, no_table};
+use super::{Definer, named};
 use crate::bind::Binder;
 use crate::bind::ddl::sequence::{altered, check, made};
 use crate::error::{Result, SqlError, code};
@@ -21,17 +21,12 @@ use crate::expr::deparse::literal;
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
 use crate::names::{CATALOGS, PUBLIC, bare, reference, said, schema_of};
+use crate::notes::{ColumnNotes, SequenceNotes, TableNotes};
 use crate::parse::sequence::SequenceOptions;
 use crate::parse::{self, Lines};
-use crate::plan::notes::{ColumnNotes, SequenceNotes, TableNotes};
 use crate::schemas;
+use crate::schemas::no_table;
 use crate::types::SqlType;
-
-/// The type of a sequence's numbers.
-pub(crate) fn type_of(known: &SequenceDefinition) -> SqlType {
-    let of_column = known.owner.as_ref().map(|owner| SqlType::of_column(owner.kind));
-    SequenceNotes::decode(&known.schema.note).ty.or(of_column).unwrap_or(SqlType::Int8)
-}
 
 /// A text that is kept, asking the sequence `to` where it asks `name`.
 fn asking(text: &str, name: &str, to: &str) -> Result<String> {
@@ -79,7 +74,7 @@ impl Definer<'_> {
     ) -> Result<()> {
         let mut failed = None;
         let mut change = |known: &SequenceDefinition, at: SequencePosition| {
-            let schema = altered(known.schema.clone(), type_of(known), options);
+            let schema = altered(known.schema.clone(), SequenceNotes::type_of(known), options);
             let changed = schema.and_then(|schema| {
                 let at = match options.restart {
                     Some(to) => {

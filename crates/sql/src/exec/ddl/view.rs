@@ -14,9 +14,9 @@ use crate::bind::view::{NewQuery, columns_of_view};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
 use crate::names::bare;
+use crate::notes::view::ViewNotes;
+use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse::Lines;
-use crate::plan::notes::{ColumnNotes, TableNotes};
-use crate::plan::view_notes::ViewNotes;
 use crate::plan::{Column, Table};
 use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
@@ -142,7 +142,7 @@ impl Definer<'_> {
             return Ok(());
         }
         if !is_there {
-            return Err(super::no_table(name));
+            return Err(crate::schemas::no_table(name));
         }
         let message = format!("\"{}\" is not a view", bare(name));
         Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))

@@ -4,6 +4,7 @@
 //! which PostgreSQL has not, is a "Keyed Join".
 //! Does not do: printing (`text`, `json`).
 
+use crate::expr::SortKey;
 use crate::expr::deparse;
 use crate::expr::probe::{TARGET, WRITE};
 use crate::expr::registry::SetFunction;
@@ -14,7 +15,7 @@ use crate::plan::lower::scan_names;
 use crate::plan::node::{CteNode, CteSteps, How, JoinNode, Node, Op};
 use crate::plan::path::{self, Estimate, Path};
 use crate::plan::rel::{JoinKind, SetKind};
-use crate::plan::{Group, Plan, SortKey, TableScan};
+use crate::plan::{Group, Plan, TableScan};
 
 /// A node: what it is, its cost, details, and what is below.
 pub(super) struct Entry {

@@ -11,7 +11,7 @@
 //! Invariants: what is encoded decodes to equal notes.
 //! Does not do: reading the query (`bind::view`).
 
-use super::notes::{line, lines};
+use super::{line, lines};
 
 /// Which rows that are written through a view must be in it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,11 +7,14 @@
 //! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
 //! Does not do: expressions, which stay text here.
 
-use rightlink::{ColumnSchema, Type};
+pub(crate) mod storage;
+pub(crate) mod view;
 
-use super::view_notes::ViewNotes;
+use rightlink::{ColumnSchema, SequenceDefinition, Type};
+
 use crate::types::declared::{ByteOrder, Declared, Modifier};
 use crate::types::{ElementType, SqlType};
+use view::ViewNotes;
 
 /// Types of sequences.
 const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
@@ -229,6 +232,12 @@ impl ColumnNotes {
 }
 
 impl SequenceNotes {
+    /// The type of a sequence's numbers.
+    pub(crate) fn type_of(known: &SequenceDefinition) -> SqlType {
+        let of_column = known.owner.as_ref().map(|owner| SqlType::of_column(owner.kind));
+        SequenceNotes::decode(&known.schema.note).ty.or(of_column).unwrap_or(SqlType::Int8)
+    }
+
     pub(crate) fn decode(note: &str) -> SequenceNotes {
         let mut notes = SequenceNotes::default();
         for fields in lines(note) {
