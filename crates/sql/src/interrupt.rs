@@ -9,7 +9,13 @@ use std::sync::Arc;
 use rightlink::CancelHandle;
 use rightlink_env::sync::{AtomicI64, AtomicU8, Mutex, Ordering};
 
-use crate::error::{SqlError, code};
+use crate::error::{Result, SqlError, code};
+
+/// What a long task asks of the statement that it works for.
+pub(crate) trait Wanted {
+    /// Fails when the statement has taken too long or is not wanted any more.
+    fn check(&self) -> Result<()>;
+}
 
 /// Why a statement is ended before its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

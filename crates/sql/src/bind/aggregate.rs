@@ -16,12 +16,13 @@ use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::SortKey;
 use crate::expr::aggregate::{self, ARGUMENTS, Aggregate, Kind, OrderedSet};
-use crate::expr::collate::Collated;
+use crate::expr::collation_of;
 use crate::expr::regression::Regression;
 use crate::expr::{Expr, Typed, registry};
 use crate::plan::rel;
 use crate::types::SqlType;
 use crate::types::cast::is_implicit;
+use crate::types::collate::Collated;
 
 /// An aggregate and how its texts compare.
 pub(super) struct BoundAggregate {
@@ -184,7 +185,7 @@ impl Binder<'_> {
             let miss = if is_open { registry::Miss::Ambiguous } else { registry::Miss::None };
             return Err(registry::no_function(name, &types, &miss));
         };
-        let collated = Collated::of_all(&args)?;
+        let collated = collation_of(&args)?;
         if distinct {
             collated.refuse_unequal("DISTINCT")?;
         }

@@ -14,7 +14,7 @@ use super::expr::varchar_of;
 use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate;
-use crate::expr::collate::Collated;
+use crate::expr::collation_of;
 use crate::expr::{Expr, Typed, registry};
 use crate::parse::identifiers;
 use crate::types::declared::Modifier;
@@ -241,7 +241,7 @@ impl Binder<'_> {
         match (name, args.len()) {
             ("coalesce", 1..) => {
                 let modifier = varchar_of(&args);
-                let collated = Collated::of_all(&args)?;
+                let collated = collation_of(&args)?;
                 let (list, ty) = self.unified(args, "COALESCE")?;
                 Ok(Typed { modifier, collated, ..Typed::new(Expr::Coalesce(list), ty) })
             }

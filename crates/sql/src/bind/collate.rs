@@ -12,10 +12,11 @@ use sqlparser::ast;
 
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
-use crate::expr::collate::{Collated, Rule, built_in, no_collation};
+use crate::expr::collation_of;
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;
+use crate::types::collate::{Collated, Rule, built_in, no_collation};
 use crate::types::declared::ByteOrder;
 use crate::types::{Datum, SqlType};
 
@@ -76,7 +77,7 @@ impl Binder<'_> {
         if !operands.iter().any(|operand| operand.collated != Collated::Default) {
             return Ok(None);
         }
-        let joined = Collated::of_all(operands)?;
+        let joined = collation_of(operands)?;
         let vague = |known: &Collation| !known.is_deterministic();
         if matches!(function.name, "~~" | "!~~" | "~~*" | "!~~*")
             && joined.of_result().as_ref().and_then(Rule::locale).is_some_and(vague)

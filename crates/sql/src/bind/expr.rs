@@ -12,11 +12,12 @@ use super::infix::is_prefix;
 use super::scope::{self, Lookup};
 use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
-use crate::expr::collate::Collated;
+use crate::expr::collation_of;
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
+use crate::types::collate::Collated;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{Datum, SqlType, numeric, text};
 
@@ -221,7 +222,7 @@ impl Binder<'_> {
     /// `function` over arguments that it takes.
     pub(crate) fn apply(&mut self, function: &'static Function, args: Vec<Typed>) -> Result<Typed> {
         let last = function.args.last().copied().unwrap_or(SqlType::Unknown);
-        let collated = Collated::of_all(&args)?;
+        let collated = collation_of(&args)?;
         let under = match function.name {
             "upper" => "upper under",
             "lower" => "lower under",
@@ -475,7 +476,7 @@ impl Binder<'_> {
         };
         results.insert(0, rest);
         let modifier = varchar_of(&results);
-        let collated = Collated::of_all(&results)?;
+        let collated = collation_of(&results)?;
         let (mut results, ty) = self.unified(results, "CASE")?;
         let rest = results.remove(0);
         let arms = conditions.into_iter().zip(results).collect();
@@ -593,7 +594,7 @@ impl Binder<'_> {
     /// Values as their common type.
     pub(super) fn list_of(&mut self, values: Vec<Typed>, what: &str) -> Result<Vec<Typed>> {
         let modifier = varchar_of(&values);
-        let collated = Collated::of_all(&values)?;
+        let collated = collation_of(&values)?;
         let (list, ty) = self.unified(values, what)?;
         let typed = |expr| Typed { modifier, collated: collated.clone(), ..Typed::new(expr, ty) };
         Ok(list.into_iter().map(typed).collect())
@@ -657,7 +658,7 @@ impl Binder<'_> {
     pub(crate) fn extreme(&mut self, args: Vec<Typed>, wanted: Ordering) -> Result<Typed> {
         let what = if wanted.is_gt() { "GREATEST" } else { "LEAST" };
         let modifier = varchar_of(&args);
-        let collated = Collated::of_all(&args)?;
+        let collated = collation_of(&args)?;
         if collated.used()?.is_some() {
             return Err(SqlError::unsupported(format!("{what} of texts under a collation")));
         }

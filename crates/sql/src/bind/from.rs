@@ -13,15 +13,16 @@ use std::sync::Arc;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::{Binder, Place};
+use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
-use crate::expr::collate::Rule;
 use crate::expr::registry::{self, SetFunction};
 use crate::expr::{Expr, Typed};
 use crate::names::{bare, schema_of};
 use crate::parse::identifiers;
+use crate::plan::Table;
 use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
-use crate::plan::{Table, views};
 use crate::types::cast::CastContext;
+use crate::types::collate::Rule;
 use crate::types::{Datum, SqlType};
 
 /// The hidden column that says where a row lies.
@@ -168,7 +169,7 @@ impl Binder<'_> {
             let relation = Relation { alias: name.clone(), ..found.relation };
             return Ok(Sourced::of(found.rel, renamed(relation, alias)?));
         }
-        if let Some(view) = views::relation(&parts) {
+        if let Some(view) = listed::relation(&parts) {
             return self.view(view, Vec::new(), alias);
         }
         let table = match self.table_named(&parts) {
@@ -217,7 +218,7 @@ impl Binder<'_> {
             let arrays = self.arguments_in_from(args, "unnest")?;
             return self.unnest(arrays, alias, ordinality);
         }
-        if let Some(view) = views::function(&called).filter(|view| view.args.len() == args.len()) {
+        if let Some(view) = listed::function(&called).filter(|view| view.args.len() == args.len()) {
             if ordinality {
                 return Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")));
             }
@@ -278,7 +279,7 @@ impl Binder<'_> {
 
     fn view(
         &mut self,
-        view: &'static views::View,
+        view: &'static listed::View,
         args: Vec<Expr>,
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
@@ -286,7 +287,7 @@ impl Binder<'_> {
         let column =
             |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn::new(first + at, *name, *ty);
         let shown = view.columns.iter().enumerate().map(column).collect();
-        let schema = views::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
+        let schema = listed::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
         let relation = Relation {
             alias: view.name.to_owned(),
             schema: Some(schema.to_owned()),
@@ -310,7 +311,7 @@ impl Binder<'_> {
         self.once = true;
         let (schema, name) = (schema_of(&stored).to_owned(), bare(&stored).to_owned());
         let args = vec![Expr::Const(Datum::Text(stored))];
-        let mut source = self.view(&views::SEQUENCE, args, alias)?;
+        let mut source = self.view(&listed::SEQUENCE, args, alias)?;
         if alias.is_none() {
             source.scope.relations[0].alias = name;
             source.scope.relations[0].schema = Some(schema);

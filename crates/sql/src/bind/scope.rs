@@ -8,10 +8,10 @@
 
 use crate::bind::padded;
 use crate::error::{Result, SqlError, code};
-use crate::expr::collate::{Collated, Rule};
 use crate::expr::{Expr, Typed};
 use crate::plan::rel::ColumnId;
 use crate::types::SqlType;
+use crate::types::collate::{Collated, Rule};
 use crate::types::declared::Modifier;
 
 /// A column that expressions may name.

@@ -19,12 +19,12 @@ use super::target::{Target, check_width};
 use super::{Binder, Place, Slot, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::SortKey;
-use crate::expr::collate::Collated;
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;
 use crate::plan::Column;
 use crate::plan::bound::Bound;
 use crate::plan::rel::{ColumnId, Grouping, Rel};
+use crate::types::collate::Collated;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 

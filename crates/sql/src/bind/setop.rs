@@ -7,7 +7,7 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 
 use super::Binder;
 use crate::error::{Result, SqlError, code};
-use crate::expr::collate::Collated;
+use crate::expr::collation_of;
 use crate::expr::{Expr, Typed};
 use crate::plan::Column;
 use crate::plan::bound::Bound;
@@ -81,7 +81,7 @@ impl Binder<'_> {
                 None => column.value(),
             };
             let both = vec![value(&literal[0], &a), value(&literal[1], &b)];
-            let collated = Collated::of_all(&[a.value(), b.value()])?;
+            let collated = collation_of(&[a.value(), b.value()])?;
             if !(all && kind == SetKind::Union) {
                 collated.refuse_unequal(name_of(kind))?;
             }

@@ -18,6 +18,7 @@ use super::from::{renamed, table_relation};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::target::Target;
 use super::{Binder, Place, trimmed};
+use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, rename_expr};
 use crate::names::schema_of;
@@ -26,7 +27,7 @@ use crate::parse::identifiers;
 use crate::parse::too_complex;
 use crate::parse::view::kept_query;
 use crate::plan::rel::{Rel, columns_of};
-use crate::plan::{Table, ViewCheck, views};
+use crate::plan::{Table, ViewCheck};
 use crate::types::declared::Modifier;
 
 /// Most nodes of an expression that is a column of a view through which rows are written.
@@ -260,7 +261,7 @@ impl Binder<'_> {
                 unreachable!("refused before")
             };
             let parts = identifiers::parts(name)?;
-            if views::relation(&parts).is_some() {
+            if listed::relation(&parts).is_some() {
                 return Err(action.refused(view, NOT_SINGLE));
             }
             let stored = binder.find(&parts)?;

@@ -24,6 +24,7 @@ use super::scope::Scope;
 use super::select::{Purpose, is_default};
 use super::updatable::{Action, ChangedRelation};
 use super::{Binder, Place, Slot};
+use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
 use crate::names::{bare, beside};
@@ -36,7 +37,7 @@ use crate::plan::path::Path;
 use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel};
 use crate::plan::{
     Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, path,
-    predicate, shape, views,
+    predicate, shape,
 };
 
 /// The number of no column: of a view through which rows are written nothing is read.
@@ -371,7 +372,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("changing anything but a table")),
         };
         let (parts, position) = (identifiers::parts(name)?, self.position(&table.relation));
-        if views::relation(&parts).is_some() {
+        if listed::relation(&parts).is_some() {
             return Err(SqlError::unsupported("changing anything but a table"));
         }
         let named = match self.table_named(&parts) {

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use rightlink::{Database, LockInfo, LockMode, Locked};
 
+use super::Server;
 use super::numbers::{FIRST, number, oid, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
-use crate::expr::Context;
 use crate::names::{bare, is_shown, marked, schema_of};
 use crate::statistics::Statistics;
 use crate::statistics::record::Record;
@@ -103,7 +103,7 @@ fn kind(lock: &LockInfo) -> &'static str {
     }
 }
 
-pub(super) fn activity(db: &Database, context: &Context) -> Vec<Row> {
+pub(super) fn activity(db: &Database, server: &Server<'_>) -> Vec<Row> {
     let locks = db.locks();
     let one = |client: &Client| {
         let number = client.transaction();
@@ -115,7 +115,7 @@ pub(super) fn activity(db: &Database, context: &Context) -> Vec<Row> {
         };
         let who = &client.who;
         vec![
-            text(&*context.database),
+            text(server.database),
             Datum::Int4(who.pid as i32),
             text(&who.user),
             text(client.application()),
@@ -132,7 +132,7 @@ pub(super) fn activity(db: &Database, context: &Context) -> Vec<Row> {
             text("client backend"),
         ]
     };
-    context.activity.all().iter().map(|client| one(client)).collect()
+    server.activity.all().iter().map(|client| one(client)).collect()
 }
 
 const fn mode(mode: LockMode) -> &'static str {
@@ -145,8 +145,8 @@ const fn mode(mode: LockMode) -> &'static str {
     }
 }
 
-pub(super) fn locks(db: &Database, context: &Context) -> Result<Vec<Row>> {
-    let clients = context.activity.all();
+pub(super) fn locks(db: &Database, server: &Server<'_>) -> Result<Vec<Row>> {
+    let clients = server.activity.all();
     let figures = db.table_figures()?;
     let one = |lock: LockInfo| {
         let (table, transaction) = match lock.what {

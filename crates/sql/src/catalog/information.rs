@@ -12,9 +12,9 @@ use super::objects::{Object, Objects};
 use super::relations::default_text;
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
+use crate::catalog::listed::Information;
 use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::notes::{Action, ColumnNotes, TableNotes};
-use crate::plan::views::Information;
 use crate::settings::USER;
 use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, Row, SqlType};
@@ -128,7 +128,7 @@ fn columns(database: &str, object: &Object<'_>, known: &HashMap<&str, &Sequence>
         let locale = column.collation.as_ref().map(rightlink::Collation::name);
         match locale.or(notes.collation.map(ByteOrder::name)) {
             Some(known) => {
-                let standard = crate::expr::collate::built_in(known).is_ok();
+                let standard = crate::types::collate::built_in(known).is_ok();
                 let schema = if standard { CATALOGS[0] } else { PUBLIC };
                 row.extend([text(database), text(schema), text(known)]);
             }

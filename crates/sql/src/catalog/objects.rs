@@ -13,15 +13,15 @@ use rightlink::{
 use super::numbers::{FIRST, PUBLIC_OID, STANDARD_SCHEMAS};
 use super::rules::{self, Constraint, Key, is_key};
 use super::sequences::{self, Sequence};
+use crate::catalog::listed;
 use crate::error::Result;
-use crate::expr::deparse::constant;
 use crate::names;
 use crate::names::identifier;
 use crate::names::{PUBLIC, SearchPath, bare, full_reference, is_shown, marked, schema_of};
 use crate::notes::{TableNotes, is_view};
-use crate::plan::views;
 use crate::statistics::{Statistics, store};
 use crate::types::Datum;
+use crate::types::literal::constant;
 
 /// A table, or an index of it.
 #[derive(Clone, Copy)]
@@ -247,7 +247,7 @@ impl Objects {
 
     /// The number of the relation that these parts name, by this path.
     pub(crate) fn find(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
-        if let Some(view) = views::relation(parts).filter(|view| view.oid != 0) {
+        if let Some(view) = listed::relation(parts).filter(|view| view.oid != 0) {
             return Some(view.oid);
         }
         match parts {

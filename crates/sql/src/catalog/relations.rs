@@ -12,12 +12,12 @@ use super::rules;
 use super::sequences::Sequence;
 use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
-use crate::expr::deparse::literal;
 use crate::names::{bare, reference};
 use crate::notes::storage;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::settings::USER;
 use crate::types::declared::Modifier;
+use crate::types::literal::literal;
 use crate::types::{Datum, Row, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID};
 
 /// Numbers of access methods.

@@ -7,16 +7,16 @@ use std::collections::HashMap;
 
 use rightlink::ColumnSchema;
 
+use super::Server;
 use super::numbers::{
     CATALOGS_OID, DATABASE, FIRST, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE,
     PG_NAMESPACE, PUBLIC_OID, STANDARD_SCHEMAS, char, made_oid, oid, text,
 };
 use super::objects::{Comment, Objects};
 use crate::error::Result;
-use crate::expr::Context;
-use crate::expr::collate;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::settings::USER;
+use crate::types::collate;
 use crate::types::{Datum, Row};
 
 /// The number of the collation that texts have unless another is said.
@@ -45,11 +45,11 @@ pub(crate) fn role_oid(name: &str, user: &str) -> Option<u32> {
 }
 
 /// Names and numbers of roles.
-fn all_roles(context: &Context) -> Vec<(u32, String)> {
+fn all_roles(server: &Server<'_>) -> Vec<(u32, String)> {
     let mut all = vec![(OWNER_OID, USER.to_owned())];
-    let user = user_oid(&context.user);
+    let user = user_oid(server.user);
     if user != OWNER_OID {
-        all.push((user, context.user.to_string()));
+        all.push((user, server.user.to_string()));
     }
     all
 }
@@ -130,10 +130,10 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
 }
 
 /// Rows of `pg_database`.
-pub(super) fn databases(context: &Context) -> Result<Vec<Row>> {
+pub(super) fn databases(server: &Server<'_>) -> Result<Vec<Row>> {
     const UTF8: i32 = 6;
     const TABLESPACE: u32 = 1_663;
-    let mut row = vec![oid(DATABASE), text(&*context.database), OWNER, Datum::Int4(UTF8)];
+    let mut row = vec![oid(DATABASE), text(server.database), OWNER, Datum::Int4(UTF8)];
     row.extend([char('c'), Datum::Bool(false), Datum::Bool(true), Datum::Int4(-1)]);
     row.extend([Datum::Int8(0), Datum::Int8(0), oid(TABLESPACE), text("C"), text("C")]);
     row.extend([Datum::Null, Datum::Null, Datum::Null]);
@@ -141,18 +141,18 @@ pub(super) fn databases(context: &Context) -> Result<Vec<Row>> {
 }
 
 /// Rows of `pg_authid`.
-pub(super) fn auth_ids(context: &Context) -> Result<Vec<Row>> {
+pub(super) fn auth_ids(server: &Server<'_>) -> Result<Vec<Row>> {
     let one = |(own, name): (u32, String)| {
         let mut row = vec![oid(own), text(name)];
         row.extend(std::iter::repeat_n(Datum::Bool(true), 7));
         row.extend([Datum::Int4(-1), Datum::Null, Datum::Null]);
         row
     };
-    Ok(all_roles(context).into_iter().map(one).collect())
+    Ok(all_roles(server).into_iter().map(one).collect())
 }
 
 /// Rows of `pg_roles`.
-pub(super) fn roles(context: &Context) -> Result<Vec<Row>> {
+pub(super) fn roles(server: &Server<'_>) -> Result<Vec<Row>> {
     let one = |(own, name): (u32, String)| {
         let mut row = vec![text(name)];
         row.extend(std::iter::repeat_n(Datum::Bool(true), 6));
@@ -160,18 +160,18 @@ pub(super) fn roles(context: &Context) -> Result<Vec<Row>> {
         row.extend([Datum::Null, oid(own)]);
         row
     };
-    Ok(all_roles(context).into_iter().map(one).collect())
+    Ok(all_roles(server).into_iter().map(one).collect())
 }
 
 /// Rows of `pg_user` and `pg_shadow`.
-pub(super) fn users(context: &Context) -> Result<Vec<Row>> {
+pub(super) fn users(server: &Server<'_>) -> Result<Vec<Row>> {
     let one = |(own, name): (u32, String)| {
         let mut row = vec![text(name), oid(own)];
         row.extend(std::iter::repeat_n(Datum::Bool(true), 4));
         row.extend([text("********"), Datum::Null, Datum::Null]);
         row
     };
-    Ok(all_roles(context).into_iter().map(one).collect())
+    Ok(all_roles(server).into_iter().map(one).collect())
 }
 
 impl Objects {

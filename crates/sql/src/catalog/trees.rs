@@ -24,9 +24,9 @@
 use rightlink::{EntryInfo, IndexInfo, IndexMethod, PageInfo, RowId, Transaction};
 
 use super::numbers::{count, number, text};
+use crate::catalog::listed::Kind;
 use crate::error::{Result, SqlError, code};
 use crate::names::{SearchPath, bare, said};
-use crate::plan::views::Kind;
 use crate::schemas;
 use crate::types::{Datum, Row};
 

@@ -8,15 +8,15 @@
 
 use rightlink::{Database, Transaction};
 
+use super::Server;
 use super::numbers::{number, text};
 use super::objects::Objects;
 use super::{builtin, constraints, figures, information, keywords, relations, shared};
 use super::{trees, tuples};
+use crate::catalog::listed::{Kind, View};
 use crate::error::Result;
-use crate::expr::Context;
-use crate::expr::sequences::no_sequence;
 use crate::names::{bare, schema_of};
-use crate::plan::views::{Kind, View};
+use crate::schemas::no_table;
 use crate::settings::Shown;
 use crate::settings::USER;
 use crate::statistics::ColumnStatistics;
@@ -49,7 +49,7 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
 pub(crate) fn rows_of_objects(
     view: &View,
     objects: &Objects,
-    context: &Context,
+    server: &Server<'_>,
 ) -> Result<Vec<Row>> {
     let rows = match view.kind {
         Kind::Fixed(file) => builtin::rows(view, file)?,
@@ -67,13 +67,13 @@ pub(crate) fn rows_of_objects(
         Kind::Sequence => relations::sequences(objects)?,
         Kind::Description => shared::descriptions(objects)?,
         Kind::SharedDescription => shared::shared_descriptions(objects)?,
-        Kind::Database => shared::databases(context)?,
-        Kind::AuthId => shared::auth_ids(context)?,
-        Kind::Roles => shared::roles(context)?,
-        Kind::Users => shared::users(context)?,
+        Kind::Database => shared::databases(server)?,
+        Kind::AuthId => shared::auth_ids(server)?,
+        Kind::Roles => shared::roles(server)?,
+        Kind::Users => shared::users(server)?,
         Kind::Rewrite => relations::rewrites(objects)?,
         Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
-        Kind::Information(about) => information::rows(about, objects, &context.database),
+        Kind::Information(about) => information::rows(about, objects, server.database),
         Kind::Nothing | Kind::Lookups => Vec::new(),
         _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };
@@ -86,23 +86,23 @@ pub(crate) fn rows(
     view: &View,
     args: &[Datum],
     txn: &mut Transaction,
-    context: &Context,
+    server: &Server<'_>,
 ) -> Result<Vec<Row>> {
-    let db = &context.db.as_ref().expect("a statement has a database").0;
+    let db = server.db.expect("a statement has a database");
     let rows = match view.kind {
         Kind::Sequences => all_sequences(txn)?,
-        Kind::VacuumProgress => vacuums(txn, db, &context.database)?,
+        Kind::VacuumProgress => vacuums(txn, db, server.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
         Kind::TableUse => figures::tables(db, &crate::statistics::store::load_all(txn)?)?,
         Kind::Keywords => keywords::rows(),
-        Kind::Tuples => tuples::rows(args, txn, context)?,
+        Kind::Tuples => tuples::rows(args, txn, server)?,
         Kind::IndexUse => figures::indexes(db)?,
-        Kind::Activity => figures::activity(db, context),
-        Kind::Locks => figures::locks(db, context)?,
-        Kind::Settings => settings(context),
+        Kind::Activity => figures::activity(db, server),
+        Kind::Locks => figures::locks(db, server)?,
+        Kind::Settings => settings(server),
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
-            trees::rows(view.kind, args, txn, &context.settings.path())?
+            trees::rows(view.kind, args, txn, &server.settings.path())?
         }
         Kind::SequencePosition => position(args, txn)?,
         _ => unreachable!("rows of objects are made when they are read"),
@@ -192,7 +192,7 @@ fn all_sequences(txn: &mut Transaction) -> Result<Vec<Row>> {
 fn position(args: &[Datum], txn: &mut Transaction) -> Result<Vec<Row>> {
     let Some(Datum::Text(name)) = args.first() else { return Ok(Vec::new()) };
     let at = match txn.catalog().sequence_position(name) {
-        Err(rightlink::Error::NotFound(_)) => return Err(no_sequence(name)),
+        Err(rightlink::Error::NotFound(_)) => return Err(no_table(name)),
         at => at?,
     };
     Ok(vec![vec![Datum::Int8(at.value), Datum::Null, Datum::Bool(at.drawn)]])
@@ -246,7 +246,7 @@ fn figures_since_opened(db: &Database) -> Vec<Row> {
     db.stats().figures.into_iter().map(one).collect()
 }
 
-fn settings(context: &Context) -> Vec<Row> {
+fn settings(server: &Server<'_>) -> Vec<Row> {
     let optional = |value: Option<&str>| value.map_or(Datum::Null, text);
     let bound = |value: Option<i64>| value.map_or(Datum::Null, |value| text(value.to_string()));
     let one = |shown: Shown| {
@@ -271,7 +271,7 @@ fn settings(context: &Context) -> Vec<Row> {
             Datum::Bool(false),
         ]
     };
-    context.settings.all(context.modes).into_iter().map(one).collect()
+    server.settings.all(server.modes).into_iter().map(one).collect()
 }
 
 /// The text of an array, null for none.

@@ -17,6 +17,7 @@
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
 //! | `locked`, `parts` | rows of a join that are locked; statements whose WITH writes |
 //! | `rows`, `references` | rules for rows; foreign keys |
+//! | `analyze` | what ANALYZE finds out about a table |
 //! | `tables` | tables as a transaction sees them |
 //! | `ddl` | definitions |
 //!
@@ -24,6 +25,7 @@
 //! what it gathers is counted before it is kept.
 //! Does not do: transactions (`session`).
 
+mod analyze;
 pub(crate) mod batch;
 mod columns;
 pub(crate) mod ddl;
@@ -61,6 +63,7 @@ mod window;
 mod with;
 pub(crate) mod write;
 
+pub(crate) use analyze::analyze;
 pub(crate) use reads::Reads;
 
 use crate::error::Result;

@@ -358,7 +358,7 @@ pub(crate) fn prepare(
             continue;
         }
         let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-        context.reads.add_view(Some(views::rows(view, &args, txn, context)?), context)?;
+        context.reads.add_view(Some(views::rows(view, &args, txn, &context.server())?), context)?;
     }
     Ok(())
 }
@@ -394,7 +394,7 @@ pub(crate) fn open(
             let is_kept_whole = !views::is_of_objects(view.kind);
             // Of what is made now, columns that nobody reads are let go at once.
             let make = |objects: &Objects| {
-                let rows = views::rows_of_objects(view, objects, context)?;
+                let rows = views::rows_of_objects(view, objects, &context.server())?;
                 let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
                 Ok(rows.into_iter().map(kept).collect())
             };

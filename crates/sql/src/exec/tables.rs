@@ -8,15 +8,16 @@ use rightlink::Transaction;
 
 use crate::bind::Catalog;
 use crate::error::Result;
-use crate::expr::collate;
-use crate::expr::sequences::{no_sequence, not_a_sequence};
+use crate::expr::sequences::not_a_sequence;
 use crate::names;
 use crate::names::SearchPath;
 use crate::names::identifier;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::plan::Table;
+use crate::schemas::no_table;
 use crate::schemas::{self, Found};
 use crate::statistics::{Statistics, store};
+use crate::types::collate;
 
 /// Tables as a transaction sees them; a name without a schema is one of `public`.
 pub(crate) struct Tables<'t>(pub(crate) &'t mut Transaction);
@@ -82,7 +83,7 @@ impl Catalog for Tables<'_> {
         match all.find(|known| known.schema.name == name) {
             Some(known) => Ok(known.id),
             None if self.0.catalog().has_relation(name)? => Err(not_a_sequence(name)),
-            None => Err(no_sequence(name)),
+            None => Err(no_table(name)),
         }
     }
 

@@ -4,28 +4,7 @@
 
 use crate::expr::{Expr, SubqueryKind, arrays};
 use crate::names::reference;
-use crate::types::{Datum, SqlType};
-
-/// A string in quotes.
-pub(crate) fn literal(text: &str) -> String {
-    let quoted = format!("'{}'", text.replace('\'', "''"));
-    if text.contains('\\') { format!("E{}", quoted.replace('\\', "\\\\")) } else { quoted }
-}
-
-/// A constant.
-pub(crate) fn constant(value: &Datum) -> String {
-    match value {
-        Datum::Null => "NULL".to_owned(),
-        Datum::Bool(v) => v.to_string(),
-        Datum::Int4(v) if *v < 0 => format!("'{v}'::integer"),
-        Datum::Int4(v) => v.to_string(),
-        Datum::Numeric(v) if !v.is_negative() => v.to_string(),
-        other => {
-            let ty = other.type_of().unwrap_or(SqlType::Unknown);
-            format!("{}::{}", literal(&other.to_text().unwrap_or_default()), ty.name())
-        }
-    }
-}
+use crate::types::literal::{constant, literal};
 
 /// `expr` with columns called `names`, which are quoted where they need it.
 pub(crate) fn show(expr: &Expr, names: &[String]) -> String {

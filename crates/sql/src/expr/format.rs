@@ -6,9 +6,9 @@
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
-use crate::expr::deparse::literal;
 use crate::expr::function::Registry;
 use crate::names::identifier;
+use crate::types::literal::literal;
 use crate::types::{Datum, SqlType};
 
 /// Adds it.

@@ -14,7 +14,6 @@
 //! | `like`, `regex` | pattern matching |
 //! | `catalog` | functions that read catalogs |
 //! | `arrays` | functions of arrays |
-//! | `casing`, `collate` | upper and lower case; collations |
 //! | `aggregate`, `state`, `regression` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
@@ -24,9 +23,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod arrays;
 mod bytes;
-pub(crate) mod casing;
 mod catalog;
-pub(crate) mod collate;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod eval;
@@ -57,10 +54,12 @@ use std::sync::Arc;
 use rightlink::Collation;
 
 use crate::activity::Activity;
+use crate::catalog::Server;
 use crate::exec::Reads;
-use crate::expr::collate::Collated;
+use crate::interrupt::Wanted;
 use crate::parse::modes::Level;
 use crate::settings::Settings;
+use crate::types::collate::Collated;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 use held::Held;
@@ -148,6 +147,12 @@ pub(crate) struct Typed {
     pub(crate) modifier: Option<Modifier>,
     /// How it compares, if it is text.
     pub(crate) collated: Collated,
+}
+
+/// The collation of an expression made of several.
+pub(crate) fn collation_of(parts: &[Typed]) -> crate::error::Result<Collated> {
+    let mut all = parts.iter().map(|part| part.collated.clone());
+    all.try_fold(Collated::Default, Collated::join)
 }
 
 /// One key of a sort.
@@ -251,6 +256,19 @@ impl Context {
         }
     }
 
+    /// The session, as catalogs see it.
+    pub(crate) fn server(&self) -> Server<'_> {
+        Server {
+            db: self.db.as_ref().map(|db| &db.0),
+            database: &self.database,
+            user: &self.user,
+            activity: &self.activity,
+            settings: &self.settings,
+            modes: self.modes,
+            statement: self,
+        }
+    }
+
     /// The memory budget of the database; outside of any, one without bounds.
     pub(crate) fn budget(&self) -> rightlink::Budget {
         match &self.db {
@@ -314,6 +332,12 @@ impl Pace {
     pub(crate) fn step(&mut self, context: &Context) -> crate::error::Result<()> {
         self.0 = self.0.wrapping_add(1);
         if self.0.is_multiple_of(CHECK_EVERY) { context.check() } else { Ok(()) }
+    }
+}
+
+impl Wanted for Context {
+    fn check(&self) -> crate::error::Result<()> {
+        Context::check(self)
     }
 }
 

@@ -6,11 +6,11 @@
 use std::cmp::Ordering;
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::casing::{self, Casing};
 use crate::expr::function::{Eval, Holds, Registry};
 use crate::expr::strings::check_length;
 use crate::expr::{Context, like};
 use crate::types::calendar::interval_out_of_range;
+use crate::types::casing::{self, Casing};
 use crate::types::numeric::{self, division_by_zero};
 use crate::types::{Datum, SqlType, calendar};
 

@@ -10,7 +10,8 @@ use rightlink::{Numbers, SequencePosition, Transaction};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
-use crate::names::{bare, said};
+use crate::names::bare;
+use crate::schemas::no_table;
 use crate::types::Datum;
 
 /// What is asked of a sequence.
@@ -63,7 +64,7 @@ impl Sequences {
                 Err(rightlink::Error::NotFound(_)) if txn.catalog().has_relation(name)? => {
                     return Err(not_a_sequence(name));
                 }
-                Err(rightlink::Error::NotFound(_)) => return Err(no_sequence(name)),
+                Err(rightlink::Error::NotFound(_)) => return Err(no_table(name)),
                 found => found?,
             };
             self.open.lock().insert(name.clone(), numbers);
@@ -90,7 +91,7 @@ impl Sequences {
     /// Does `work` with a sequence that is open.
     fn with<T>(&self, name: &str, work: impl FnOnce(&Numbers) -> Result<T>) -> Result<T> {
         let open = self.open.lock();
-        work(open.get(name).ok_or_else(|| no_sequence(name))?)
+        work(open.get(name).ok_or_else(|| no_table(name))?)
     }
 
     /// Asks the sequence called `name`.
@@ -146,11 +147,6 @@ impl Sequences {
 /// The error for something else of that name.
 pub(crate) fn not_a_sequence(name: &str) -> SqlError {
     SqlError::new(code::WRONG_OBJECT_TYPE, format!("\"{}\" is not a sequence", bare(name)))
-}
-
-/// The error for one that is not there.
-pub(crate) fn no_sequence(name: &str) -> SqlError {
-    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 
 fn exhausted(error: rightlink::Error, numbers: &Numbers) -> SqlError {

@@ -9,11 +9,11 @@ use md5::{Digest, Md5};
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
-use crate::expr::casing::{self, Casing};
-use crate::expr::deparse;
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
 use crate::names;
+use crate::types::casing::{self, Casing};
+use crate::types::literal;
 use crate::types::{Datum, SqlType};
 
 /// Longest text made here.
@@ -310,17 +310,17 @@ fn codes(registry: &mut Registry) {
     registry
         .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(bytes(v, 0))))));
     registry.add("quote_literal", &[T::Unknown], T::Text, |v, _| {
-        Ok(v[0].to_text().map_or(Datum::Null, |text| Datum::Text(deparse::literal(&text))))
+        Ok(v[0].to_text().map_or(Datum::Null, |text| Datum::Text(literal::literal(&text))))
     });
     for ty in [T::Text, T::Unknown] {
         let quote = registry.add("quote_nullable", &[ty], T::Text, |v, _| {
             let text = v[0].to_text();
-            Ok(Datum::Text(text.map_or("NULL".to_owned(), |text| deparse::literal(&text))))
+            Ok(Datum::Text(text.map_or("NULL".to_owned(), |text| literal::literal(&text))))
         });
         quote.strict = false;
     }
     registry.add("quote_literal", &[T::Text], T::Text, |v, _| {
-        Ok(Datum::Text(deparse::literal(text(v, 0))))
+        Ok(Datum::Text(literal::literal(text(v, 0))))
     });
     registry.add("quote_ident", &[T::Text], T::Text, |v, _| {
         Ok(Datum::Text(names::identifier(text(v, 0))))

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalog::listed;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
+use crate::plan::ViewUse;
 use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain};
 use crate::plan::node::{Op, ViewKey};
 use crate::plan::rel::{self, ColumnId};
-use crate::plan::{ViewUse, views};
 
 /// Rows that a relation is thought to have.
 const ROWS: f64 = 100.0;
@@ -20,14 +21,14 @@ const ROWS: f64 = 100.0;
 impl Lowerer<'_> {
     /// What the statement reads of what the store knows about itself.
     pub(super) fn uses(self) -> Vec<ViewUse> {
-        let lookups = ViewUse { view: &views::LOOKUPS, args: Vec::new() };
+        let lookups = ViewUse { view: &listed::LOOKUPS, args: Vec::new() };
         self.views.into_iter().chain(self.reads_catalog.then_some(lookups)).collect()
     }
 
     /// All rows of a relation, or those that a function gives.
     pub(super) fn view(
         &mut self,
-        view: &'static views::View,
+        view: &'static listed::View,
         mut args: Vec<Expr>,
         columns: &[ColumnId],
         want: &Want<'_>,
@@ -48,7 +49,7 @@ impl Lowerer<'_> {
     /// A relation that is made up, of which a condition may say a value of a column.
     pub(super) fn view_of_key(
         &mut self,
-        view: &'static views::View,
+        view: &'static listed::View,
         columns: Vec<ColumnId>,
         mut conditions: Vec<Expr>,
         want: &Want<'_>,

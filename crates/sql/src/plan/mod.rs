@@ -15,7 +15,6 @@
 //! | `model` | what a path is thought to cost |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
 //! | `window` | window functions |
-//! | `views` | relations that are made up from what the store knows |
 //! | `shape` | rows narrowed to the columns that are used |
 //!
 //! Invariants: a plan that is kept holds no value of a parameter and no snapshot, so that it can be
@@ -37,7 +36,6 @@ pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
-pub(crate) mod views;
 pub(crate) mod window;
 
 use std::sync::Arc;
@@ -46,11 +44,11 @@ use rightlink::{Busy, RowLock, TableInfo, TableVersion};
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
-use crate::expr::collate::Rule;
 use crate::names;
 use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
 use crate::statistics::Statistics;
 use crate::types::SqlType;
+use crate::types::collate::Rule;
 use crate::types::declared::Modifier;
 use node::Node;
 use path::Path;
@@ -167,7 +165,7 @@ pub(crate) struct Query {
 /// A relation that is made up from what the store knows, as a query reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewUse {
-    pub(crate) view: &'static views::View,
+    pub(crate) view: &'static crate::catalog::listed::View,
     pub(crate) args: Vec<Expr>,
 }
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use rightlink::IndexInfo;
 
+use crate::catalog::listed;
 use crate::expr::Expr;
 use crate::expr::SortKey;
 use crate::expr::registry::SetFunction;
 use crate::plan::path::Estimate;
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{Group, TableScan, views};
+use crate::plan::{Group, TableScan};
 use crate::types::SqlType;
 
 /// An operator and what is thought of it.
@@ -42,7 +43,7 @@ pub(crate) enum Op {
         alias: String,
     },
     View {
-        view: &'static views::View,
+        view: &'static listed::View,
         /// Places of the columns that are wanted.
         columns: Vec<usize>,
         /// Where the context has its rows.

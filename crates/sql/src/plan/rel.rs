@@ -9,12 +9,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::catalog::listed;
 use crate::expr::Expr;
 use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
+use crate::plan::Table;
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{Table, views};
 use crate::types::SqlType;
 
 /// A column of the algebra: its number in the statement. [`Expr::Column`] has it until the relation
@@ -35,7 +36,7 @@ pub(crate) enum Rel {
     Function(Box<Function>),
     /// What the store knows about itself.
     View {
-        view: &'static views::View,
+        view: &'static listed::View,
         args: Vec<Expr>,
         columns: Vec<ColumnId>,
     },

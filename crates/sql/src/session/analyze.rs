@@ -89,7 +89,7 @@ impl Session {
         let figures = db.table_figures()?.into_iter().find(|of| of.table == table.info.id);
         let changes = figures.map_or(0, |figures| record::changes(&figures.rows));
         let (mut found, report) =
-            statistics::analyze(txn, (&table, &places), wish.pause, &context)?;
+            crate::exec::analyze(txn, (&table, &places), wish.pause, &context)?;
         found.record = Record::of(&db, wish.by, columns.is_empty().then_some(changes));
         if wish.verbose {
             sink.notice("INFO", &report);

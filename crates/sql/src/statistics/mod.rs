@@ -3,7 +3,6 @@
 //! | file | hides |
 //! |---|---|
 //! | `sample` | rows of a table chosen by chance, in bounded memory |
-//! | `gather` | what a sample says about a column |
 //! | `share` | the share of rows that a comparison with a value is true of |
 //! | `shared` | one copy of statistics for all plans that were made by them |
 //! | `store` | where statistics are kept |
@@ -13,14 +12,11 @@
 //! encoded decodes to equal statistics, and what does not decode is as if it were not there.
 //! Does not do: several columns together, expressions.
 
-mod gather;
 pub(crate) mod record;
-mod sample;
+pub(crate) mod sample;
 mod share;
 mod shared;
 pub(crate) mod store;
-
-pub(crate) use gather::analyze;
 
 use std::collections::HashMap;
 

@@ -14,7 +14,7 @@ use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, SqlType};
 
 /// Most rows of a sample, and most blocks that they are from.
-pub(super) const MOST: u32 = 30_000;
+pub(crate) const MOST: u32 = 30_000;
 /// Longer values are neither compared nor kept.
 const WIDE: usize = 1_024;
 /// Memory for a sample, and the least that will do.
@@ -23,7 +23,7 @@ const LITTLE: usize = 256 << 10;
 
 /// A value of a sample.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     Null,
     Value(Datum),
     /// One that is too long, and how long.
@@ -31,10 +31,10 @@ pub(super) enum Kept {
 }
 
 /// Rows that were kept among those that came by.
-pub(super) struct Sample {
-    pub(super) rows: Vec<(RowId, Vec<Kept>)>,
+pub(crate) struct Sample {
+    pub(crate) rows: Vec<(RowId, Vec<Kept>)>,
     /// Rows that came by.
-    pub(super) seen: u64,
+    pub(crate) seen: u64,
     capacity: usize,
     bytes: usize,
     most_bytes: usize,
@@ -44,7 +44,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// An empty one; `seed` decides which rows will be kept.
-    pub(super) fn new(budget: &Budget, seed: u64) -> Result<Sample> {
+    pub(crate) fn new(budget: &Budget, seed: u64) -> Result<Sample> {
         let mut most_bytes = (budget.available() / 4).clamp(LITTLE, MEMORY);
         let held = loop {
             match budget.try_reserve(most_bytes) {
@@ -62,7 +62,7 @@ impl Sample {
     }
 
     /// A row comes by; its values have these types.
-    pub(super) fn offer(&mut self, id: RowId, values: Vec<rightlink::Value>, types: &[SqlType]) {
+    pub(crate) fn offer(&mut self, id: RowId, values: Vec<rightlink::Value>, types: &[SqlType]) {
         self.seen += 1;
         let place = match self.rows.len() < self.capacity {
             true => self.rows.len(),
@@ -107,7 +107,7 @@ impl Sample {
     }
 
     /// In the order in which the rows lie in the table.
-    pub(super) fn in_order(mut self) -> Sample {
+    pub(crate) fn in_order(mut self) -> Sample {
         self.rows.sort_by_key(|(id, _)| (id.block.0, id.slot));
         self
     }

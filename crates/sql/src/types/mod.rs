@@ -6,6 +6,8 @@
 //! | `text`, `binary` | values from and to text and bytes |
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
+//! | `literal` | values as SQL writes them |
+//! | `collate`, `casing` | collations; upper and lower case |
 //! | `calendar` | fields of dates and times |
 //! | `registered` | objects of catalogs by their names |
 //! | `array`, `array_text` | arrays of all these |
@@ -19,8 +21,11 @@ pub(crate) mod array;
 mod array_text;
 pub(crate) mod binary;
 pub(crate) mod calendar;
+pub(crate) mod casing;
 pub(crate) mod cast;
+pub(crate) mod collate;
 pub(crate) mod declared;
+pub(crate) mod literal;
 pub(crate) mod numeric;
 mod registered;
 pub(crate) mod text;

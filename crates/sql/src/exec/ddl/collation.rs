@@ -10,7 +10,7 @@ use crate::bind::Catalog;
 use crate::bind::ddl::NewCollation;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
-use crate::expr::collate::{built_in, no_collation};
+use crate::types::collate::{built_in, no_collation};
 
 impl Definer<'_> {
     pub(super) fn create_collation(

@@ -8,12 +8,12 @@ use sqlparser::ast::Expr;
 
 use super::{Definer, named};
 use crate::error::{Result, SqlError, code};
-use crate::expr::deparse::literal;
 use crate::names;
 use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
 use crate::notes::ColumnNotes;
 use crate::parse;
 use crate::schemas;
+use crate::types::literal::literal;
 
 /// The only column of a table that stands for a schema: a table has one.
 const COLUMN: &str = "schema";

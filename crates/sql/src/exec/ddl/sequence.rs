@@ -17,7 +17,6 @@ use crate::bind::ddl::sequence::{altered, check, made};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
-use crate::expr::deparse::literal;
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
 use crate::names::{CATALOGS, PUBLIC, bare, reference, said, schema_of};
@@ -27,6 +26,7 @@ use crate::parse::{self, Lines};
 use crate::schemas;
 use crate::schemas::no_table;
 use crate::types::SqlType;
+use crate::types::literal::literal;
 
 /// A text that is kept, asking the sequence `to` where it asks `name`.
 fn asking(text: &str, name: &str, to: &str) -> Result<String> {

@@ -8,7 +8,7 @@
 use rightlink::Collation;
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::{Typed, casing};
+use crate::types::casing;
 use crate::types::declared::ByteOrder;
 
 /// What ends the names of collations by ICU locale.
@@ -83,7 +83,7 @@ impl Collated {
     }
 
     /// Of an expression made of two.
-    fn join(self, other: Collated) -> Result<Collated> {
+    pub(crate) fn join(self, other: Collated) -> Result<Collated> {
         use Collated::{Conflict, Default, Explicit, Implicit};
         Ok(match (self, other) {
             (Explicit(a), Explicit(b)) if a != b => {
@@ -105,12 +105,6 @@ impl Collated {
             (Implicit(a), _) | (_, Implicit(a)) => Implicit(a),
             (Default, Default) => Default,
         })
-    }
-
-    /// Of an expression made of several.
-    pub(crate) fn of_all(parts: &[Typed]) -> Result<Collated> {
-        let mut all = parts.iter().map(|part| part.collated.clone());
-        all.try_fold(Collated::Default, Collated::join)
     }
 
     /// What a comparison goes by; `None`: bytes.

@@ -10,12 +10,12 @@
 use rightlink::{ScanOptions, Transaction};
 use rightlink_env::points;
 
-use super::sample::{Kept, MOST, Sample};
-use super::{ColumnStatistics, Statistics};
 use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::Pace;
 use crate::plan::Table;
+use crate::statistics::sample::{Kept, MOST, Sample};
+use crate::statistics::{ColumnStatistics, Statistics};
 use crate::types::{Datum, SqlType};
 
 /// Most common values that are kept, and parts of a histogram.
