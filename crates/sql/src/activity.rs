@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use rightlink_env::sync::{Arc, AtomicI64, AtomicU8, AtomicU64, Mutex, Ordering};
 
-use crate::TransactionStatus;
 use crate::settings::Settings;
 use crate::types::calendar::EPOCH_SECONDS;
 
@@ -22,6 +21,17 @@ impl std::fmt::Debug for Activity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Activity")
     }
+}
+
+/// Where a session stands, as clients are told after every message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransactionStatus {
+    /// Outside of a block.
+    Idle,
+    /// Inside of one.
+    Block,
+    /// Inside of one that has failed.
+    Failed,
 }
 
 /// As whom a session is listed.

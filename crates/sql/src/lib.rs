@@ -31,22 +31,26 @@
 //! A session can be used on a thread of any size of stack. Where a message may need more than is
 //! left, it runs on a thread of its own; a thread with [`STACK`] runs every message by itself.
 //!
-//! | room | hides |
+//! Modules in layers, the highest first; imports go strictly down:
+//!
+//! | module | hides |
 //! |---|---|
-//! | `interrupt` | ending a statement from another thread |
-//! | `activity`, `settings` | sessions as they see each other; SET, SHOW, RESET |
-//! | `names`, `schemas` | names with schemas in front, the search path; what names mean |
-//! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
+//! | `session` | transactions, prepared statements, cursors: what a connection is |
 //! | `exec` | running plans |
-//! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
-//! | `bind` | syntax to plans: names, types, operators |
-//! | `plan` | what a statement does; which index it uses |
-//! | `parse` | text to syntax |
-//! | `notes` | what is kept with definitions |
-//! | `statistics` | what ANALYZE finds out |
+//! | `bind` | syntax to the algebra: names, types, operators |
 //! | `copy` | rows in and out in bulk |
+//! | `plan` | the algebra, and by which operators and indexes a statement runs |
 //! | `expr` | expressions, functions, aggregates |
+//! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
+//! | `activity` | sessions as they see each other |
+//! | `settings` | SET, SHOW, RESET |
+//! | `schemas` | what names mean along the search path |
+//! | `statistics` | what ANALYZE has found out |
+//! | `interrupt` | ending a statement from another thread |
+//! | `notes` | what is kept with definitions |
+//! | `parse` | text to syntax |
 //! | `types` | PostgreSQL's types and values |
+//! | `names` | names with schemas in front, the search path |
 //!
 //! Answers differ from PostgreSQL's in these places:
 //!
@@ -59,7 +63,7 @@
 //!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
-//! Does not do: views, users, deferred constraints.
+//! Does not do: users, deferred constraints.
 
 mod activity;
 mod bind;
@@ -79,7 +83,7 @@ mod settings;
 mod statistics;
 mod types;
 
-pub use activity::{Activity, Who};
+pub use activity::{Activity, TransactionStatus, Who};
 pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 
 pub use error::{Result, SqlError};
@@ -90,10 +94,7 @@ pub use parse::copy::CopyFormat;
 pub use parse::is_complete;
 pub use plan::Column;
 
-pub use session::{
-    AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink,
-    TransactionStatus,
-};
+pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
     Array, Datum, Decimal, Dimension, ElementType, Interval, RegKind, Registered, Row, SqlType,
 };

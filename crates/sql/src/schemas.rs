@@ -3,9 +3,10 @@
 //! A schema is an empty table of the store, its mark (`names`). So it is made, dropped, locked and
 //! rolled back as tables are, and older databases are as they were.
 //!
-//! Invariants: who puts something into a schema, under a new name too, holds the access lock of its mark until the transaction
-//! ends, and who drops the schema holds the exclusive one: nothing is ever in a schema that is not
-//! there. Does not do: privileges; there is one user, who has no schema of its own name.
+//! Invariants: who puts something into a schema, under a new name too, holds the access lock of its
+//! mark until the transaction ends. Who drops the schema holds the exclusive one. So nothing is ever
+//! in a schema that is not there.
+//! Does not do: privileges; there is one user, who has no schema of its own name.
 
 use rightlink::{Busy, Error, LockMode, Transaction};
 use sqlparser::ast::ObjectName;

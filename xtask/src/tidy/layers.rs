@@ -1,4 +1,4 @@
-//! The engine's modules form layers, and imports go strictly down.
+//! The modules of the engine and those of SQL form layers, and imports go strictly down.
 //!
 //! A path into another module must enter a lower layer; never the own layer, never a higher one.
 //! Layer 0 is the exception: its modules may name each other as long as no ring closes. `lib.rs`
@@ -12,10 +12,24 @@ use crate::source::Source;
 use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
-const ENGINE: &str = "crates/engine/src/";
+/// Top modules of a crate, and the layer of each.
+type Layers = &'static [(&'static str, u8)];
 
-/// The top modules of the engine and the layer of each.
-pub(crate) const LAYERS: [(&str, u8); 24] = [
+/// The crates whose modules have layers.
+const CRATES: [(&str, Layers); 2] =
+    [("crates/engine/src/", LAYERS), ("crates/sql/src/", LAYERS_OF_SQL)];
+
+/// The top modules of SQL.
+#[rustfmt::skip]
+const LAYERS_OF_SQL: Layers = &[
+    ("lib", 12), ("session", 11), ("exec", 10), ("bind", 9), ("copy", 9), ("plan", 8),
+    ("expr", 7), ("catalog", 6), ("activity", 5), ("settings", 4), ("schemas", 4),
+    ("statistics", 4), ("interrupt", 3), ("notes", 3), ("parse", 3), ("types", 2),
+    ("error", 1), ("names", 0),
+];
+
+/// The top modules of the engine.
+pub(crate) const LAYERS: Layers = &[
     ("lib", 10),
     ("internal", 10),
     ("db", 10),
@@ -42,43 +56,49 @@ pub(crate) const LAYERS: [(&str, u8); 24] = [
     ("schedules", 0),
 ];
 
-/// Imports in the engine go strictly down.
+/// Imports of crates with layers go strictly down.
 pub(super) fn layers(tree: &Tree, complaints: &mut Complaints) {
+    for (folder, layers) in CRATES {
+        check_crate(tree, folder, layers, complaints);
+    }
+}
+
+fn check_crate(tree: &Tree, folder: &str, layers: Layers, complaints: &mut Complaints) {
     let mut lowest: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in tree.sources.iter().filter(|source| source.path.starts_with(ENGINE)) {
+    for source in tree.sources.iter().filter(|source| source.path.starts_with(folder)) {
         let Some(own) = source.top_module() else { continue };
         if source.is_test_file() || own == "lib" {
             continue;
         }
-        let Some(layer) = layer_of(own) else {
-            complaints.add(&source.path, 0, format!("module `{own}` has no layer in LAYERS"));
+        let Some(layer) = layer_of(layers, own) else {
+            complaints.add(&source.path, 0, format!("module `{own}` has no layer"));
             continue;
         };
-        let entered = check_imports(source, own, layer, complaints);
+        let entered = check_imports(source, layers, layer, complaints);
         if layer == 0 {
             lowest.entry(own.to_string()).or_default().extend(entered);
         }
     }
     if largest_ring(&lowest) > 0 {
-        complaints.add(ENGINE, 0, "the modules of layer 0 import each other in a ring");
+        complaints.add(folder, 0, "the modules of layer 0 import each other in a ring");
     }
 }
 
 /// Complains about each path that does not go down; returns the modules that the file enters.
 fn check_imports(
     source: &Source,
-    own: &str,
+    layers: Layers,
     layer: u8,
     complaints: &mut Complaints,
 ) -> Vec<String> {
-    let module = source.module().unwrap_or_default();
+    let (module, own) = (source.module().unwrap_or_default(), source.top_module());
     let mut entered = Vec::new();
     for path in production_paths(source) {
-        let Some(target) = path.top_module(&module).filter(|entered| *entered != own) else {
+        let Some(target) = path.top_module(&module).filter(|entered| Some(*entered) != own) else {
             continue;
         };
         let named = path.parts.join("::");
-        let text = match layer_of(target) {
+        let text = match layer_of(layers, target) {
             Some(below) if below < layer => None,
             Some(0) if layer == 0 => None,
             Some(other) => Some(format!("`{named}` leads from layer {layer} to layer {other}")),
@@ -92,8 +112,8 @@ fn check_imports(
     entered
 }
 
-fn layer_of(module: &str) -> Option<u8> {
-    LAYERS.iter().find(|(name, _)| *name == module).map(|(_, layer)| *layer)
+fn layer_of(layers: Layers, module: &str) -> Option<u8> {
+    layers.iter().find(|(name, _)| *name == module).map(|(_, layer)| *layer)
 }
 
 #[cfg(test)]
@@ -123,6 +143,14 @@ mod tests {
         assert_eq!(found("db.rs", "use crate::lib::X;"), 1);
         assert_eq!(found("heap/mod.rs", "use crate::Error;"), 1);
         assert_eq!(found("attic/mod.rs", ""), 1);
+    }
+
+    #[test]
+    fn sql_has_layers_too() {
+        let found =
+            |text: &str| complaints_of(layers, &[("crates/sql/src/plan/rel.rs", text)]).len();
+        assert_eq!(found("use crate::{expr::Expr, catalog::listed};"), 0);
+        assert_eq!(found("use crate::{exec::Execution, bind::Binder};"), 2);
     }
 
     #[test]

@@ -14,12 +14,12 @@ use super::select::{OrderWay, sort_key_of};
 use super::window::IN_WINDOW;
 use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
+use crate::expr;
 use crate::expr::SortKey;
 use crate::expr::aggregate::{self, ARGUMENTS, Aggregate, Kind, OrderedSet};
 use crate::expr::collation_of;
 use crate::expr::regression::Regression;
 use crate::expr::{Expr, Typed, registry};
-use crate::plan::rel;
 use crate::types::SqlType;
 use crate::types::cast::is_implicit;
 use crate::types::collate::Collated;
@@ -151,7 +151,7 @@ impl Binder<'_> {
     /// An aggregate of columns of a query around this one is that query's, which is not built.
     fn refuse_outer(&self, aggregate: &Aggregate) -> Result<()> {
         let mut named = BTreeSet::new();
-        aggregate.exprs().for_each(|expr| rel::columns_of(expr, &mut named));
+        aggregate.exprs().for_each(|expr| expr::columns_of(expr, &mut named));
         let (mut own, mut is_named) = (false, !named.is_empty());
         self.scope.each(&mut |column| own |= named.contains(&column.id));
         is_named &= !self.outer.is_empty();

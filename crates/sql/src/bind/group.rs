@@ -13,9 +13,10 @@ use super::select::refuse_blanks;
 use super::target::Target;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
+use crate::expr::ColumnId;
 use crate::expr::{Expr, Typed};
 use crate::parse::identifiers;
-use crate::plan::rel::{ColumnId, Grouping};
+use crate::plan::rel::Grouping;
 
 impl Binder<'_> {
     pub(super) fn group_keys(

@@ -11,10 +11,11 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
 use super::target::Target;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
+use crate::expr::ColumnId;
 use crate::expr::{Expr, Typed, registry};
 use crate::parse::grouping::{DISTINCT, SETS};
 use crate::parse::identifiers;
-use crate::plan::rel::{ColumnId, Mark};
+use crate::plan::rel::Mark;
 use crate::types::SqlType;
 
 /// Most sets of keys, and most parts of CUBE, as in PostgreSQL.

@@ -8,9 +8,10 @@ use sqlparser::ast::{self, LimitClause, OrderByKind, Query};
 
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
+use crate::expr;
 use crate::expr::Expr;
 use crate::plan::bound::Bound;
-use crate::plan::rel::{self, Limit, Rel};
+use crate::plan::rel::{Limit, Rel};
 use crate::types::{Datum, SqlType};
 
 impl Binder<'_> {
@@ -86,7 +87,7 @@ impl Binder<'_> {
     /// Fails for a clause whose argument names columns of the query that it belongs to.
     pub(super) fn refuse_variables(&self, argument: &Expr, clause: &str) -> Result<()> {
         let (mut named, mut own) = (BTreeSet::new(), false);
-        rel::columns_of(argument, &mut named);
+        expr::columns_of(argument, &mut named);
         self.scope.each(&mut |column| own |= named.contains(&column.id));
         if own {
             let message = format!("argument of {clause} must not contain variables");

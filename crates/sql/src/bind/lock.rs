@@ -16,12 +16,14 @@ use sqlparser::ast::{self, LockType, NonBlock, Query};
 
 use super::Binder;
 use crate::error::{Result, SqlError, code};
+use crate::expr::Expr;
 use crate::expr::SortKey;
-use crate::expr::{Body, Expr};
+use crate::expr::{ColumnId, columns_of};
 use crate::parse::cursor::KEY_LOCK;
 use crate::parse::identifiers;
 use crate::plan::bound::{Bound, LockedTable, Locks};
-use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel, columns_of};
+use crate::plan::rel::Inner;
+use crate::plan::rel::{self, Join, JoinKind, Rel};
 use crate::plan::{LockedQuery, LockedRows};
 
 /// How a row is locked, and what is done about one that somebody else has.
@@ -231,7 +233,7 @@ fn reads_common(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |inner| {
         if let Expr::Subquery(query) = inner
-            && let Body::Bound(rel, _) = &query.body
+            && let Some(Inner { rel, .. }) = Inner::of(query)
         {
             found |= reads(rel);
         }

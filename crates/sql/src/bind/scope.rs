@@ -8,8 +8,8 @@
 
 use crate::bind::padded;
 use crate::error::{Result, SqlError, code};
+use crate::expr::ColumnId;
 use crate::expr::{Expr, Typed};
-use crate::plan::rel::ColumnId;
 use crate::types::SqlType;
 use crate::types::collate::{Collated, Rule};
 use crate::types::declared::Modifier;

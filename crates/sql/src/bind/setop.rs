@@ -7,11 +7,12 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 
 use super::Binder;
 use crate::error::{Result, SqlError, code};
+use crate::expr::ColumnId;
 use crate::expr::collation_of;
 use crate::expr::{Expr, Typed};
 use crate::plan::Column;
 use crate::plan::bound::Bound;
-use crate::plan::rel::{ColumnId, Rel, SetKind, SetOp};
+use crate::plan::rel::{Rel, SetKind, SetOp};
 use crate::types::SqlType;
 
 /// Deepest nest of set operations that are not a chain.

@@ -20,13 +20,14 @@ use super::target::Target;
 use super::{Binder, Place, trimmed};
 use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
+use crate::expr::columns_of;
 use crate::expr::{Expr, rename_expr};
 use crate::names::schema_of;
 use crate::notes::view::{CheckOption, ViewNotes};
 use crate::parse::identifiers;
 use crate::parse::too_complex;
 use crate::parse::view::kept_query;
-use crate::plan::rel::{Rel, columns_of};
+use crate::plan::rel::Rel;
 use crate::plan::{Table, ViewCheck};
 use crate::types::declared::Modifier;
 

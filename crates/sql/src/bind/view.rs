@@ -21,13 +21,15 @@ use super::updatable::why_not_checked;
 use super::writing_with::writes_in_with;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
-use crate::expr::{Body, Expr, SubqueryKind};
+use crate::expr::ColumnId;
+use crate::expr::{Expr, SubqueryKind};
 use crate::names::{bare, schema_of};
 use crate::notes::view::{ViewColumn, ViewNotes, ViewSource};
 use crate::parse::identifiers;
 use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
 use crate::plan::bound::Bound;
-use crate::plan::rel::{ColumnId, CteBody, Rel};
+use crate::plan::rel::Inner;
+use crate::plan::rel::{CteBody, Rel};
 use crate::plan::{Column, Table};
 
 /// What a binder knows of views.
@@ -317,7 +319,7 @@ impl Binder<'_> {
                 if let SubqueryKind::Compare { test, .. } = &query.kind {
                     self.gather_used_by(test, used);
                 }
-                if let Body::Bound(rel, output) = &query.body {
+                if let Some(Inner { rel, output }) = Inner::of(query) {
                     used.extend(output);
                     self.gather_used(rel, used);
                 }

@@ -10,9 +10,10 @@ use super::recursion::refused;
 use super::scope::{Relation, ScopeColumn};
 use super::select::Purpose;
 use crate::error::{Result, SqlError, code};
+use crate::expr::ColumnId;
 use crate::expr::Expr;
 use crate::parse::identifiers;
-use crate::plan::rel::{ColumnId, Cte, CteBody, Rel};
+use crate::plan::rel::{Cte, CteBody, Rel};
 use crate::types::cast::{self, CastContext};
 
 /// A common table expression that names can mean.

@@ -26,6 +26,8 @@ use super::updatable::{Action, ChangedRelation};
 use super::{Binder, Place, Slot};
 use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
+use crate::expr;
+use crate::expr::ColumnId;
 use crate::expr::Expr;
 use crate::names::{bare, beside};
 use crate::parse::ARBITER;
@@ -34,7 +36,7 @@ use crate::parse::identifiers;
 use crate::plan::bound::Bound;
 use crate::plan::lower;
 use crate::plan::path::Path;
-use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel};
+use crate::plan::rel::{self, Join, JoinKind, Rel};
 use crate::plan::{
     Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, path,
     predicate, shape,
@@ -432,7 +434,7 @@ impl Binder<'_> {
             None => None,
             Some(joined) => {
                 let mut named = BTreeSet::new();
-                exprs.iter().for_each(|expr| rel::columns_of(expr, &mut named));
+                exprs.iter().for_each(|expr| expr::columns_of(expr, &mut named));
                 Some(Arc::new(self.source(joined, condition.as_ref(), named, &mut layout)?))
             }
         };
@@ -476,7 +478,7 @@ impl Binder<'_> {
         mut named: BTreeSet<ColumnId>,
         layout: &mut Vec<ColumnId>,
     ) -> Result<Query> {
-        condition.into_iter().for_each(|expr| rel::columns_of(expr, &mut named));
+        condition.into_iter().for_each(|expr| expr::columns_of(expr, &mut named));
         let mut output: Vec<ColumnId> = layout.last().copied().into_iter().collect();
         let others = joined.columns().into_iter();
         output.extend(others.filter(|id| named.contains(id) && !layout.contains(id)));

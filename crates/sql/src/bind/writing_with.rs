@@ -17,9 +17,10 @@ use super::scope::ScopeColumn;
 use super::select::Purpose;
 use super::with::{named, writes};
 use crate::error::{Result, SqlError};
+use crate::expr::ColumnId;
 use crate::parse::identifiers;
 use crate::plan::bound::Bound;
-use crate::plan::rel::{ColumnId, Rel};
+use crate::plan::rel::Rel;
 use crate::plan::{Column, Plan, Table, WithPart, WithPlan};
 
 /// Is it a statement with WITH that writes, in WITH or behind it?

@@ -5,7 +5,8 @@
 //! | `read`, `write` | rows from and to bytes |
 //! | `csv` | fields of a CSV record |
 //!
-//! Does not do: the statement (`parse::copy`); files and programs on the server; the caller moves the bytes.
+//! Does not do: the statement (`parse::copy`); files and programs on the server, since the caller
+//! moves the bytes.
 
 pub(crate) mod csv;
 pub(crate) mod read;

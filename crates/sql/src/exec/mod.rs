@@ -13,12 +13,11 @@
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `kept`, `list` | rows that are kept longer than a statement; lists asked for by number |
 //! | `memory` | what an operator holds, counted against the database's budget |
-//! | `reads` | what a statement reads by: the snapshot, rows around a query |
+//! | `execution` | what a statement reads by: the snapshot, rows around a query |
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
 //! | `locked`, `parts` | rows of a join that are locked; statements whose WITH writes |
 //! | `rows`, `references` | rules for rows; foreign keys |
-//! | `analyze` | what ANALYZE finds out about a table |
-//! | `tables` | tables as a transaction sees them |
+//! | `tables`, `analyze` | tables as a transaction sees them; ANALYZE of one |
 //! | `ddl` | definitions |
 //!
 //! Invariants: an operator holds no latch and no reference into a transaction between two batches;
@@ -29,6 +28,7 @@ mod analyze;
 pub(crate) mod batch;
 mod columns;
 pub(crate) mod ddl;
+mod execution;
 mod group;
 mod groups;
 mod hash;
@@ -44,7 +44,6 @@ mod open;
 mod ordered;
 pub(crate) mod parts;
 pub(crate) mod query;
-mod reads;
 pub(crate) mod references;
 pub(crate) mod rows;
 mod seen;
@@ -64,7 +63,7 @@ mod with;
 pub(crate) mod write;
 
 pub(crate) use analyze::analyze;
-pub(crate) use reads::Reads;
+pub(crate) use execution::Execution;
 
 use crate::error::Result;
 use crate::exec::batch::{BYTES, Batch, ROWS};

@@ -14,7 +14,7 @@ use crate::exec::query::compare;
 use crate::exec::sort::in_order;
 use crate::expr::Context;
 use crate::expr::aggregate::{ARGUMENTS, Aggregate, Input, Kind, OrderedSet, State};
-use crate::plan::rel::names_columns;
+use crate::expr::names_columns;
 use crate::types::calendar::interval_out_of_range;
 use crate::types::{Datum, Row};
 

@@ -15,8 +15,8 @@ use rightlink::{Budget, Transaction};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::Result;
+use crate::exec::execution::{Execution, Together};
 use crate::exec::memory::Memory;
-use crate::exec::reads::{Reads, Together};
 use crate::exec::with::Common;
 use crate::exec::write::{self, Changed};
 use crate::exec::{Ready, Stream, references, source};
@@ -38,7 +38,7 @@ pub(crate) fn run(
 ) -> Result<Main> {
     let names: Vec<&str> = with.tables.iter().map(|table| table.info.name.as_str()).collect();
     let together = Arc::new(Together::new(txn.reader(&names)?, budget));
-    context.reads = Reads::of_part(&together);
+    context.surroundings = Box::new(Execution::of_part(&together));
     let (before, behind) = with.parts.split_at(with.before);
     run_parts(before, txn, context, budget)?;
     let main = match &with.main {
@@ -69,7 +69,11 @@ fn run_parts(
 ) -> Result<()> {
     for part in parts {
         let random = Cell::new(context.random.get().rotate_left(7) ^ part.number as u64);
-        let own = Context { reads: context.reads.apart(), random, ..context.clone() };
+        let own = Context {
+            surroundings: Box::new(Execution::of(context).apart()),
+            random,
+            ..context.clone()
+        };
         let common = match &part.plan {
             Plan::Query(query) => {
                 source::prepare(&[], &query.views, txn, &own)?;
@@ -80,7 +84,10 @@ fn run_parts(
                 Common::of_rows(rows, memory.unwrap_or_else(|| Memory::new(budget)))
             }
         };
-        context.reads.commons.borrow_mut().insert(part.number, Arc::new(Mutex::new(common)));
+        Execution::of(context)
+            .commons
+            .borrow_mut()
+            .insert(part.number, Arc::new(Mutex::new(common)));
     }
     Ok(())
 }

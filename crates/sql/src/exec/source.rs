@@ -10,6 +10,7 @@ use rightlink::{Decimal, RowId, RowVisitor, Rows, ScanOptions, Transaction, Valu
 use crate::catalog::{Objects, views};
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS};
+use crate::exec::execution::Execution;
 use crate::exec::memory::Memory;
 use crate::exec::query::{filtered, project};
 use crate::exec::vector::Vector;
@@ -327,7 +328,7 @@ pub(crate) fn open_query(
     txn: &mut Transaction,
     context: &Context,
 ) -> Result<Box<dyn Stream>> {
-    let alone = !context.reads.is_part();
+    let alone = !Execution::of(context).is_part();
     if let Some(rows) = alone.then(|| rows_of_key(query, txn, context)).transpose()?.flatten() {
         return Ok(Box::new(Ready::new(rows)));
     }
@@ -343,22 +344,24 @@ pub(crate) fn prepare(
     context: &Context,
 ) -> Result<()> {
     // All parts of a statement read by the one snapshot that they have.
-    if !tables.is_empty() && !context.reads.is_part() {
+    if !tables.is_empty() && !Execution::of(context).is_part() {
         let names: Vec<&str> = tables.iter().map(|table| table.info.name.as_str()).collect();
-        context.reads.read_by(txn.reader(&names)?);
+        Execution::of(context).read_by(txn.reader(&names)?);
     }
     // Arguments of the others may name objects.
-    if views.iter().any(|one| views::is_of_objects(one.view.kind)) && !context.reads.knows_objects()
+    if views.iter().any(|one| views::is_of_objects(one.view.kind))
+        && !Execution::of(context).knows_objects()
     {
-        context.reads.know_objects(Objects::of(txn)?);
+        Execution::of(context).know_objects(Objects::of(txn)?);
     }
     for ViewUse { view, args } in views {
         if views::is_of_objects(view.kind) {
-            context.reads.add_view(None, context)?;
+            Execution::of(context).add_view(None, context)?;
             continue;
         }
         let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-        context.reads.add_view(Some(views::rows(view, &args, txn, &context.server())?), context)?;
+        Execution::of(context)
+            .add_view(Some(views::rows(view, &args, txn, &context.server())?), context)?;
     }
     Ok(())
 }
@@ -398,7 +401,7 @@ pub(crate) fn open(
                 let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
                 Ok(rows.into_iter().map(kept).collect())
             };
-            let made = context.reads.view(*slot, context, make)?;
+            let made = Execution::of(context).view(*slot, context, make)?;
             let places: Vec<usize> = match is_kept_whole {
                 true => columns.clone(),
                 false => (0..columns.len()).collect(),
@@ -429,7 +432,7 @@ fn table(
     };
     options.limit = most.filter(|_| scan.filter.is_none());
     options.any_order = scan.any_order && options.index.is_some() && options.limit.is_none();
-    let rows = context.reads.reader()?.scan(&scan.table.info.name, &options)?;
+    let rows = Execution::of(context).reader()?.scan(&scan.table.info.name, &options)?;
     Ok(Box::new(TableRows::new(node, scan, rows, context)))
 }
 

@@ -18,6 +18,7 @@ use rightlink_env::sync::Mutex;
 use crate::error::{Result, SqlError, code};
 use crate::exec::batch::{Batch, ROWS};
 use crate::exec::columns::is_steady;
+use crate::exec::execution::Execution;
 use crate::exec::hash::{self, HashTable, Keys};
 use crate::exec::kept::{Keeping, Kept};
 use crate::exec::memory::{KeptRows, Memory, row_bytes};
@@ -27,6 +28,7 @@ use crate::exec::{Operator, RowsOf, Stream};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Body, Context, Expr, PlannedSubquery, Subquery, SubqueryKind};
 use crate::plan::join::hash_alike;
+use crate::plan::node::Node;
 use crate::types::array::null_array;
 use crate::types::{Array, Datum, ElementType, Row};
 use std::sync::Arc;
@@ -121,7 +123,7 @@ pub(crate) fn value(query: &Subquery, row: &[Datum], context: &Context) -> Resul
     };
     for (slot, bound) in binds {
         let value = bound.eval(row, context)?;
-        context.reads.fill(*slot, value);
+        Execution::of(context).fill(*slot, value);
     }
     match &query.kind {
         SubqueryKind::Compare { needles, test, all } => {
@@ -163,24 +165,24 @@ fn remembered(
     context: &Context,
     make: impl FnOnce() -> Result<Datum>,
 ) -> Result<Datum> {
-    let memos = context.reads.memos.borrow();
+    let memos = Execution::of(context).memos.borrow();
     if let Some(known) = memos.get(&number).and_then(|memo| memo.values.get(&values)) {
         return Ok(known.clone());
     }
     drop(memos);
     let value = make()?;
-    let mut memos = context.reads.memos.borrow_mut();
+    let mut memos = Execution::of(context).memos.borrow_mut();
     memos.entry(number).or_default().remember(values, &value, context);
     Ok(value)
 }
 
 /// Values of the slots that a query reads.
 fn slots(plan: &PlannedSubquery, context: &Context) -> Ordered {
-    Ordered(plan.slots.iter().map(|slot| context.reads.outer(*slot)).collect())
+    Ordered(plan.slots.iter().map(|slot| context.surroundings.outer(*slot)).collect())
 }
 
 fn scalar(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {
-    let mut rows = RowsOf::new(plan.node.open(None, context)?);
+    let mut rows = RowsOf::new(Node::of(plan).open(None, context)?);
     let Some(mut row) = rows.next(2, context)? else { return Ok(Datum::Null) };
     if rows.next(1, context)?.is_some() {
         let message = "more than one row returned by a subquery used as an expression";
@@ -198,7 +200,7 @@ fn collected(
 ) -> Result<Datum> {
     let mut memory = Memory::new(&context.budget());
     let mut array = Array::empty(element);
-    let mut input = plan.node.open(None, context)?;
+    let mut input = Node::of(plan).open(None, context)?;
     while let Some(mut batch) = input.next(ROWS, context)? {
         context.check()?;
         for at in 0..batch.len {
@@ -213,7 +215,7 @@ fn collected(
 }
 
 fn exists(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {
-    let mut rows = plan.node.open(Some(1), context)?;
+    let mut rows = Node::of(plan).open(Some(1), context)?;
     Ok(Datum::Bool(rows.next(1, context)?.is_some()))
 }
 
@@ -393,7 +395,8 @@ fn rows(
 ) -> Result<Arc<Compared>> {
     let slots = slots(plan, context);
     if plan.is_stable
-        && let Some(Memo { rows: Some(known), .. }) = context.reads.memos.borrow().get(&number)
+        && let Some(Memo { rows: Some(known), .. }) =
+            Execution::of(context).memos.borrow().get(&number)
         && known.slots == slots
     {
         return Ok(Arc::clone(&known.rows));
@@ -401,7 +404,7 @@ fn rows(
     let rows = Arc::new(compared(plan, question, context)?);
     if plan.is_stable {
         let known = RowsFor { slots, rows: Arc::clone(&rows) };
-        context.reads.memos.borrow_mut().entry(number).or_default().rows = Some(known);
+        Execution::of(context).memos.borrow_mut().entry(number).or_default().rows = Some(known);
     }
     Ok(rows)
 }
@@ -417,7 +420,7 @@ fn compared(
         true => KeptRows::with_table(&context.budget(), 0),
         false => KeptRows::new(&context.budget()),
     };
-    let mut input = plan.node.open(None, context)?;
+    let mut input = Node::of(plan).open(None, context)?;
     let mut most = None;
     while let Some(batch) = input.next(ROWS, context)? {
         let share = || context.settings.work_memory(kept.available() / SHARE);

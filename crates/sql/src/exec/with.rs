@@ -11,6 +11,7 @@
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::Result;
+use crate::exec::execution::Execution;
 use crate::exec::kept::{Growing, Keeping, Kept};
 use crate::exec::memory::Memory;
 use crate::exec::seen::Seen;
@@ -37,7 +38,7 @@ enum Producer {
 
 /// Lets scans find these expressions.
 pub(super) fn define(definitions: &[CteNode], context: &Context) {
-    let mut commons = context.reads.commons.borrow_mut();
+    let mut commons = Execution::of(context).commons.borrow_mut();
     for definition in definitions {
         let common = Common {
             producer: Producer::Waiting(definition.clone()),
@@ -71,10 +72,10 @@ pub(super) fn scan(node: &std::sync::Arc<Node>, context: &Context) -> Result<Box
     };
     let (columns, width) = (columns.clone(), node.width);
     if *is_step {
-        let rows = context.reads.steps.borrow().get(cte).cloned();
+        let rows = Execution::of(context).steps.borrow().get(cte).cloned();
         return Ok(Box::new(Batched { stream: StepRows { rows, at: 0, columns }, width }));
     }
-    let common = context.reads.commons.borrow().get(cte).cloned();
+    let common = Execution::of(context).commons.borrow().get(cte).cloned();
     let common = common.expect("a scan is below what defines it");
     Ok(Box::new(Batched { stream: CommonRows { common, at: 0, columns }, width }))
 }
@@ -205,7 +206,7 @@ impl Stream for Recursion {
             let next = Keeping::new(&context.budget(), context);
             let rows = Arc::new(Mutex::new(std::mem::replace(&mut self.next, next).finish()?));
             let number = self.definition.number;
-            context.reads.steps.borrow_mut().insert(number, rows);
+            Execution::of(context).steps.borrow_mut().insert(number, rows);
             self.input = RowsOf::new(step.open(None, context)?);
             self.has_ended = false;
         }

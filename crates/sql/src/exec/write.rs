@@ -14,7 +14,7 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{self, convert, place_options, scan_options, types_of};
-use crate::exec::{RowsOf, Stream, rows, upsert};
+use crate::exec::{Execution, RowsOf, Stream, rows, upsert};
 use crate::expr::Pace;
 use crate::expr::SortKey;
 use crate::expr::probe::TARGET;
@@ -79,7 +79,7 @@ impl<'a> Returned<'a> {
 /// is numbered apart from what the expressions over its rows keep, and these run in between.
 pub(super) fn apart(context: &Context) -> Context {
     let random = Cell::new(context.random.get().rotate_left(32));
-    Context { reads: context.reads.apart(), random, ..context.clone() }
+    Context { surroundings: Box::new(Execution::of(context).apart()), random, ..context.clone() }
 }
 
 /// Runs an INSERT.
@@ -95,7 +95,7 @@ pub(crate) fn insert(
     let reading = insert.reads.has_queries.then(|| apart(context));
     let reading = reading.as_ref().unwrap_or(context);
     if insert.reads.has_queries && !tables.is_empty() {
-        reading.reads.read_by(context.reads.reader()?);
+        Execution::of(&reading).read_by(Execution::of(context).reader()?);
     }
     source::prepare(&[], &insert.source.views, txn, reading)?;
     let mut source = RowsOf::new(insert.source.root.open(None, reading)?);
@@ -123,7 +123,7 @@ pub(crate) fn insert(
             batch.clear();
         }
     })?;
-    if let Some(pending) = context.reads.postpone(pending, &insert.table, rules) {
+    if let Some(pending) = Execution::of(context).postpone(pending, &insert.table, rules) {
         references::settle(pending, (table, rules), txn, (context, budget))?;
     }
     Ok(changed)
@@ -192,7 +192,7 @@ pub(crate) fn change(
             },
         };
         let (own, rules) = (&change.scan.table, &change.rules);
-        if let Some(pending) = context.reads.postpone(pending, own, rules) {
+        if let Some(pending) = Execution::of(context).postpone(pending, own, rules) {
             references::settle(pending, (table, rules), txn, (context, budget))?;
         }
         Ok(changed)
@@ -285,7 +285,7 @@ fn rewrite_joined(
     let reading = apart(context);
     source::prepare(&[], &source.views, txn, &reading)?;
     writing(&change.scan.table.info.name, &change.reads, txn, context, |writer| {
-        reading.reads.read_by(context.reads.reader()?);
+        Execution::of(&reading).read_by(Execution::of(context).reader()?);
         let mut returned = Returned::new(change.returning.as_ref(), &context.budget());
         let mut rows = RowsOf::new(source.root.open(None, &reading)?);
         let (mut count, mut pace) = (0, Pace::default());
@@ -295,11 +295,11 @@ fn rewrite_joined(
                 unreachable!("a row begins with its place")
             };
             let (id, table) = (*id, change.scan.table.info.id);
-            if context.reads.was_changed(table, id) {
+            if Execution::of(context).was_changed(table, id) {
                 continue;
             }
             let found = Found { id, beside };
-            context.reads.note_changed(table, id)?;
+            Execution::of(context).note_changed(table, id)?;
             if let Some((id, row)) = one(change, writer, found, (context, pending))? {
                 count += 1;
                 returned.add(row, Found { id, beside }, context)?;
@@ -481,12 +481,12 @@ fn writing<T>(
     work: impl FnOnce(&mut Writer<'_>) -> Result<T>,
 ) -> Result<T> {
     source::prepare(&[], &reads.views, txn, context)?;
-    if reads.tables.is_empty() || context.reads.is_part() {
+    if reads.tables.is_empty() || Execution::of(context).is_part() {
         return txn.write(table, work);
     }
     let names: Vec<&str> = reads.tables.iter().map(|table| table.info.name.as_str()).collect();
     txn.write_reading(table, &names, |writer, reader| {
-        context.reads.read_by(reader);
+        Execution::of(context).read_by(reader);
         work(writer)
     })
 }

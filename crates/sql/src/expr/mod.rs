@@ -8,7 +8,7 @@
 //! | `moments`, `spans`, `system` | the same |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
-//! | `subquery` | queries inside of expressions |
+//! | `subquery`, `surroundings` | queries inside of expressions, and who runs them |
 //! | `seed` | random numbers of a session with a seed |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like`, `regex` | pattern matching |
@@ -45,6 +45,7 @@ mod spans;
 mod state;
 mod strings;
 mod subquery;
+mod surroundings;
 pub(crate) mod system;
 
 use std::cell::{Cell, RefCell};
@@ -55,8 +56,7 @@ use rightlink::Collation;
 
 use crate::activity::Activity;
 use crate::catalog::Server;
-use crate::exec::Reads;
-use crate::interrupt::Wanted;
+use crate::interrupt::{Interrupt, Wanted};
 use crate::parse::modes::Level;
 use crate::settings::Settings;
 use crate::types::collate::Collated;
@@ -65,7 +65,11 @@ use crate::types::{Datum, SqlType};
 use held::Held;
 use registry::Function;
 use sequences::{Ask, Sequences};
-pub(crate) use subquery::{Body, PlannedSubquery, Subquery, SubqueryKind, rename_expr};
+pub(crate) use subquery::{
+    Body, BoundQuery, ColumnId, PlannedSubquery, Subquery, SubqueryKind, columns_of, names_columns,
+    rename_expr,
+};
+pub(crate) use surroundings::Surroundings;
 
 /// A bound expression.
 #[derive(Clone, Debug)]
@@ -194,7 +198,7 @@ pub(crate) struct Context {
     /// Sequences of the session.
     pub(crate) sequences: Sequences,
     /// Whether somebody wants the statement to end.
-    pub(crate) interrupt: crate::Interrupt,
+    pub(crate) interrupt: Interrupt,
     /// Settings of the session.
     pub(crate) settings: Settings,
     /// Level of the transaction, and whether it only reads.
@@ -208,8 +212,8 @@ pub(crate) struct Context {
     pub(crate) held: Held,
     /// Regular expressions that were compiled.
     pub(crate) patterns: regex::Patterns,
-    /// What the statement reads by.
-    pub(crate) reads: Reads,
+    /// The execution that it is a part of.
+    pub(crate) surroundings: Box<dyn Surroundings>,
     /// Rows that operators hand on at a time at most, if a test wants fewer than they do.
     pub(crate) batch_rows: Option<usize>,
 }
@@ -296,7 +300,7 @@ impl Context {
             db: None,
             probe: None,
             sequences: Sequences::default(),
-            interrupt: crate::Interrupt::new(),
+            interrupt: Interrupt::new(),
             settings: Settings::default(),
             modes: (Level::ReadCommitted, false),
             activity: Activity::default(),
@@ -304,7 +308,7 @@ impl Context {
             work: Cell::new(0),
             held: Held::default(),
             patterns: regex::Patterns::default(),
-            reads: Reads::default(),
+            surroundings: Box::new(surroundings::Nothing),
             batch_rows: None,
         }
     }
@@ -469,7 +473,7 @@ impl Expr {
                 Expr::Column(_) | Expr::Aggregate(_) | Expr::Sequence(..) => false,
                 Expr::Call(function, _) => !function.volatile,
                 Expr::Subquery(query) => match &query.body {
-                    Body::Bound(..) => false,
+                    Body::Bound(_) => false,
                     Body::Planned { plan, binds } => plan.is_stable && binds.is_empty(),
                 },
                 _ => true,

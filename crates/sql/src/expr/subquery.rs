@@ -4,13 +4,17 @@
 //! needs of rows around it is bound to slots of the context.
 //! Does not do: running them (`exec::subquery`).
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::expr::Expr;
-use crate::plan::node::Node;
-use crate::plan::rel::{ColumnId, Rel, columns_of};
 use crate::types::ElementType;
+
+/// A column of the algebra: its number in the statement. [`Expr::Column`] has it until the relation
+/// is lowered.
+pub(crate) type ColumnId = usize;
 
 /// A query inside of an expression.
 #[derive(Clone, Debug)]
@@ -45,8 +49,8 @@ pub(crate) enum SubqueryKind {
 /// The query.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// As it is bound, with the columns of its rows.
-    Bound(Box<Rel>, Vec<ColumnId>),
+    /// As it is bound.
+    Bound(Box<dyn BoundQuery>),
     Planned {
         plan: Arc<PlannedSubquery>,
         /// Slots of the context, and what they get from the row around the query.
@@ -54,10 +58,33 @@ pub(crate) enum Body {
     },
 }
 
+/// A query as it is bound. What it is made of is the planner's (`plan::rel::Inner`), whose
+/// relations have expressions in them in turn.
+pub(crate) trait BoundQuery: Any + Debug + Send + Sync {
+    /// Columns of its rows.
+    fn output(&self) -> &[ColumnId];
+
+    /// Columns of queries around it that it names.
+    fn free(&self) -> BTreeSet<ColumnId>;
+
+    /// Calls `change` for each of its expressions.
+    fn change(&mut self, change: &mut dyn FnMut(&mut Expr));
+
+    fn copy(&self) -> Box<dyn BoundQuery>;
+}
+
+impl Clone for Box<dyn BoundQuery> {
+    fn clone(&self) -> Self {
+        // Of what is in the box, not of the box.
+        (**self).copy()
+    }
+}
+
 /// A query that can run.
 #[derive(Debug)]
 pub(crate) struct PlannedSubquery {
-    pub(crate) node: Arc<Node>,
+    /// The planner's (`plan::node::Node::of`).
+    pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// All slots that it reads, those of rows further out included.
     pub(crate) slots: Vec<usize>,
     /// Does it give the same for the same slots?
@@ -81,7 +108,7 @@ impl Subquery {
         };
         let binds: &[(usize, Expr)] = match &self.body {
             Body::Planned { binds, .. } => binds,
-            Body::Bound(..) => &[],
+            Body::Bound(_) => &[],
         };
         needles.iter().chain(binds).map(|(_, expr)| expr)
     }
@@ -94,20 +121,20 @@ impl Subquery {
         };
         let binds: &mut [(usize, Expr)] = match &mut self.body {
             Body::Planned { binds, .. } => binds,
-            Body::Bound(..) => &mut [],
+            Body::Bound(_) => &mut [],
         };
         needles.iter_mut().chain(binds).map(|(_, expr)| expr)
     }
 
     /// Columns of queries around it that it names, if it is not planned.
     pub(crate) fn free(&self) -> BTreeSet<ColumnId> {
-        let Body::Bound(rel, output) = &self.body else { return BTreeSet::new() };
-        let mut free = rel.free();
+        let Body::Bound(bound) = &self.body else { return BTreeSet::new() };
+        let mut free = bound.free();
         if let SubqueryKind::Compare { needles, test, .. } = &self.kind {
             let mut named = BTreeSet::new();
             columns_of(test, &mut named);
             let own = |id: &ColumnId| {
-                output.contains(id) || needles.iter().any(|(needle, _)| needle == id)
+                bound.output().contains(id) || needles.iter().any(|(needle, _)| needle == id)
             };
             free.extend(named.into_iter().filter(|id| !own(id)));
         }
@@ -116,8 +143,8 @@ impl Subquery {
 
     /// Changes the expressions of the query that is not planned, those of queries in it too.
     pub(crate) fn substitute(&mut self, change: &mut dyn FnMut(&mut Expr)) {
-        if let Body::Bound(rel, _) = &mut self.body {
-            substitute_in(rel, change);
+        if let Body::Bound(bound) = &mut self.body {
+            bound.change(change);
         }
         if let SubqueryKind::Compare { test, .. } = &mut self.kind {
             change(test);
@@ -126,23 +153,13 @@ impl Subquery {
 
     /// Gives columns of the query that is not planned other numbers, those of queries in it too.
     pub(crate) fn rename(&mut self, name: &mut dyn FnMut(ColumnId) -> ColumnId) {
-        if let Body::Bound(rel, _) = &mut self.body {
-            rename_in(rel, name);
+        if let Body::Bound(bound) = &mut self.body {
+            bound.change(&mut |expr| rename_expr(expr, name, true));
         }
         if let SubqueryKind::Compare { test, .. } = &mut self.kind {
             rename_expr(test, name, true);
         }
     }
-}
-
-fn substitute_in(rel: &mut Rel, change: &mut dyn FnMut(&mut Expr)) {
-    rel.exprs_mut().into_iter().for_each(&mut *change);
-    rel.inputs_mut().into_iter().for_each(|input| substitute_in(input, change));
-}
-
-fn rename_in(rel: &mut Rel, name: &mut dyn FnMut(ColumnId) -> ColumnId) {
-    rel.exprs_mut().into_iter().for_each(|expr| rename_expr(expr, name, true));
-    rel.inputs_mut().into_iter().for_each(|input| rename_in(input, name));
 }
 
 /// Gives columns other numbers; inside of queries too if so.
@@ -159,4 +176,20 @@ pub(crate) fn rename_expr(
         }
         true
     });
+}
+
+/// Columns that an expression names, those that queries in it name of this level included.
+pub(crate) fn columns_of(expr: &Expr, out: &mut BTreeSet<ColumnId>) {
+    expr.walk(&mut |inner| match inner {
+        Expr::Column(id) => drop(out.insert(*id)),
+        Expr::Subquery(query) => out.extend(query.free()),
+        _ => {}
+    });
+}
+
+/// Does an expression name any column?
+pub(crate) fn names_columns(expr: &Expr) -> bool {
+    let mut named = BTreeSet::new();
+    columns_of(expr, &mut named);
+    !named.is_empty()
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use rightlink::{Busy, RowLock};
 
-use super::rel::{ColumnId, Rel};
+use super::rel::Rel;
 use super::{Column, Table};
+use crate::expr::ColumnId;
 
 /// A query with all names resolved.
 #[derive(Clone, Debug)]

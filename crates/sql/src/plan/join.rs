@@ -13,11 +13,12 @@ use rightlink::{Collation, IndexInfo};
 
 use crate::error::Result;
 use crate::expr::Expr;
+use crate::expr::{ColumnId, columns_of};
 use crate::plan::TableScan;
 use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
 use crate::plan::path::{self, Estimate, flatten, is_integer};
-use crate::plan::rel::{self, ColumnId, Join, JoinKind, Rel, columns_of};
+use crate::plan::rel::{self, Join, JoinKind, Rel};
 use crate::settings::planner::penalty;
 use crate::types::SqlType;
 

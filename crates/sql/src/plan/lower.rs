@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError};
+use crate::expr;
+use crate::expr::ColumnId;
 use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
@@ -19,7 +21,8 @@ use crate::plan::known::Known;
 use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::ELEMENTS;
 use crate::plan::path::{self, Demand, Estimate, Path, Wanted};
-use crate::plan::rel::{self, ColumnId, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
+use crate::plan::rel::Inner;
+use crate::plan::rel::{self, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Group, Query, Reads, Table, TableScan, ViewUse};
@@ -269,16 +272,14 @@ impl<'k> Lowerer<'k> {
         query.number = self.subqueries;
         self.subqueries += 1;
         let free = query.free();
-        let placeholder = Body::Bound(Box::new(Rel::Single), Vec::new());
-        let Body::Bound(rel, output) = std::mem::replace(&mut query.body, placeholder) else {
-            unreachable!("a query is planned once")
-        };
+        let inner = Inner::of_mut(query).expect("a query is planned once");
+        let Inner { rel, output } = std::mem::take(inner);
         let is_stable = is_stable(&rel);
         let needed = output.iter().copied().collect();
         // One row says whether there are any.
         let is_cut = query.kind.is_exists();
         let limit = is_cut.then_some(1.0);
-        let lowered = self.lower(rewrite(*rel), &Want { limit, is_cut, ..Want::of(&needed) })?;
+        let lowered = self.lower(rewrite(rel), &Want { limit, is_cut, ..Want::of(&needed) })?;
         let lowered = self.exact(lowered, &output);
         if let SubqueryKind::Compare { needles, test, .. } = &mut query.kind {
             needles.iter_mut().try_for_each(|(_, needle)| self.place(needle, layout))?;
@@ -324,7 +325,7 @@ impl<'k> Lowerer<'k> {
         needed: &BTreeSet<ColumnId>,
     ) -> Result<(TableScan, Vec<ColumnId>)> {
         let mut wanted = needed.clone();
-        conditions.iter().for_each(|one| rel::columns_of(one, &mut wanted));
+        conditions.iter().for_each(|one| expr::columns_of(one, &mut wanted));
         let columns = kept_places(&scan.columns, &wanted);
         let with_tid = wanted.contains(&scan.tid);
         let layout = columns.iter().map(|at| scan.columns[*at]);
@@ -395,7 +396,7 @@ impl<'k> Lowerer<'k> {
             input => input,
         };
         let mut needed = want.needed.clone();
-        conditions.iter().for_each(|one| rel::columns_of(one, &mut needed));
+        conditions.iter().for_each(|one| expr::columns_of(one, &mut needed));
         let mut input = self.lower(input, &Want { needed: &needed, ..*want })?;
         input.node = self.filtered(input.node, conditions, &input.layout)?;
         Ok(input)
@@ -431,7 +432,7 @@ impl<'k> Lowerer<'k> {
             output.into_iter().filter(|(id, expr)| kept(id, expr)).collect();
         let order = order_below(want.order, &output);
         let mut needed = BTreeSet::new();
-        output.iter().for_each(|(_, expr)| rel::columns_of(expr, &mut needed));
+        output.iter().for_each(|(_, expr)| expr::columns_of(expr, &mut needed));
         let below = Want {
             needed: &needed,
             order: order.as_deref().unwrap_or(&[]),
@@ -464,7 +465,7 @@ impl<'k> Lowerer<'k> {
     ) -> Result<Lowered> {
         let mut needed = want.needed.clone();
         needed.retain(|id| calls.iter().all(|call| call.id != *id));
-        calls.iter().flat_map(|call| &call.args).for_each(|arg| rel::columns_of(arg, &mut needed));
+        calls.iter().flat_map(|call| &call.args).for_each(|arg| expr::columns_of(arg, &mut needed));
         let of_calls = |key: &SortKey| calls.iter().any(|call| call.id == key.at);
         let order = if want.order.iter().any(of_calls) { &[] } else { want.order };
         let below = Want { needed: &needed, order, limit: None, ..*want };
@@ -490,9 +491,9 @@ impl<'k> Lowerer<'k> {
         let aggregates: Vec<(ColumnId, Aggregate)> =
             aggregates.into_iter().filter(|(id, _)| want.needed.contains(id)).collect();
         let mut needed = BTreeSet::new();
-        keys.iter().for_each(|(_, key)| rel::columns_of(key, &mut needed));
+        keys.iter().for_each(|(_, key)| expr::columns_of(key, &mut needed));
         let exprs = aggregates.iter().flat_map(|(_, one)| one.exprs());
-        exprs.for_each(|expr| rel::columns_of(expr, &mut needed));
+        exprs.for_each(|expr| expr::columns_of(expr, &mut needed));
         let input = self.lower(input, &Want { any_order: true, ..Want::of(&needed) })?;
         let (mut group_keys, mut made, mut layout) = (Vec::new(), Vec::new(), Vec::new());
         for (id, mut key) in keys {
@@ -535,7 +536,7 @@ impl<'k> Lowerer<'k> {
         let mut needed = want.needed.clone();
         needed.extend(keys.iter().map(|key| key.at));
         let exprs = calls.iter().flat_map(|(_, call)| call.exprs());
-        exprs.for_each(|expr| rel::columns_of(expr, &mut needed));
+        exprs.for_each(|expr| expr::columns_of(expr, &mut needed));
         let input = self.lower(input, &Want::of(&needed))?;
         let (partition, order) =
             (placed_keys(partition, &input.layout)?, placed_keys(order, &input.layout)?);

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 
 use crate::catalog::listed;
 use crate::error::{Result, SqlError};
+use crate::expr;
+use crate::expr::ColumnId;
 use crate::expr::Expr;
 use crate::plan::ViewUse;
 use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain};
 use crate::plan::node::{Op, ViewKey};
-use crate::plan::rel::{self, ColumnId};
 
 /// Rows that a relation is thought to have.
 const ROWS: f64 = 100.0;
@@ -33,7 +34,7 @@ impl Lowerer<'_> {
         columns: &[ColumnId],
         want: &Want<'_>,
     ) -> Result<Lowered> {
-        if args.iter().any(rel::names_columns) {
+        if args.iter().any(expr::names_columns) {
             let message = format!("{} of columns of another source", view.name);
             return Err(SqlError::unsupported(message));
         }
@@ -68,7 +69,7 @@ impl Lowerer<'_> {
             }
             None => None,
         };
-        conditions.iter().for_each(|one| rel::columns_of(one, &mut needed));
+        conditions.iter().for_each(|one| expr::columns_of(one, &mut needed));
         let slot = self.views.len();
         self.views.push(ViewUse { view, args: Vec::new() });
         let kept = kept_places(&columns, &needed);
@@ -89,7 +90,7 @@ fn key_of(condition: &Expr, columns: &[ColumnId], own: &BTreeSet<ColumnId>) -> O
         let Expr::Column(id) = column else { return None };
         let column = columns.iter().position(|known| known == id)?;
         let mut named = BTreeSet::new();
-        rel::columns_of(value, &mut named);
+        expr::columns_of(value, &mut named);
         let fits = named.is_disjoint(own) && !value.is_volatile() && !value.has_query();
         fits.then(|| ViewKey { column, value: value.clone() })
     })

@@ -16,6 +16,7 @@ use super::path::{ELEMENTS, Estimate, IndexPath, Keys, Term, term};
 use super::simplify::value_of;
 use crate::expr::{Body, Expr};
 use crate::plan::TableScan;
+use crate::plan::node::Node;
 use crate::statistics::{ColumnStatistics, Statistics};
 use crate::types::{Datum, SqlType};
 
@@ -49,7 +50,7 @@ fn cost_of(quals: &[&Expr]) -> f64 {
                 && let Body::Planned { plan, binds } = &query.body
                 && !binds.is_empty()
             {
-                cost += plan.node.estimate.total;
+                cost += Node::of(plan).estimate.total;
             }
         });
     }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use rightlink::IndexInfo;
 
 use crate::catalog::listed;
-use crate::expr::Expr;
-use crate::expr::SortKey;
 use crate::expr::registry::SetFunction;
+use crate::expr::{Expr, PlannedSubquery, SortKey};
 use crate::plan::path::Estimate;
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::window::{Window, WindowCall};
@@ -27,6 +26,13 @@ pub(crate) struct Node {
     pub(crate) estimate: Estimate,
     /// Its number in the statement, under which it notes what it does.
     pub(crate) number: usize,
+}
+
+impl Node {
+    /// The operator of a query inside of an expression.
+    pub(crate) fn of(query: &PlannedSubquery) -> Arc<Node> {
+        Arc::clone(&query.node).downcast().expect("the planner has made it")
+    }
 }
 
 /// What an operator does.

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
 use crate::expr::Expr;
+use crate::expr::{ColumnId, columns_of};
 use crate::plan::join::{
     BUILD, EQUAL, Equality, KeyedSide, Method, PAIR, PROBE, Pair, ROW, Side, Tie, UNKNOWN,
     bare_scan, equality, keyed_side, turned,
@@ -24,7 +25,7 @@ use crate::plan::join::{
 use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::model::Model;
 use crate::plan::path::{self, Estimate, flatten};
-use crate::plan::rel::{ColumnId, Join, JoinKind, Rel, columns_of};
+use crate::plan::rel::{Join, JoinKind, Rel};
 use crate::settings::planner::{MOST_TOGETHER, Switches, penalty};
 
 /// Relations up to which all orders are looked at.

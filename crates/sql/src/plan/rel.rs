@@ -6,26 +6,23 @@
 //! Invariants: a number is made once; a relation names only columns of its inputs and of queries
 //! around it. Does not do: places of columns in rows, paths, operators (`lower`).
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::catalog::listed;
-use crate::expr::Expr;
-use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
+use crate::expr::{Body, BoundQuery, ColumnId, Expr, SortKey, Subquery, columns_of};
 use crate::plan::Table;
 use crate::plan::window::{Window, WindowCall};
 use crate::types::SqlType;
 
-/// A column of the algebra: its number in the statement. [`Expr::Column`] has it until the relation
-/// is lowered.
-pub(crate) type ColumnId = usize;
-
 /// A relation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Rel {
     /// One row without columns.
+    #[default]
     Single,
     Scan(Box<Scan>),
     /// Rows of expressions that name columns of queries around it only.
@@ -451,18 +448,49 @@ impl Rel {
     }
 }
 
-/// Columns that an expression names, those that queries in it name of this level included.
-pub(crate) fn columns_of(expr: &Expr, out: &mut BTreeSet<ColumnId>) {
-    expr.walk(&mut |inner| match inner {
-        Expr::Column(id) => drop(out.insert(*id)),
-        Expr::Subquery(query) => out.extend(query.free()),
-        _ => {}
-    });
+/// A query inside of an expression, before it is planned.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inner {
+    pub(crate) rel: Rel,
+    /// Columns of its rows.
+    pub(crate) output: Vec<ColumnId>,
 }
 
-/// Does an expression name any column?
-pub(crate) fn names_columns(expr: &Expr) -> bool {
-    let mut named = BTreeSet::new();
-    columns_of(expr, &mut named);
-    !named.is_empty()
+impl Inner {
+    /// Of a query that is not planned.
+    pub(crate) fn of(query: &Subquery) -> Option<&Inner> {
+        let Body::Bound(bound) = &query.body else { return None };
+        let bound: &dyn Any = &**bound;
+        bound.downcast_ref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn of_mut(query: &mut Subquery) -> Option<&mut Inner> {
+        let Body::Bound(bound) = &mut query.body else { return None };
+        let bound: &mut dyn Any = &mut **bound;
+        bound.downcast_mut()
+    }
+}
+
+impl BoundQuery for Inner {
+    fn output(&self) -> &[ColumnId] {
+        &self.output
+    }
+
+    fn free(&self) -> BTreeSet<ColumnId> {
+        self.rel.free()
+    }
+
+    fn change(&mut self, change: &mut dyn FnMut(&mut Expr)) {
+        change_in(&mut self.rel, change);
+    }
+
+    fn copy(&self) -> Box<dyn BoundQuery> {
+        Box::new(self.clone())
+    }
+}
+
+fn change_in(rel: &mut Rel, change: &mut dyn FnMut(&mut Expr)) {
+    rel.exprs_mut().into_iter().for_each(&mut *change);
+    rel.inputs_mut().into_iter().for_each(|input| change_in(input, change));
 }

@@ -14,9 +14,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::expr::{Body, Expr, Subquery, SubqueryKind};
+use crate::expr::{ColumnId, columns_of};
+use crate::expr::{Expr, Subquery, SubqueryKind};
 use crate::plan::path::parts_of;
-use crate::plan::rel::{ColumnId, CteBody, Grouping, Join, JoinKind, Rel, columns_of};
+use crate::plan::rel::{CteBody, Grouping, Inner, Join, JoinKind, Rel};
 use crate::plan::simplify::conjuncts;
 use crate::types::Datum;
 
@@ -32,10 +33,7 @@ fn may_move(expr: &Expr) -> bool {
         moves &= match inner {
             Expr::Sequence(..) => false,
             Expr::Call(function, _) => !function.volatile,
-            Expr::Subquery(query) => match &query.body {
-                Body::Bound(rel, _) => is_stable(rel),
-                Body::Planned { .. } => false,
-            },
+            Expr::Subquery(query) => Inner::of(query).is_some_and(|inner| is_stable(&inner.rel)),
             _ => true,
         };
     });
@@ -379,7 +377,7 @@ type Kept = (Rel, Box<Subquery>);
 
 /// The semi or anti join that a query among the conditions of `input` is.
 fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Kept> {
-    let Body::Bound(rel, _) = &query.body else { return Err((input, query)) };
+    let Some(Inner { rel, .. }) = Inner::of(&query) else { return Err((input, query)) };
     let compares = match &query.kind {
         SubqueryKind::Exists => false,
         SubqueryKind::Compare { all: false, needles, .. } => {
@@ -398,7 +396,7 @@ fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Ke
         // One that names nothing around it runs once anyway.
         return Err((input, query));
     }
-    let whole = (**rel).clone();
+    let whole = rel.clone();
     let core = if compares { whole } else { exists_core(whole) };
     let Some((right, mut on)) = decorrelated(core, &around) else { return Err((input, query)) };
     if let SubqueryKind::Compare { needles, test, .. } = &mut query.kind {
@@ -488,9 +486,9 @@ fn inlined(mut rel: Rel) -> Rel {
     rel.exprs_mut().into_iter().for_each(|expr| {
         expr.change(&mut |inner| {
             if let Expr::Subquery(query) = inner
-                && let Body::Bound(rel, _) = &mut query.body
+                && let Some(Inner { rel, .. }) = Inner::of_mut(query)
             {
-                **rel = inlined(std::mem::replace(&mut **rel, Rel::Single));
+                *rel = inlined(std::mem::take(rel));
             }
             true
         });
@@ -555,7 +553,7 @@ fn reads(rel: &Rel, number: usize) -> usize {
         for expr in one.exprs() {
             expr.walk(&mut |inner| {
                 if let Expr::Subquery(query) = inner
-                    && let Body::Bound(rel, _) = &query.body
+                    && let Some(Inner { rel, .. }) = Inner::of(query)
                 {
                     // It may run many times.
                     count += 2 * reads(rel, number);

@@ -58,7 +58,7 @@ pub struct AutoAnalyze {
 struct Shared {
     has_ended: Mutex<bool>,
     ends: Condvar,
-    interrupt: crate::Interrupt,
+    interrupt: crate::interrupt::Interrupt,
 }
 
 impl AutoAnalyze {

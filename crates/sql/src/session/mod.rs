@@ -45,7 +45,6 @@ pub use auto_analyze::AutoAnalyze;
 pub use copy::CopyHeader;
 pub use prepared::{Description, Execution};
 pub use stack::STACK;
-pub use transaction::TransactionStatus;
 
 use crate::activity::{Activity, Seat, Who};
 use crate::error::{Result, SqlError};

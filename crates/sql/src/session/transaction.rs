@@ -11,23 +11,13 @@ use rightlink::{
 };
 
 use super::{Session, Sink};
+use crate::activity::TransactionStatus;
 use crate::error::{Result, SqlError, code};
 use crate::interrupt::Interrupt;
 use crate::parse::modes::{Level, Modes};
 use crate::settings;
 use crate::statistics;
 use crate::types::calendar::EPOCH_SECONDS;
-
-/// Where a session stands, as clients are told after every message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TransactionStatus {
-    /// Outside of a block.
-    Idle,
-    /// Inside of one.
-    Block,
-    /// Inside of one that has failed.
-    Failed,
-}
 
 /// A transaction that runs.
 pub(super) struct Active {

@@ -1,6 +1,6 @@
 //! CREATE VIEW and what a view does not take.
 //!
-//! A view is a table of the store without rows; its note holds the query (`plan::view_notes`).
+//! A view is a table of the store without rows; its note holds the query (`notes::view`).
 //!
 //! Invariants: what the query reads is locked before the view is made, so that it is there.
 //! Does not do: what the query means (`bind::view`); what depends on a view (`readers`).

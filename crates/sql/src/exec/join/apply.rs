@@ -9,6 +9,7 @@ use super::of;
 use crate::error::Result;
 use crate::exec::Operator;
 use crate::exec::batch::Batch;
+use crate::exec::execution::Execution;
 use crate::exec::query::filtered;
 use crate::exec::vector::Vector;
 use crate::expr::Context;
@@ -46,7 +47,7 @@ impl Apply {
         };
         let row: Row = self.rows.row(self.at);
         for (slot, value) in binds {
-            context.reads.fill(*slot, value.eval(&row, context)?);
+            Execution::of(context).fill(*slot, value.eval(&row, context)?);
         }
         self.right = Some(right.open(None, context)?);
         self.has_partner = false;

@@ -26,6 +26,7 @@ use super::{Joined, left_keys, of, right_table};
 use crate::error::Result;
 use crate::exec::Operator;
 use crate::exec::batch::{Batch, ROWS};
+use crate::exec::execution::Execution;
 use crate::exec::hash::{HashTable, Keys};
 use crate::exec::kept::Keeping;
 use crate::exec::memory::KeptRows;
@@ -149,7 +150,7 @@ impl Keyed {
         options: &ScanOptions,
         context: &Context,
     ) -> Result<Option<Keeping>> {
-        let mut rows = context.reads.reader()?.scan(&scan.table.info.name, options)?;
+        let mut rows = Execution::of(context).reader()?.scan(&scan.table.info.name, options)?;
         let types: Vec<_> = types_of(scan).collect();
         let mut removed = 0;
         let mut in_files: Option<Keeping> = None;

@@ -385,7 +385,8 @@ impl Shower {
         let mut add = |query: &Subquery| {
             if let Body::Planned { plan, .. } = &query.body {
                 let title = Some(format!("SubPlan {}", query.number + 1));
-                let below = Shower::of(&plan.node).entry(&plan.node);
+                let node = Node::of(plan);
+                let below = Shower::of(&node).entry(&node);
                 entry.below.push(Below { relationship: "SubPlan", title, entry: below });
             }
         };

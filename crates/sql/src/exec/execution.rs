@@ -3,6 +3,7 @@
 //!
 //! Invariants: a slot is filled before what reads it runs. Does not do: reading.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +16,9 @@ use crate::exec::kept::Kept;
 use crate::exec::made::MadeRows;
 use crate::exec::memory::Memory;
 use crate::exec::references::Pending;
-use crate::exec::subquery::Memo;
+use crate::exec::subquery::{self, Memo};
 use crate::exec::with::Common;
-use crate::expr::Context;
+use crate::expr::{Context, Subquery, Surroundings};
 use crate::plan::{Rules, Table};
 use crate::types::{Datum, Row};
 
@@ -26,7 +27,7 @@ const ROW_BYTES: usize = 64;
 
 /// What one execution of a statement reads by.
 #[derive(Clone, Default)]
-pub(crate) struct Reads {
+pub(crate) struct Execution {
     /// `None` for a statement that reads no table.
     reader: RefCell<Option<Reader>>,
     /// What the parts of a statement share of which several write.
@@ -43,12 +44,6 @@ pub(crate) struct Reads {
     pub(super) steps: RefCell<BTreeMap<usize, Arc<Mutex<Kept>>>>,
     /// What queries in expressions gave, by number.
     pub(super) memos: RefCell<BTreeMap<usize, Memo>>,
-}
-
-impl std::fmt::Debug for Reads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reads")
-    }
 }
 
 /// Rows of a relation that is made up.
@@ -93,21 +88,46 @@ impl Together {
     }
 }
 
-impl Reads {
+impl Surroundings for Execution {
+    fn outer(&self, slot: usize) -> Datum {
+        self.outer.borrow()[slot].clone()
+    }
+
+    fn objects(&self) -> Result<Arc<Objects>> {
+        let objects = self.objects.borrow().clone();
+        objects.ok_or_else(|| SqlError::unsupported("reading catalogs here"))
+    }
+
+    fn value(&self, query: &Subquery, row: &[Datum], context: &Context) -> Result<Datum> {
+        subquery::value(query, row, context)
+    }
+
+    fn copy(&self) -> Box<dyn Surroundings> {
+        Box::new(self.clone())
+    }
+}
+
+impl Execution {
+    /// What the statement reads by whose operators have this context.
+    pub(crate) fn of(context: &Context) -> &Execution {
+        let surroundings: &dyn Any = &*context.surroundings;
+        surroundings.downcast_ref().expect("operators run in a statement")
+    }
+
     /// For a part of a statement of which several write.
-    pub(super) fn of_part(together: &Arc<Together>) -> Reads {
+    pub(super) fn of_part(together: &Arc<Together>) -> Execution {
         let reader = RefCell::new(Some(together.reader.clone()));
-        Reads { reader, together: Some(Arc::clone(together)), ..Reads::default() }
+        Execution { reader, together: Some(Arc::clone(together)), ..Execution::default() }
     }
 
     /// For a query of the same statement whose slots and numbers are its own.
-    pub(super) fn apart(&self) -> Reads {
-        Reads {
+    pub(super) fn apart(&self) -> Execution {
+        Execution {
             reader: self.reader.clone(),
             together: self.together.clone(),
             objects: self.objects.clone(),
             commons: self.commons.clone(),
-            ..Reads::default()
+            ..Execution::default()
         }
     }
 
@@ -145,11 +165,6 @@ impl Reads {
         None
     }
 
-    /// The value of a slot.
-    pub(crate) fn outer(&self, slot: usize) -> Datum {
-        self.outer.borrow()[slot].clone()
-    }
-
     /// Fills a slot.
     pub(crate) fn fill(&self, slot: usize, value: Datum) {
         let mut outer = self.outer.borrow_mut();
@@ -165,15 +180,9 @@ impl Reads {
         reader.ok_or_else(|| SqlError::unsupported("reading a table here"))
     }
 
-    /// Reads tables by this from now on.
+    /// Execution tables by this from now on.
     pub(crate) fn read_by(&self, reader: Reader) {
         *self.reader.borrow_mut() = Some(reader);
-    }
-
-    /// What the statement knows of catalogs.
-    pub(crate) fn objects(&self) -> Result<Arc<Objects>> {
-        let objects = self.objects.borrow().clone();
-        objects.ok_or_else(|| SqlError::unsupported("reading catalogs here"))
     }
 
     /// Has it been looked at what the store's catalog holds?
