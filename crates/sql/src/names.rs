@@ -238,3 +238,35 @@ const RESERVED: [&str; 40] = [
     "user",
     "where",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_store_fall_apart_into_what_they_were_made_of() {
+        for (schema, name) in [("public", "t"), ("s", "t"), ("s", "a.b")] {
+            let stored = stored(schema, name);
+            assert_eq!((schema_of(&stored), bare(&stored)), (schema, name));
+            assert_eq!(beside(&stored, "x"), super::stored(schema, "x"));
+        }
+        assert_eq!(marked(&mark("s")), Some("s"));
+        assert_eq!(said("relation \"s␟t\" beside \"␟␟u\""), "relation \"s.t\" beside \"u\"");
+        assert_eq!(reference("s x␟t"), "\"s x\".t");
+        assert_eq!(stored_name("s.t"), "s␟t");
+        assert_eq!(stored_name("public.t"), "t");
+        assert_eq!(shown_name("s␟"), None);
+    }
+
+    #[test]
+    fn paths_are_lists_of_names() {
+        let path = |text: &str| SearchPath::parse(text).map(|path| path.0);
+        assert_eq!(path("\"$user\", public"), Some(vec!["public".to_owned()]));
+        assert_eq!(path(" A,\"B\"\"c\" "), Some(vec!["a".to_owned(), "B\"c".to_owned()]));
+        assert_eq!(path(""), Some(Vec::new()));
+        assert_eq!(path("a b"), None);
+        assert_eq!(path("a,"), None);
+        assert_eq!(path("\"a"), None);
+        assert_eq!(path("a.b"), None);
+    }
+}

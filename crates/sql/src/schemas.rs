@@ -3,9 +3,9 @@
 //! A schema is an empty table of the store, its mark (`names`). So it is made, dropped, locked and
 //! rolled back as tables are, and older databases are as they were.
 //!
-//! Invariants: who puts something into a schema, under a new name too, holds the access lock of its
-//! mark until the transaction ends. Who drops the schema holds the exclusive one. So nothing is ever
-//! in a schema that is not there.
+//! Invariants: who puts something into a schema, under a new name too, holds the access lock of
+//! its mark until the transaction ends. Who drops the schema holds the exclusive one. So nothing is
+//! ever in a schema that is not there.
 //! Does not do: privileges; there is one user, who has no schema of its own name.
 
 use rightlink::{Busy, Error, LockMode, Transaction};
@@ -232,30 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_store_fall_apart_into_what_they_were_made_of() {
-        for (schema, name) in [("public", "t"), ("s", "t"), ("s", "a.b")] {
-            let stored = stored(schema, name);
-            assert_eq!((schema_of(&stored), bare(&stored)), (schema, name));
-            assert_eq!(beside(&stored, "x"), super::stored(schema, "x"));
-        }
-        assert_eq!(marked(&mark("s")), Some("s"));
-        assert_eq!(said("relation \"s␟t\" beside \"␟␟u\""), "relation \"s.t\" beside \"u\"");
-        assert_eq!(reference("s x␟t"), "\"s x\".t");
-        assert_eq!(stored_name("s.t"), "s␟t");
-        assert_eq!(stored_name("public.t"), "t");
-        assert_eq!(shown_name("s␟"), None);
-    }
-
-    #[test]
-    fn paths_are_lists_of_names() {
-        let path = |text: &str| SearchPath::parse(text).map(|path| path.0);
-        assert_eq!(path("\"$user\", public"), Some(vec!["public".to_owned()]));
-        assert_eq!(path(" A,\"B\"\"c\" "), Some(vec!["a".to_owned(), "B\"c".to_owned()]));
-        assert_eq!(path(""), Some(Vec::new()));
-        assert_eq!(path("a b"), None);
-        assert_eq!(path("a,"), None);
-        assert_eq!(path("\"a"), None);
-        assert_eq!(path("a.b"), None);
+    fn names_in_strings_fall_apart_at_their_dots() {
         assert_eq!(parts_of("a.\"B.c\"").unwrap(), ["a", "B.c"]);
         assert!(parts_of("a.").is_err());
     }

@@ -127,6 +127,7 @@ fn flag(name: &str, text: &str) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notes::storage::shown;
     use sqlparser::ast::{Expr, Ident, Value};
 
     fn read(name: &str, value: &str) -> Result<Storage> {
