@@ -95,7 +95,7 @@ pub(crate) fn insert(
     let reading = insert.reads.has_queries.then(|| apart(context));
     let reading = reading.as_ref().unwrap_or(context);
     if insert.reads.has_queries && !tables.is_empty() {
-        Execution::of(&reading).read_by(Execution::of(context).reader()?);
+        Execution::of(reading).read_by(Execution::of(context).reader()?);
     }
     source::prepare(&[], &insert.source.views, txn, reading)?;
     let mut source = RowsOf::new(insert.source.root.open(None, reading)?);
