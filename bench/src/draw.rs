@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::knobs::Cell;
 use crate::report::say;
 use crate::svg::Drawing;
-use crate::{dead_rows, hot_update, index_scan, insert_prefetch, load};
+use crate::{dead_rows, descent, hot_update, index_scan, insert_prefetch, load};
 
 /// Draws the cells of one run.
 type Draw = fn(&[Cell]) -> Result<Vec<Drawing>, Failure>;
@@ -23,6 +23,7 @@ type Draw = fn(&[Cell]) -> Result<Vec<Drawing>, Failure>;
 /// The experiments that have pictures.
 const PICTURES: &[(&str, Draw)] = &[
     (dead_rows::NAME, dead_rows::picture::draw),
+    (descent::NAME, descent::picture::draw),
     (hot_update::NAME, hot_update::picture::draw),
     (index_scan::NAME, index_scan::picture::draw),
     (insert_prefetch::NAME, insert_prefetch::picture::draw),
@@ -149,6 +150,19 @@ mod tests {
             "{}",
             scans[1]
         );
+        let descent = |part, ratio| {
+            format!(
+                r#"{{"experiment":"descent","shape":"uuid","writer":true,"optimisation":"{part}",
+                "lookup_ratio":{ratio},"lookup_ratio_low":1.0,"lookup_ratio_high":1.5,
+                "insert_ratio":{ratio},"insert_ratio_low":1.1,"insert_ratio_high":9.0}}"#
+            )
+        };
+        let [ratios] = &drawn(&[descent("all", "1.0"), descent("none", "1.25")])[..] else {
+            panic!("one picture");
+        };
+        let rows = ratios.matches("<circle").count();
+        assert!(rows == 2 && ratios.contains("uuid, beside a writer"), "{ratios}");
+        assert!(ratios.contains("all parts off") && ratios.contains("1.25"), "{ratios}");
     }
 
     #[test]

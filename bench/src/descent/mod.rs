@@ -11,6 +11,7 @@
 //! Does not do: more than one measured thread.
 
 mod peers;
+pub(crate) mod picture;
 mod shapes;
 #[cfg(feature = "peers")]
 mod stores;
