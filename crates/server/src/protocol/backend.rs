@@ -124,14 +124,15 @@ impl Out {
         self.message(b'T', |out| {
             out.short(columns.len());
             for (at, column) in columns.iter().enumerate() {
+                let (relation, number) = column.origin();
                 // A literal whose type nothing decided is text to clients.
                 let ty = if column.ty == SqlType::Unknown { SqlType::Text } else { column.ty };
                 out.text(&column.name);
-                out.long(0);
-                out.short(0);
-                out.long(ty.oid());
+                out.long(relation);
+                out.bytes.extend(number.to_be_bytes());
+                out.long(column.type_oid());
                 out.bytes.extend(ty.fixed_len().to_be_bytes());
-                out.bytes.extend((-1i32).to_be_bytes());
+                out.bytes.extend(column.type_modifier().to_be_bytes());
                 out.bytes.extend(format_at(formats, at).to_be_bytes());
             }
         });

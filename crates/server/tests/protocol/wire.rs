@@ -5,9 +5,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::client::{
-    Client, bind, describe, execute, kinds, message, parse, start, start_with, sync,
+    Answer, Client, bind, describe, execute, kinds, message, parse, start, start_with, sync, text,
+    told,
 };
-use crate::client::{text, told};
 use rightlink_env::{Clock, Logger};
 use rightlink_server::{Config, Server, Users, verifier};
 
@@ -374,6 +374,64 @@ fn array_of(numbers: &[Option<i32>]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// A column as `RowDescription` tells of it: the relation's number, its number there, its type and
+/// the type's modifier.
+fn told_columns(answer: &Answer) -> Vec<(u32, i16, u32, i32)> {
+    let mut rest = &answer.body[2..];
+    let mut columns = Vec::new();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let (own, tail) = rest[end + 1..].split_at(18);
+        let long = |at: usize| u32::from_be_bytes(own[at..at + 4].try_into().unwrap());
+        columns.push((long(0), i16::from_be_bytes([own[4], own[5]]), long(6), long(12) as i32));
+        rest = tail;
+    }
+    columns
+}
+
+/// Drivers ask by these numbers which columns can be changed, and what a table calls them.
+#[test]
+fn columns_of_results_say_where_they_come_from() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (id int primary key, n numeric(10, 2), v varchar(5), c char(3))");
+    client.query("create table u (id int, w text, vs varchar(4)[])");
+    client.query("create view s as select v as short, n + 1 as more from t");
+    let mut number = |name: &str| -> u32 {
+        client.told(&format!("select '{name}'::regclass::oid"))[0].parse().unwrap()
+    };
+    let [t, u, s, class] = ["t", "u", "s", "pg_class"].map(&mut number);
+    let (int, text, numeric) = (23, 25, 1700);
+    let (short, id) = ((t, 3, 1043, 9), (t, 1, int, -1));
+    for (query, expected) in [
+        ("select * from t", vec![id, (t, 2, numeric, (10 << 16 | 2) + 4), short, (t, 4, 1042, 7)]),
+        ("select id + 1, upper(v), 'x', null from t", {
+            vec![(0, 0, int, -1), (0, 0, text, -1), (0, 0, text, -1), (0, 0, text, -1)]
+        }),
+        ("select v::varchar(2), n::numeric(4, 1) from t", {
+            vec![(0, 0, 1043, 6), (0, 0, numeric, (4 << 16 | 1) + 4)]
+        }),
+        ("select * from s", vec![(s, 1, 1043, 9), (s, 2, numeric, -1)]),
+        ("select a.v, b.w, b.vs from t a left join u b on a.id = b.id", {
+            vec![short, (u, 2, text, -1), (u, 3, 1015, 8)]
+        }),
+        ("select id, w from t join u using (id)", vec![id, (u, 2, text, -1)]),
+        ("select x from (select v as x from t order by id limit 1) d", vec![short]),
+        ("with d as (select v from t) select v from d", vec![short]),
+        ("select id from t union all select id from u", vec![(0, 0, int, -1)]),
+        ("select v, count(*) from t group by v", vec![short, (0, 0, 20, -1)]),
+        ("select (select v from t), v collate \"C\" from t", {
+            vec![(0, 0, 1043, 9), (0, 0, 1043, 9)]
+        }),
+        ("select relname from pg_class", vec![(class, 2, 19, -1)]),
+        ("insert into t (id) values (1) returning v, id + 1", vec![short, (0, 0, int, -1)]),
+        ("update s set short = 'y' returning short", vec![(s, 1, 1043, 9)]),
+    ] {
+        let answers = client.query(query);
+        assert_eq!(answers[0].kind, 'T', "{query}: {answers:?}");
+        assert_eq!(told_columns(&answers[0]), expected, "{query}");
+    }
 }
 
 #[test]

@@ -13,9 +13,7 @@ use super::Binder;
 use super::expr::varchar_of;
 use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
-use crate::expr::aggregate;
-use crate::expr::collation_of;
-use crate::expr::{Expr, Typed, registry};
+use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
 use crate::parse::identifiers;
 use crate::types::declared::Modifier;
 use crate::types::{

@@ -12,9 +12,8 @@ use sqlparser::ast;
 
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
-use crate::expr::collation_of;
 use crate::expr::registry::{self, Function};
-use crate::expr::{Expr, Typed};
+use crate::expr::{Expr, Typed, collation_of};
 use crate::parse::identifiers;
 use crate::types::collate::{Collated, Rule, built_in, no_collation};
 use crate::types::declared::ByteOrder;
@@ -65,7 +64,7 @@ impl Binder<'_> {
             let message = format!("collations are not supported by type {}", value.ty.name());
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(position));
         }
-        Ok(Typed { collated: Collated::Explicit(rule), ..value })
+        Ok(Typed { collated: Collated::Explicit(rule), origin: None, ..value })
     }
 
     /// A comparison of texts that bytes do not decide; `None` for everything else.

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::{Binder, Place};
-use crate::catalog::listed;
+use crate::catalog::{FIRST_OID, listed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, SetFunction};
-use crate::expr::{Expr, Typed};
+use crate::expr::{Expr, Origin, Typed};
 use crate::names::{bare, schema_of};
 use crate::parse::identifiers;
 use crate::plan::Table;
@@ -284,9 +284,15 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
         let first = self.new_columns(view.columns.len());
-        let column =
-            |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn::new(first + at, *name, *ty);
-        let shown = view.columns.iter().enumerate().map(column).collect();
+        let column = |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn {
+            origin: (view.oid != 0).then(|| Origin::new(view.oid, at)),
+            ..ScopeColumn::new(first + at, *name, *ty)
+        };
+        let mut shown: Vec<ScopeColumn> = view.columns.iter().enumerate().map(column).collect();
+        // A catalog begins with a number that each of its rows has.
+        if matches!(view.columns, [(_, SqlType::Oid | SqlType::Reg(_)), ..]) && view.oid != 0 {
+            shown.push(relation_number(view.oid, first));
+        }
         let schema = listed::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
         let relation = Relation {
             alias: view.name.to_owned(),
@@ -397,7 +403,9 @@ pub(super) fn function_relation(
 /// A table as a source whose columns have numbers from `first` on, `ctid` after them.
 pub(crate) fn table_relation(table: &Table, first: usize) -> Relation {
     let mut columns = table_columns(table, first);
-    columns.push(tid(first + table.types.len()));
+    let tid_id = first + table.types.len();
+    columns.push(tid(tid_id));
+    columns.push(relation_number(FIRST_OID + table.info.id, tid_id));
     Relation {
         alias: bare(&table.info.name).to_owned(),
         schema: Some(schema_of(&table.info.name).to_owned()),
@@ -416,6 +424,7 @@ pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
         hidden: false,
         collation: Rule::of(column.collation.as_ref(), table.column_notes[at].collation),
         computed: None,
+        origin: Some(Origin::new(FIRST_OID + table.info.id, at)),
     };
     table.info.columns.iter().enumerate().map(column).collect()
 }
@@ -423,6 +432,15 @@ pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
 /// The hidden column that stands after those of a table.
 pub(crate) fn tid(id: usize) -> ScopeColumn {
     ScopeColumn { hidden: true, ..ScopeColumn::new(id, TID, SqlType::Tid) }
+}
+
+/// The hidden column that has the number of its relation; null where `row` is, a column that no row
+/// lacks: there an outer join has none.
+fn relation_number(oid: u32, row: usize) -> ScopeColumn {
+    let none = (Expr::IsNull(Box::new(Expr::Column(row)), false), Expr::null());
+    let number = Expr::Case(vec![none], Box::new(Expr::Const(Datum::Oid(oid))));
+    let plain = ScopeColumn::new(row, "tableoid", SqlType::Oid);
+    ScopeColumn { hidden: true, computed: Some(Box::new(number)), ..plain }
 }
 
 /// A source under its alias.

@@ -13,8 +13,7 @@ use super::select::refuse_blanks;
 use super::target::Target;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
-use crate::expr::ColumnId;
-use crate::expr::{Expr, Typed};
+use crate::expr::{ColumnId, Expr, Typed};
 use crate::parse::identifiers;
 use crate::plan::rel::Grouping;
 

@@ -12,8 +12,7 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use super::Binder;
 use super::expr::number;
 use crate::error::{Result, SqlError};
-use crate::expr::registry;
-use crate::expr::{Expr, Typed};
+use crate::expr::{Expr, Typed, registry};
 use crate::types::SqlType;
 
 /// The rank of comparisons, of which none can stand beside another without parentheses.

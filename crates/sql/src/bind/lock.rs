@@ -16,14 +16,11 @@ use sqlparser::ast::{self, LockType, NonBlock, Query};
 
 use super::Binder;
 use crate::error::{Result, SqlError, code};
-use crate::expr::Expr;
-use crate::expr::SortKey;
-use crate::expr::{ColumnId, columns_of};
+use crate::expr::{ColumnId, Expr, SortKey, columns_of};
 use crate::parse::cursor::KEY_LOCK;
 use crate::parse::identifiers;
 use crate::plan::bound::{Bound, LockedTable, Locks};
-use crate::plan::rel::Inner;
-use crate::plan::rel::{self, Join, JoinKind, Rel};
+use crate::plan::rel::{self, Inner, Join, JoinKind, Rel};
 use crate::plan::{LockedQuery, LockedRows};
 
 /// How a row is locked, and what is done about one that somebody else has.

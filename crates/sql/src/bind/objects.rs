@@ -5,10 +5,8 @@
 
 use super::Binder;
 use crate::error::Result;
-use crate::expr::registry;
-use crate::expr::{Expr, Typed};
-use crate::types::cast;
-use crate::types::{RegKind, SqlType};
+use crate::expr::{Expr, Typed, registry};
+use crate::types::{RegKind, SqlType, cast};
 
 impl Binder<'_> {
     /// `value` as the number of an object that is shown by its name: from a text or from a number.

@@ -8,8 +8,7 @@
 
 use crate::bind::padded;
 use crate::error::{Result, SqlError, code};
-use crate::expr::ColumnId;
-use crate::expr::{Expr, Typed};
+use crate::expr::{ColumnId, Expr, Origin, Typed};
 use crate::types::SqlType;
 use crate::types::collate::{Collated, Rule};
 use crate::types::declared::Modifier;
@@ -29,13 +28,24 @@ pub(crate) struct ScopeColumn {
     pub(crate) collation: Option<Rule>,
     /// What it is made of, if it is no column by itself.
     pub(crate) computed: Option<Box<Expr>>,
+    /// What clients are told of where it comes from.
+    pub(crate) origin: Option<Origin>,
 }
 
 impl ScopeColumn {
     /// A column of a type without a declared length.
     pub(crate) fn new(id: ColumnId, name: impl Into<String>, ty: SqlType) -> ScopeColumn {
         let name = name.into();
-        ScopeColumn { id, name, ty, modifier: None, hidden: false, collation: None, computed: None }
+        ScopeColumn {
+            id,
+            name,
+            ty,
+            modifier: None,
+            hidden: false,
+            collation: None,
+            computed: None,
+            origin: None,
+        }
     }
 
     /// Its value.
@@ -46,7 +56,8 @@ impl ScopeColumn {
         };
         let expr = padded(expr, self.modifier);
         let collated = Collated::of_column(self.collation.as_ref());
-        Typed { modifier: self.modifier, collated, ..Typed::new(expr, self.ty) }
+        let origin = self.origin;
+        Typed { modifier: self.modifier, collated, origin, ..Typed::new(expr, self.ty) }
     }
 }
 

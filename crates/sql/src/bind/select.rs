@@ -18,9 +18,7 @@ use super::sets::Sets;
 use super::target::{Target, check_width};
 use super::{Binder, Place, Slot, padded, trimmed};
 use crate::error::{Result, SqlError, code};
-use crate::expr::ColumnId;
-use crate::expr::SortKey;
-use crate::expr::{Expr, Typed};
+use crate::expr::{ColumnId, Expr, SortKey, Typed};
 use crate::parse::identifiers;
 use crate::plan::Column;
 use crate::plan::bound::Bound;
@@ -68,6 +66,7 @@ impl Bound {
             hidden: false,
             collation: column.collation.clone(),
             computed: None,
+            origin: column.origin,
         };
         self.output.iter().zip(&self.columns).map(column).collect()
     }
@@ -393,6 +392,7 @@ impl Binder<'_> {
             ty: target.value.ty,
             modifier: target.value.modifier,
             collation: target.value.collated.of_result(),
+            origin: target.value.source(),
         };
         let columns: Vec<Column> = list.iter().map(column).collect();
         let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();

@@ -7,9 +7,7 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 
 use super::Binder;
 use crate::error::{Result, SqlError, code};
-use crate::expr::ColumnId;
-use crate::expr::collation_of;
-use crate::expr::{Expr, Typed};
+use crate::expr::{ColumnId, Expr, Typed, collation_of};
 use crate::plan::Column;
 use crate::plan::bound::Bound;
 use crate::plan::rel::{Rel, SetKind, SetOp};
@@ -94,7 +92,8 @@ impl Binder<'_> {
             let [x, y]: [Expr; 2] = values.try_into().expect("one of each side");
             sides[0].push(x);
             sides[1].push(y);
-            columns.push(Column { name, ty, modifier, collation: collated.of_result() });
+            let collation = collated.of_result();
+            columns.push(Column { modifier, collation, ..Column::new(name, ty) });
         }
         let [x, y] = sides;
         let left_columns = self.project(&mut left.rel, x);

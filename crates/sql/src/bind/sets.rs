@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::SetFunction;
-use crate::expr::{ColumnId, columns_of};
-use crate::expr::{Expr, Typed};
+use crate::expr::{ColumnId, Expr, Typed, columns_of};
 use crate::plan::rel::{Rel, SetCall};
 use crate::types::SqlType;
 

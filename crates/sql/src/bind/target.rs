@@ -107,7 +107,7 @@ impl Binder<'_> {
         for target in self.targets(items)? {
             let value = self.settle(target.value)?;
             let (name, ty, modifier) = (target.name, value.ty, value.modifier);
-            columns.push(Column { modifier, ..Column::new(name, ty) });
+            columns.push(Column { modifier, origin: value.source(), ..Column::new(name, ty) });
             output.push(value.expr);
         }
         Ok(Some(Returning { output, columns }))

@@ -18,15 +18,13 @@ use super::from::{renamed, table_relation};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::target::Target;
 use super::{Binder, Place, trimmed};
-use crate::catalog::listed;
+use crate::catalog::{FIRST_OID, listed};
 use crate::error::{Result, SqlError, code};
-use crate::expr::columns_of;
-use crate::expr::{Expr, rename_expr};
+use crate::expr::{self, Expr, columns_of, rename_expr};
 use crate::names::schema_of;
 use crate::notes::view::{CheckOption, ViewNotes};
-use crate::parse::identifiers;
-use crate::parse::too_complex;
 use crate::parse::view::kept_query;
+use crate::parse::{identifiers, too_complex};
 use crate::plan::rel::Rel;
 use crate::plan::{Table, ViewCheck};
 use crate::types::declared::Modifier;
@@ -227,7 +225,10 @@ impl Binder<'_> {
             let computed = (origin == Origin::Computed).then(|| Box::new(expr));
             let collation = value.collated.of_result();
             let plain = ScopeColumn::new(id, known.name.clone(), value.ty);
-            columns.push(ScopeColumn { modifier: value.modifier, collation, computed, ..plain });
+            let modifier = value.modifier;
+            let shown = Some(expr::Origin::new(FIRST_OID + table.info.id, columns.len()));
+            let plain = ScopeColumn { modifier, collation, computed, ..plain };
+            columns.push(ScopeColumn { origin: shown, ..plain });
             origins.push(origin);
         }
         if action != Action::Delete && !origins.iter().any(|one| matches!(one, Origin::Column(_))) {

@@ -20,16 +20,15 @@ use super::select::Purpose;
 use super::updatable::why_not_checked;
 use super::writing_with::writes_in_with;
 use super::{Binder, Place};
+use crate::catalog::FIRST_OID;
 use crate::error::{Result, SqlError, code};
-use crate::expr::ColumnId;
-use crate::expr::{Expr, SubqueryKind};
+use crate::expr::{ColumnId, Expr, Origin, SubqueryKind};
 use crate::names::{bare, schema_of};
 use crate::notes::view::{ViewColumn, ViewNotes, ViewSource};
 use crate::parse::identifiers;
 use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
 use crate::plan::bound::Bound;
-use crate::plan::rel::Inner;
-use crate::plan::rel::{CteBody, Rel};
+use crate::plan::rel::{CteBody, Inner, Rel};
 use crate::plan::{Column, Table};
 
 /// What a binder knows of views.
@@ -97,6 +96,7 @@ impl Binder<'_> {
         let columns = own.map(|(at, (column, known))| ScopeColumn {
             id: first + at,
             name: known.name.clone(),
+            origin: Some(Origin::new(FIRST_OID + view.info.id, at)),
             ..column
         });
         let relation = Relation {

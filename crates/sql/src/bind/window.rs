@@ -16,10 +16,8 @@ use sqlparser::ast::{
 use super::select::{OrderWay, refuse_blanks, sort_key_of};
 use super::{Binder, Place, padded, trimmed};
 use crate::error::{Result, SqlError, code};
-use crate::expr::ColumnId;
-use crate::expr::SortKey;
 use crate::expr::aggregate::{self, Aggregate};
-use crate::expr::{Expr, Typed, registry};
+use crate::expr::{ColumnId, Expr, SortKey, Typed, registry};
 use crate::parse::frame::MARK;
 use crate::parse::identifiers;
 use crate::plan::rel::Rel;

@@ -27,19 +27,16 @@ use super::{Binder, Place, Slot};
 use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
 use crate::expr;
-use crate::expr::ColumnId;
-use crate::expr::Expr;
+use crate::expr::{ColumnId, Expr};
 use crate::names::{bare, beside};
-use crate::parse::ARBITER;
 use crate::parse::cursor::{CURRENT, Overriding};
-use crate::parse::identifiers;
+use crate::parse::{ARBITER, identifiers};
 use crate::plan::bound::Bound;
-use crate::plan::lower;
 use crate::plan::path::Path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
 use crate::plan::{
-    Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, path,
-    predicate, shape,
+    Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, lower,
+    path, predicate, shape,
 };
 
 /// The number of no column: of a view through which rows are written nothing is read.

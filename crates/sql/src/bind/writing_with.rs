@@ -107,6 +107,7 @@ impl Binder<'_> {
         let column = |(at, column): (usize, Column)| ScopeColumn {
             modifier: column.modifier,
             collation: column.collation,
+            origin: column.origin,
             ..ScopeColumn::new(at, column.name, column.ty)
         };
         let columns = returned.into_iter().flatten().enumerate().map(column).collect();

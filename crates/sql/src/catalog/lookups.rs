@@ -10,8 +10,7 @@ use super::{builtin, shared};
 use crate::catalog::listed;
 use crate::error::{Result, SqlError, code};
 use crate::names;
-use crate::names::identifier;
-use crate::names::{SearchPath, bare, full_reference, said};
+use crate::names::{SearchPath, bare, full_reference, identifier, said};
 use crate::schemas;
 use crate::types::{RegKind, SqlType};
 

@@ -49,7 +49,7 @@ use crate::settings::Settings;
 
 pub(crate) use builtin::function_of;
 pub(crate) use lookups::{Asking, Sizes, no_object};
-pub(crate) use numbers::DATABASE;
+pub(crate) use numbers::{DATABASE, FIRST as FIRST_OID};
 pub(crate) use objects::Objects;
 
 /// The session that asks, and the server around it.

@@ -8,7 +8,7 @@ use crate::names::PUBLIC;
 use crate::types::{Array, Datum, ElementType, SqlType};
 
 /// The first number that PostgreSQL gives to an object of a user.
-pub(super) const FIRST: u32 = 16_384;
+pub(crate) const FIRST: u32 = 16_384;
 /// The number of `public`, as PostgreSQL has it.
 pub(super) const PUBLIC_OID: u32 = 2_200;
 /// That of `pg_catalog`.

@@ -16,8 +16,9 @@ use super::sequences::{self, Sequence};
 use crate::catalog::listed;
 use crate::error::Result;
 use crate::names;
-use crate::names::identifier;
-use crate::names::{PUBLIC, SearchPath, bare, full_reference, is_shown, marked, schema_of};
+use crate::names::{
+    PUBLIC, SearchPath, bare, full_reference, identifier, is_shown, marked, schema_of,
+};
 use crate::notes::{TableNotes, is_view};
 use crate::statistics::{Statistics, store};
 use crate::types::Datum;

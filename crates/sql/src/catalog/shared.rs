@@ -16,8 +16,7 @@ use super::objects::{Comment, Objects};
 use crate::error::Result;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::settings::USER;
-use crate::types::collate;
-use crate::types::{Datum, Row};
+use crate::types::{Datum, Row, collate};
 
 /// The number of the collation that texts have unless another is said.
 const DEFAULT_COLLATION: u32 = 100;

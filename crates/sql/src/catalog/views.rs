@@ -17,8 +17,7 @@ use crate::catalog::listed::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
 use crate::schemas::no_table;
-use crate::settings::Shown;
-use crate::settings::USER;
+use crate::settings::{Shown, USER};
 use crate::statistics::ColumnStatistics;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 

@@ -11,8 +11,7 @@ use rightlink::{ScanOptions, Transaction};
 use rightlink_env::points;
 
 use crate::error::Result;
-use crate::expr::Context;
-use crate::expr::Pace;
+use crate::expr::{Context, Pace};
 use crate::plan::Table;
 use crate::statistics::sample::{Kept, MOST, Sample};
 use crate::statistics::{ColumnStatistics, Statistics};

@@ -12,8 +12,7 @@ use crate::exec::batch::Batch;
 use crate::exec::columns::evaluate;
 use crate::exec::sort_key;
 use crate::exec::vector::{NO_ROW, Vector};
-use crate::expr::SortKey;
-use crate::expr::{Context, Expr};
+use crate::expr::{Context, Expr, SortKey};
 use crate::types::Datum;
 
 /// Rows by the hashes of their keys.

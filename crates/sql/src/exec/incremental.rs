@@ -12,8 +12,7 @@ use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::exec::sort::{SHARE, Sort, in_order};
 use crate::exec::{Ready, RowsOf, Stream};
-use crate::expr::Context;
-use crate::expr::SortKey;
+use crate::expr::{Context, SortKey};
 use crate::types::Row;
 
 /// A stream in order whose input has the order of the first keys.

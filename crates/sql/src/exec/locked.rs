@@ -15,8 +15,7 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::write::{apart, carry};
 use crate::exec::{RowsOf, Stream, source};
-use crate::expr::Context;
-use crate::expr::Pace;
+use crate::expr::{Context, Pace};
 use crate::plan::{LockedQuery, LockedRows};
 use crate::types::{Datum, Row};
 

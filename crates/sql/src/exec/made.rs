@@ -10,8 +10,7 @@ use rightlink_env::sync::Mutex;
 use crate::error::Result;
 use crate::exec::memory::Memory;
 use crate::exec::sort_key;
-use crate::expr::Context;
-use crate::expr::SortKey;
+use crate::expr::{Context, SortKey};
 use crate::types::{Datum, Row};
 
 /// What a row takes in an index, beside the bytes of its value.

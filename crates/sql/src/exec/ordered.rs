@@ -12,9 +12,8 @@ use std::cmp::Ordering;
 use crate::error::{Result, SqlError, code};
 use crate::exec::query::compare;
 use crate::exec::sort::in_order;
-use crate::expr::Context;
 use crate::expr::aggregate::{ARGUMENTS, Aggregate, Input, Kind, OrderedSet, State};
-use crate::expr::names_columns;
+use crate::expr::{Context, names_columns};
 use crate::types::calendar::interval_out_of_range;
 use crate::types::{Datum, Row};
 

@@ -12,8 +12,7 @@ use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::columns::{evaluate, is_steady, passing};
 use crate::exec::vector::Vector;
 use crate::exec::{Operator, RowsOf};
-use crate::expr::SortKey;
-use crate::expr::{Context, Expr, held};
+use crate::expr::{Context, Expr, SortKey, held};
 use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Row};
 

@@ -14,9 +14,8 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::memory::Memory;
 use crate::exec::query::project;
 use crate::exec::{Ready, RowsOf, Stream};
-use crate::expr::Context;
-use crate::expr::Pace;
 use crate::expr::registry::SetFunction;
+use crate::expr::{Context, Pace};
 use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 

@@ -17,9 +17,7 @@ use crate::exec::batch::ROWS;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::exec::{Ready, Stream};
-use crate::expr::Context;
-use crate::expr::Pace;
-use crate::expr::SortKey;
+use crate::expr::{Context, Pace, SortKey};
 use crate::types::Row;
 
 /// Of what the memory budget has left, what a sort takes before it uses files, and then.

@@ -10,8 +10,7 @@ use rightlink::{Sorted, Sorter};
 
 use super::sort_key;
 use crate::error::{Result, SqlError, code};
-use crate::expr::Context;
-use crate::expr::SortKey;
+use crate::expr::{Context, SortKey};
 use crate::types::{Datum, Row};
 
 /// Bytes that stand for what is cut from an identity.

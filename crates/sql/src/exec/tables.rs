@@ -10,12 +10,10 @@ use crate::bind::Catalog;
 use crate::error::Result;
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
-use crate::names::SearchPath;
-use crate::names::identifier;
+use crate::names::{SearchPath, identifier};
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::plan::Table;
-use crate::schemas::no_table;
-use crate::schemas::{self, Found};
+use crate::schemas::{self, Found, no_table};
 use crate::statistics::{Statistics, store};
 use crate::types::collate;
 

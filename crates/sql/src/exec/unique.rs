@@ -14,9 +14,8 @@ use crate::error::Result;
 use crate::exec::Stream;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
-use crate::expr::Context;
-use crate::expr::SortKey;
 use crate::expr::aggregate::Ordered;
+use crate::expr::{Context, SortKey};
 use crate::types::{Datum, Row};
 
 /// DISTINCT.

@@ -8,8 +8,7 @@ use rightlink::{OnConflict, RowId, Upserted, Value};
 use super::write::{Inserting, carry, unless};
 use crate::error::{Result, SqlError, code};
 use crate::exec::{query, rows};
-use crate::expr::Context;
-use crate::expr::Pace;
+use crate::expr::{Context, Pace};
 use crate::plan::{Conflict, Insert, Target};
 use crate::types::{Datum, Row};
 

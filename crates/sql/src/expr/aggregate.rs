@@ -13,11 +13,10 @@ use std::sync::Arc;
 use rightlink::Collation;
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::SortKey;
 use crate::expr::regression::{Regression, Spread, Sums};
 use crate::expr::state::row_bytes;
 pub(crate) use crate::expr::state::{ARGUMENTS, Input, Ordered, State};
-use crate::expr::{Context, Expr};
+use crate::expr::{Context, Expr, SortKey};
 use crate::types::array::null_array;
 use crate::types::{Array, Datum, ElementType, Row, SqlType, numeric};
 

@@ -151,6 +151,24 @@ pub(crate) struct Typed {
     pub(crate) modifier: Option<Modifier>,
     /// How it compares, if it is text.
     pub(crate) collated: Collated,
+    /// Where it comes from, if it is a column by itself.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// A column of a relation, by numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Origin {
+    pub(crate) relation: u32,
+    /// From 1 on.
+    pub(crate) column: i16,
+}
+
+impl Origin {
+    /// The column at `place`, counted from 0, of the relation that has this number.
+    pub(crate) fn new(relation: u32, place: usize) -> Origin {
+        let column = i16::try_from(place + 1).expect("a relation has 1,664 columns at most");
+        Origin { relation, column }
+    }
 }
 
 /// The collation of an expression made of several.
@@ -585,12 +603,28 @@ impl Typed {
     }
 
     pub(crate) fn new(expr: Expr, ty: SqlType) -> Typed {
-        Typed { expr, ty, position: None, modifier: None, collated: Collated::Default }
+        Typed {
+            expr,
+            ty,
+            position: None,
+            modifier: None,
+            collated: Collated::Default,
+            origin: None,
+        }
     }
 
     /// Is it `varchar`, as far as that is known here? Kept as text, it compares otherwise.
     pub(crate) fn is_varchar(&self) -> bool {
         self.ty == SqlType::Text && matches!(self.modifier, Some(Modifier::Varchar(_)))
+    }
+
+    /// Where it comes from, if it is still a column by itself.
+    pub(crate) fn source(&self) -> Option<Origin> {
+        let inner = match &self.expr {
+            Expr::Pad(inner, _) => inner,
+            other => other,
+        };
+        self.origin.filter(|_| matches!(inner, Expr::Column(_)))
     }
 
     #[must_use]

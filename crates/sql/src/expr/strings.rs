@@ -13,8 +13,7 @@ use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
 use crate::names;
 use crate::types::casing::{self, Casing};
-use crate::types::literal;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, literal};
 
 /// Longest text made here.
 const MAX_BYTES: usize = 64 << 20;

@@ -12,8 +12,7 @@ use std::sync::Arc;
 use rightlink::{Collation, IndexInfo};
 
 use crate::error::Result;
-use crate::expr::Expr;
-use crate::expr::{ColumnId, columns_of};
+use crate::expr::{ColumnId, Expr, columns_of};
 use crate::plan::TableScan;
 use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};

@@ -42,14 +42,14 @@ use std::sync::Arc;
 
 use rightlink::{Busy, RowLock, TableInfo, TableVersion};
 
-use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
+use crate::expr::{Expr, Origin};
 use crate::names;
 use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
 use crate::statistics::Statistics;
-use crate::types::SqlType;
 use crate::types::collate::Rule;
 use crate::types::declared::Modifier;
+use crate::types::{SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID};
 use node::Node;
 use path::Path;
 
@@ -86,12 +86,41 @@ pub struct Column {
     pub(crate) modifier: Option<Modifier>,
     /// How its text compares where it is read from.
     pub(crate) collation: Option<Rule>,
+    pub(crate) origin: Option<Origin>,
 }
 
 impl Column {
     /// A column of a type without a declared length.
     pub fn new(name: impl Into<String>, ty: SqlType) -> Column {
-        Column { name: name.into(), ty, modifier: None, collation: None }
+        Column { name: name.into(), ty, modifier: None, collation: None, origin: None }
+    }
+}
+
+impl Column {
+    /// The number of the table, view or catalog that it is a column of, and its number there,
+    /// counted from 1; zeros if it is computed.
+    pub fn origin(&self) -> (u32, i16) {
+        self.origin.map_or((0, 0), |origin| (origin.relation, origin.column))
+    }
+
+    /// The number of its type as clients know it: `varchar` is another type than `text` to them.
+    pub fn type_oid(&self) -> u32 {
+        match (self.ty, self.modifier) {
+            // A literal whose type nothing decided is text to clients.
+            (SqlType::Unknown, _) => SqlType::Text.oid(),
+            (SqlType::Text, Some(Modifier::Varchar(_))) => VARCHAR_OID,
+            (SqlType::Array(element), Some(Modifier::Varchar(_)))
+                if element.ty() == SqlType::Text =>
+            {
+                VARCHAR_ARRAY_OID
+            }
+            (ty, _) => ty.oid(),
+        }
+    }
+
+    /// Its declared length, or precision and scale, as clients know it (`atttypmod`); -1: none.
+    pub fn type_modifier(&self) -> i32 {
+        self.modifier.map_or(-1, Modifier::number)
     }
 }
 

@@ -16,8 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
-use crate::expr::Expr;
-use crate::expr::{ColumnId, columns_of};
+use crate::expr::{ColumnId, Expr, columns_of};
 use crate::plan::join::{
     BUILD, EQUAL, Equality, KeyedSide, Method, PAIR, PROBE, Pair, ROW, Side, Tie, UNKNOWN,
     bare_scan, equality, keyed_side, turned,

@@ -14,8 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::expr::{ColumnId, columns_of};
-use crate::expr::{Expr, Subquery, SubqueryKind};
+use crate::expr::{ColumnId, Expr, Subquery, SubqueryKind, columns_of};
 use crate::plan::path::parts_of;
 use crate::plan::rel::{CteBody, Grouping, Inner, Join, JoinKind, Rel};
 use crate::plan::simplify::conjuncts;

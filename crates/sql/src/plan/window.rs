@@ -3,9 +3,8 @@
 //! Invariants: the rows of a window come in the order of its partition and then of its own.
 //! Does not do: binding (`bind::window`), running (`exec::window`).
 
-use crate::expr::Expr;
-use crate::expr::SortKey;
 use crate::expr::aggregate::Aggregate;
+use crate::expr::{Expr, SortKey};
 
 /// What a window function gives for a row.
 #[derive(Clone, Debug)]

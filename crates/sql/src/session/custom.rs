@@ -10,8 +10,7 @@
 
 use rightlink_env::sync::{Arc, Mutex};
 
-use crate::plan::Plan;
-use crate::plan::custom;
+use crate::plan::{Plan, custom};
 use crate::settings::Settings;
 use crate::settings::planner::PlanCacheMode;
 use crate::types::Datum;

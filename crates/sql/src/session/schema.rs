@@ -9,9 +9,8 @@ use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
 use crate::error::{Result, SqlError, code};
 use crate::names::identifier;
-use crate::parse::identifiers;
 use crate::parse::utility::Utility;
-use crate::parse::{Parsed, Stmt};
+use crate::parse::{Parsed, Stmt, identifiers};
 use crate::schemas::Resolver;
 
 impl Session {

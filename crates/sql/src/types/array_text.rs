@@ -9,8 +9,9 @@
 use std::fmt::Write;
 
 use crate::error::{Result, SqlError, code};
-use crate::types::array::{Array, Dimension, ElementType, MAX_DIMENSIONS};
-use crate::types::array::{count, too_many_dimensions};
+use crate::types::array::{
+    Array, Dimension, ElementType, MAX_DIMENSIONS, count, too_many_dimensions,
+};
 use crate::types::{Datum, SqlType};
 
 /// Appends an array as PostgreSQL prints it.

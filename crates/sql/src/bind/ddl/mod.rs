@@ -33,9 +33,8 @@ use sqlparser::ast::{
 use super::collate;
 use crate::error::{Result, SqlError, code};
 use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
-use crate::parse::Lines;
-use crate::parse::identifiers;
 use crate::parse::sequence::{IdentityChange, SequenceOptions};
+use crate::parse::{Lines, identifiers};
 use crate::schemas::Resolver;
 
 /// A definition to make, change or drop.

@@ -7,9 +7,8 @@ use sqlparser::ast::{self, CreateTableOptions, SqlOption};
 use super::{Definition, option_text};
 use crate::error::{Result, SqlError, code};
 use crate::notes::view::CheckOption;
-use crate::parse::Lines;
-use crate::parse::identifiers;
 use crate::parse::view::CHECK_OPTION;
+use crate::parse::{Lines, identifiers};
 use crate::schemas::Resolver;
 
 /// A view to make, or to put in the place of another.

@@ -4,11 +4,9 @@
 //! which PostgreSQL has not, is a "Keyed Join".
 //! Does not do: printing (`text`, `json`).
 
-use crate::expr::SortKey;
-use crate::expr::deparse;
 use crate::expr::probe::{TARGET, WRITE};
 use crate::expr::registry::SetFunction;
-use crate::expr::{Body, Expr, Subquery};
+use crate::expr::{Body, Expr, SortKey, Subquery, deparse};
 use crate::names;
 use crate::names::identifier;
 use crate::plan::lower::scan_names;
