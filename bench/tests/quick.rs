@@ -135,6 +135,9 @@ fn descent_writes_every_key() {
         assert_keys(line, &DESCENT_KEYS);
         assert!(!line.contains("null"), "{line}");
     }
+    let picture = std::fs::read_to_string(json.with_extension("svg")).expect("it drew them");
+    assert!(picture.contains("duplicates") && picture.contains("all parts off"), "{picture}");
+    std::fs::remove_file(json.with_extension("svg")).expect("it is there");
     std::fs::remove_file(&json).expect("it is there");
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
