@@ -76,8 +76,8 @@ impl std::fmt::Debug for Table {
     }
 }
 
-/// A column of results.
-#[derive(Clone, Debug, PartialEq)]
+/// A column of results. Two are equal if their values are of one kind, wherever they come from.
+#[derive(Clone, Debug)]
 pub struct Column {
     /// Its name; names may repeat.
     pub name: String,
@@ -87,6 +87,14 @@ pub struct Column {
     /// How its text compares where it is read from.
     pub(crate) collation: Option<Rule>,
     pub(crate) origin: Option<Origin>,
+}
+
+impl PartialEq for Column {
+    fn eq(&self, other: &Self) -> bool {
+        let Column { name, ty, modifier, collation, origin: _ } = self;
+        (name, ty, modifier, collation)
+            == (&other.name, &other.ty, &other.modifier, &other.collation)
+    }
 }
 
 impl Column {
