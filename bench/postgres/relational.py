@@ -19,8 +19,9 @@ in subqueries, FROM and USING, write through views, write in WITH, and make tabl
 Statements that we refuse with 0A000 are counted and left out. Equal seeds give equal statements;
 ours is verified at the end.
 
-Tables have columns of arrays, which functions, subscripts, operators, ANY, ALL and unnest take.
-Catalogs are sources, too.
+Tables have columns of arrays, which functions, subscripts, operators, ANY, ALL and unnest take, and
+of decimals, dates, texts and truths, over which CASE, long lists and arithmetic go. Catalogs are
+sources, too. Each query is asked again in batches of one and of two rows.
 
 Does not do: MERGE; transactions of several sessions.
 """

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rightlink_env::sync::{Arc, AtomicI64, AtomicU8, AtomicU64, Mutex, Ordering};
 
-use crate::settings::Settings;
+use crate::settings::{Settings, USER};
 use crate::types::calendar::EPOCH_SECONDS;
 
 /// Bytes of a statement that others see.
@@ -49,7 +49,7 @@ pub struct Who {
 
 impl Who {
     pub(crate) fn embedded() -> Who {
-        let user = crate::settings::USER.to_owned();
+        let user = USER.to_owned();
         Who { pid: 1, user, address: None, port: None }
     }
 }

@@ -12,7 +12,7 @@ use rightlink_env::sync::{AtomicI64, AtomicU8, Mutex, Ordering};
 use crate::error::{Result, SqlError, code};
 
 /// What a long task asks of the statement that it works for.
-pub(crate) trait Wanted {
+pub(crate) trait CheckInterrupts {
     /// Fails when the statement has taken too long or is not wanted any more.
     fn check(&self) -> Result<()>;
 }

@@ -47,7 +47,7 @@
 //! | `schemas` | what names mean along the search path |
 //! | `statistics` | what ANALYZE has found out |
 //! | `interrupt` | ending a statement from another thread |
-//! | `notes` | what is kept with definitions |
+//! | `notes` | properties of definitions that SQL keeps beside those of the store |
 //! | `parse` | text to syntax |
 //! | `types` | PostgreSQL's types and values |
 //! | `names` | names with schemas in front, the search path |

@@ -1,7 +1,7 @@
-//! Names of relations: what the store calls what a client calls `schema.name`, the search path, and
-//! how a name is written in SQL.
+//! Names of relations: the name in the store of what a client calls `schema.name`, the search path,
+//! and identifiers as SQL writes them.
 //!
-//! The store's names have no schemas. What is in `public` goes by its own name there; what is in
+//! The store's names have no schemas. A relation of `public` has its own name there; a relation of
 //! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark.
 //!
 //! Invariants: no name of a client has the separator in it (`parse` refuses it).

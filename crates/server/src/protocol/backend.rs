@@ -125,13 +125,11 @@ impl Out {
             out.short(columns.len());
             for (at, column) in columns.iter().enumerate() {
                 let (relation, number) = column.origin();
-                // A literal whose type nothing decided is text to clients.
-                let ty = if column.ty == SqlType::Unknown { SqlType::Text } else { column.ty };
                 out.text(&column.name);
                 out.long(relation);
                 out.bytes.extend(number.to_be_bytes());
                 out.long(column.type_oid());
-                out.bytes.extend(ty.fixed_len().to_be_bytes());
+                out.bytes.extend(column.type_len().to_be_bytes());
                 out.bytes.extend(column.type_modifier().to_be_bytes());
                 out.bytes.extend(format_at(formats, at).to_be_bytes());
             }

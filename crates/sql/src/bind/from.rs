@@ -13,10 +13,10 @@ use std::sync::Arc;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::{Binder, Place};
-use crate::catalog::{FIRST_OID, listed};
+use crate::catalog::{relation_oid, system_views};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, SetFunction};
-use crate::expr::{Expr, Origin, Typed};
+use crate::expr::{ColumnOrigin, Expr, Typed};
 use crate::names::{bare, schema_of};
 use crate::parse::identifiers;
 use crate::plan::Table;
@@ -169,7 +169,7 @@ impl Binder<'_> {
             let relation = Relation { alias: name.clone(), ..found.relation };
             return Ok(Sourced::of(found.rel, renamed(relation, alias)?));
         }
-        if let Some(view) = listed::relation(&parts) {
+        if let Some(view) = system_views::relation(&parts) {
             return self.view(view, Vec::new(), alias);
         }
         let table = match self.table_named(&parts) {
@@ -218,7 +218,9 @@ impl Binder<'_> {
             let arrays = self.arguments_in_from(args, "unnest")?;
             return self.unnest(arrays, alias, ordinality);
         }
-        if let Some(view) = listed::function(&called).filter(|view| view.args.len() == args.len()) {
+        if let Some(view) =
+            system_views::function(&called).filter(|view| view.args.len() == args.len())
+        {
             if ordinality {
                 return Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")));
             }
@@ -279,21 +281,21 @@ impl Binder<'_> {
 
     fn view(
         &mut self,
-        view: &'static listed::View,
+        view: &'static system_views::View,
         args: Vec<Expr>,
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
         let first = self.new_columns(view.columns.len());
         let column = |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn {
-            origin: (view.oid != 0).then(|| Origin::new(view.oid, at)),
+            origin: (view.oid != 0).then(|| ColumnOrigin::new(view.oid, at)),
             ..ScopeColumn::new(first + at, *name, *ty)
         };
         let mut shown: Vec<ScopeColumn> = view.columns.iter().enumerate().map(column).collect();
         // A catalog begins with a number that each of its rows has.
         if matches!(view.columns, [(_, SqlType::Oid | SqlType::Reg(_)), ..]) && view.oid != 0 {
-            shown.push(relation_number(view.oid, first));
+            shown.push(tableoid(view.oid, first));
         }
-        let schema = listed::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
+        let schema = system_views::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
         let relation = Relation {
             alias: view.name.to_owned(),
             schema: Some(schema.to_owned()),
@@ -317,7 +319,7 @@ impl Binder<'_> {
         self.once = true;
         let (schema, name) = (schema_of(&stored).to_owned(), bare(&stored).to_owned());
         let args = vec![Expr::Const(Datum::Text(stored))];
-        let mut source = self.view(&listed::SEQUENCE, args, alias)?;
+        let mut source = self.view(&system_views::SEQUENCE, args, alias)?;
         if alias.is_none() {
             source.scope.relations[0].alias = name;
             source.scope.relations[0].schema = Some(schema);
@@ -405,7 +407,7 @@ pub(crate) fn table_relation(table: &Table, first: usize) -> Relation {
     let mut columns = table_columns(table, first);
     let tid_id = first + table.types.len();
     columns.push(tid(tid_id));
-    columns.push(relation_number(FIRST_OID + table.info.id, tid_id));
+    columns.push(tableoid(relation_oid(table.info.id), tid_id));
     Relation {
         alias: bare(&table.info.name).to_owned(),
         schema: Some(schema_of(&table.info.name).to_owned()),
@@ -424,7 +426,7 @@ pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
         hidden: false,
         collation: Rule::of(column.collation.as_ref(), table.column_notes[at].collation),
         computed: None,
-        origin: Some(Origin::new(FIRST_OID + table.info.id, at)),
+        origin: Some(ColumnOrigin::new(relation_oid(table.info.id), at)),
     };
     table.info.columns.iter().enumerate().map(column).collect()
 }
@@ -436,7 +438,7 @@ pub(crate) fn tid(id: usize) -> ScopeColumn {
 
 /// The hidden column that has the number of its relation; null where `row` is, a column that no row
 /// lacks: there an outer join has none.
-fn relation_number(oid: u32, row: usize) -> ScopeColumn {
+fn tableoid(oid: u32, row: usize) -> ScopeColumn {
     let none = (Expr::IsNull(Box::new(Expr::Column(row)), false), Expr::null());
     let number = Expr::Case(vec![none], Box::new(Expr::Const(Datum::Oid(oid))));
     let plain = ScopeColumn::new(row, "tableoid", SqlType::Oid);

@@ -20,7 +20,7 @@ use crate::expr::{ColumnId, Expr, SortKey, columns_of};
 use crate::parse::cursor::KEY_LOCK;
 use crate::parse::identifiers;
 use crate::plan::bound::{Bound, LockedTable, Locks};
-use crate::plan::rel::{self, Inner, Join, JoinKind, Rel};
+use crate::plan::rel::{self, BoundSubquery, Join, JoinKind, Rel};
 use crate::plan::{LockedQuery, LockedRows};
 
 /// How a row is locked, and what is done about one that somebody else has.
@@ -230,7 +230,7 @@ fn reads_common(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |inner| {
         if let Expr::Subquery(query) = inner
-            && let Some(Inner { rel, .. }) = Inner::of(query)
+            && let Some(BoundSubquery { rel, .. }) = BoundSubquery::of(query)
         {
             found |= reads(rel);
         }

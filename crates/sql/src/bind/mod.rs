@@ -67,6 +67,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{ColumnId, Expr, Typed};
 use crate::parse::Lines;
+use crate::plan::bound::Bound;
 use crate::plan::known::Known;
 use crate::plan::{Plan, Table, lower};
 use crate::schemas::{self, Found};
@@ -275,17 +276,14 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds a query whose rows are stored as they come.
-    pub(crate) fn kept_rows(&mut self, query: &ast::Query) -> Result<crate::plan::bound::Bound> {
+    pub(crate) fn kept_rows(&mut self, query: &ast::Query) -> Result<Bound> {
         let bound = self.query_for(query, select::Purpose::Inner)?;
         lock::refuse_locks(&bound)?;
         Ok(bound)
     }
 
     /// The executable form of a query.
-    pub(crate) fn planned(
-        &mut self,
-        bound: crate::plan::bound::Bound,
-    ) -> Result<crate::plan::Query> {
+    pub(crate) fn planned(&mut self, bound: Bound) -> Result<crate::plan::Query> {
         let known = self.known()?;
         lower::query(bound, &known, &[])
     }

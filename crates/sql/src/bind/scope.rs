@@ -8,7 +8,7 @@
 
 use crate::bind::padded;
 use crate::error::{Result, SqlError, code};
-use crate::expr::{ColumnId, Expr, Origin, Typed};
+use crate::expr::{ColumnId, ColumnOrigin, Expr, Typed};
 use crate::types::SqlType;
 use crate::types::collate::{Collated, Rule};
 use crate::types::declared::Modifier;
@@ -29,7 +29,7 @@ pub(crate) struct ScopeColumn {
     /// What it is made of, if it is no column by itself.
     pub(crate) computed: Option<Box<Expr>>,
     /// What clients are told of where it comes from.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<ColumnOrigin>,
 }
 
 impl ScopeColumn {

@@ -387,14 +387,7 @@ impl Binder<'_> {
         clauses: Clauses<'_>,
         purpose: Purpose<'_>,
     ) -> Result<Bound> {
-        let column = |target: &Target| Column {
-            name: target.name.clone(),
-            ty: target.value.ty,
-            modifier: target.value.modifier,
-            collation: target.value.collated.of_result(),
-            origin: target.value.source(),
-        };
-        let columns: Vec<Column> = list.iter().map(column).collect();
+        let columns: Vec<Column> = list.iter().map(Target::column).collect();
         let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();
         let on = self.distinct_on(clauses.distinct, &list, &mut output)?;
         let mut sort = self.order(clauses.order, &list, &mut output)?;

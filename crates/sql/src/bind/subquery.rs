@@ -12,7 +12,7 @@ use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};
 use crate::plan::bound::Bound;
-use crate::plan::rel::Inner;
+use crate::plan::rel::BoundSubquery;
 use crate::plan::rewrite::is_stable;
 use crate::types::declared::Modifier;
 use crate::types::{ElementType, SqlType};
@@ -70,7 +70,7 @@ impl Binder<'_> {
     fn subquery(kind: SubqueryKind, bound: Bound) -> Expr {
         // It gets its number when it is planned.
         let number = usize::MAX;
-        let inner = Inner { rel: bound.rel, output: bound.output };
+        let inner = BoundSubquery { rel: bound.rel, output: bound.output };
         let body = Body::Bound(Box::new(inner));
         Expr::Subquery(Box::new(Subquery { kind, body, number }))
     }

@@ -31,6 +31,19 @@ pub(crate) struct Target {
     pub(crate) name: String,
 }
 
+impl Target {
+    /// The column of the result that it is.
+    pub(crate) fn column(&self) -> Column {
+        Column {
+            name: self.name.clone(),
+            ty: self.value.ty,
+            modifier: self.value.modifier,
+            collation: self.value.collated.of_result(),
+            origin: self.value.source(),
+        }
+    }
+}
+
 impl Binder<'_> {
     /// Binds a list.
     pub(crate) fn targets(&mut self, items: &[SelectItem]) -> Result<Vec<Target>> {
@@ -105,10 +118,9 @@ impl Binder<'_> {
         let mut output = Vec::with_capacity(items.len());
         let mut columns = Vec::with_capacity(items.len());
         for target in self.targets(items)? {
-            let value = self.settle(target.value)?;
-            let (name, ty, modifier) = (target.name, value.ty, value.modifier);
-            columns.push(Column { modifier, origin: value.source(), ..Column::new(name, ty) });
-            output.push(value.expr);
+            let target = Target { value: self.settle(target.value)?, ..target };
+            columns.push(target.column());
+            output.push(target.value.expr);
         }
         Ok(Some(Returning { output, columns }))
     }

@@ -18,7 +18,7 @@ use super::from::{renamed, table_relation};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::target::Target;
 use super::{Binder, Place, trimmed};
-use crate::catalog::{FIRST_OID, listed};
+use crate::catalog::{relation_oid, system_views};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{self, Expr, columns_of, rename_expr};
 use crate::names::schema_of;
@@ -226,7 +226,7 @@ impl Binder<'_> {
             let collation = value.collated.of_result();
             let plain = ScopeColumn::new(id, known.name.clone(), value.ty);
             let modifier = value.modifier;
-            let shown = Some(expr::Origin::new(FIRST_OID + table.info.id, columns.len()));
+            let shown = Some(expr::ColumnOrigin::new(relation_oid(table.info.id), columns.len()));
             let plain = ScopeColumn { modifier, collation, computed, ..plain };
             columns.push(ScopeColumn { origin: shown, ..plain });
             origins.push(origin);
@@ -263,7 +263,7 @@ impl Binder<'_> {
                 unreachable!("refused before")
             };
             let parts = identifiers::parts(name)?;
-            if listed::relation(&parts).is_some() {
+            if system_views::relation(&parts).is_some() {
                 return Err(action.refused(view, NOT_SINGLE));
             }
             let stored = binder.find(&parts)?;

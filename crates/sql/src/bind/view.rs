@@ -20,15 +20,15 @@ use super::select::Purpose;
 use super::updatable::why_not_checked;
 use super::writing_with::writes_in_with;
 use super::{Binder, Place};
-use crate::catalog::FIRST_OID;
+use crate::catalog::relation_oid;
 use crate::error::{Result, SqlError, code};
-use crate::expr::{ColumnId, Expr, Origin, SubqueryKind};
+use crate::expr::{ColumnId, ColumnOrigin, Expr, SubqueryKind};
 use crate::names::{bare, schema_of};
 use crate::notes::view::{ViewColumn, ViewNotes, ViewSource};
 use crate::parse::identifiers;
 use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
 use crate::plan::bound::Bound;
-use crate::plan::rel::{CteBody, Inner, Rel};
+use crate::plan::rel::{BoundSubquery, CteBody, Rel};
 use crate::plan::{Column, Table};
 
 /// What a binder knows of views.
@@ -96,7 +96,7 @@ impl Binder<'_> {
         let columns = own.map(|(at, (column, known))| ScopeColumn {
             id: first + at,
             name: known.name.clone(),
-            origin: Some(Origin::new(FIRST_OID + view.info.id, at)),
+            origin: Some(ColumnOrigin::new(relation_oid(view.info.id), at)),
             ..column
         });
         let relation = Relation {
@@ -319,7 +319,7 @@ impl Binder<'_> {
                 if let SubqueryKind::Compare { test, .. } = &query.kind {
                     self.gather_used_by(test, used);
                 }
-                if let Some(Inner { rel, output }) = Inner::of(query) {
+                if let Some(BoundSubquery { rel, output }) = BoundSubquery::of(query) {
                     used.extend(output);
                     self.gather_used(rel, used);
                 }

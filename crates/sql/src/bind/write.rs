@@ -24,7 +24,7 @@ use super::scope::Scope;
 use super::select::{Purpose, is_default};
 use super::updatable::{Action, ChangedRelation};
 use super::{Binder, Place, Slot};
-use crate::catalog::listed;
+use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
@@ -371,7 +371,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("changing anything but a table")),
         };
         let (parts, position) = (identifiers::parts(name)?, self.position(&table.relation));
-        if listed::relation(&parts).is_some() {
+        if system_views::relation(&parts).is_some() {
             return Err(SqlError::unsupported("changing anything but a table"));
         }
         let named = match self.table_named(&parts) {

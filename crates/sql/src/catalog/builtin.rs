@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::catalog::listed::{self, View};
+use crate::catalog::system_views::{self, View};
 use crate::error::{Result, SqlError, code};
 use crate::names::identifier;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType, text};
@@ -43,7 +43,7 @@ fn types() -> &'static HashMap<u32, TypeFacts> {
             }
             _ => None,
         };
-        rows(view, listed::TYPES).into_iter().flatten().filter_map(facts).collect()
+        rows(view, system_views::TYPES).into_iter().flatten().filter_map(facts).collect()
     })
 }
 
@@ -53,7 +53,7 @@ fn classes() -> &'static HashMap<(u32, u32), u32> {
     static CLASSES: OnceLock<HashMap<(u32, u32), u32>> = OnceLock::new();
     CLASSES.get_or_init(|| {
         let view = named("pg_opclass");
-        let listed::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
+        let system_views::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
         let key = |row: Row| match row.as_slice() {
             [
                 Datum::Oid(oid),
@@ -73,7 +73,7 @@ fn classes() -> &'static HashMap<(u32, u32), u32> {
 }
 
 fn named(name: &str) -> &'static View {
-    listed::relation(&[name.to_owned()]).expect("it is listed")
+    system_views::relation(&[name.to_owned()]).expect("it is listed")
 }
 
 /// What is known of the type that has this number.
@@ -115,7 +115,7 @@ fn functions() -> &'static Vec<BuiltIn> {
     static FUNCTIONS: OnceLock<Vec<BuiltIn>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
         let view = named("pg_proc");
-        let listed::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
+        let system_views::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
         let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
         let at = |name: &str| at(name).expect("pg_proc has this column");
         let [arguments, result, set] = ["proargtypes", "prorettype", "proretset"].map(at);
@@ -198,7 +198,7 @@ fn value(field: &str, ty: SqlType) -> Result<Datum> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::listed::Kind;
+    use crate::catalog::system_views::Kind;
 
     #[test]
     fn files_have_the_columns_of_their_relations() {

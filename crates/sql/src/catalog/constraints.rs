@@ -3,7 +3,7 @@
 //! Invariants: columns are those of PostgreSQL 15. Does not do: finding the constraints (`rules`).
 
 use super::numbers::{
-    FIRST, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, array, char, oid, short, text,
+    PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, array, char, oid, relation_oid, short, text,
 };
 use super::objects::Objects;
 use super::relations::{default_oid, default_text, rewrite_oid};
@@ -39,9 +39,9 @@ fn places(columns: &[usize]) -> Result<Datum> {
 fn key_row(key: Key<'_>, objects: &Objects) -> Result<Row> {
     let Key { table, index } = key;
     let kind = if index.primary { 'p' } else { 'u' };
-    let own = FIRST + index.id;
+    let own = relation_oid(index.id);
     let mut row = head(own, bare(&index.name), &table.name, kind, objects);
-    row.extend([FIRST + table.id, 0, own, 0, 0].map(oid));
+    row.extend([relation_oid(table.id), 0, own, 0, 0].map(oid));
     row.extend([' ', ' ', ' '].map(char));
     row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);
     let columns: Vec<usize> =
@@ -129,7 +129,7 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
         }
     }
     for Key { table, index } in objects.keys() {
-        let (own, table_oid) = (FIRST + index.id, FIRST + table.id);
+        let (own, table_oid) = (relation_oid(index.id), relation_oid(table.id));
         add([PG_CLASS, own], [PG_CONSTRAINT, own], 0, 'i');
         for part in index.columns.iter().filter_map(|key| place(table, &key.name)) {
             add([PG_CONSTRAINT, own], [PG_CLASS, table_oid], part, 'a');

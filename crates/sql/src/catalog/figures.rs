@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use rightlink::{Database, LockInfo, LockMode, Locked};
 
-use super::Server;
-use super::numbers::{FIRST, number, oid, text};
+use super::SessionInfo;
+use super::numbers::{number, oid, relation_oid, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
-use crate::names::{bare, is_shown, marked, schema_of};
+use crate::names::{bare, is_own, is_shown, marked, schema_of};
 use crate::statistics::Statistics;
 use crate::statistics::record::Record;
 use crate::types::calendar::EPOCH_SECONDS;
@@ -28,7 +28,7 @@ pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<
         let analyzed = record.last.map(|last| when(Some(last).filter(|last| *last != 0)));
         let [analyzed, analyzed_unasked] = analyzed;
         vec![
-            oid(FIRST + table.table),
+            oid(relation_oid(table.table)),
             text(schema_of(&table.name)),
             text(bare(&table.name)),
             number(table.rows.scans),
@@ -63,8 +63,8 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
     for table in db.table_figures()?.iter().filter(|table| is_listed(&table.name)) {
         for index in &table.indexes {
             rows.push(vec![
-                oid(FIRST + table.table),
-                oid(FIRST + index.index),
+                oid(relation_oid(table.table)),
+                oid(relation_oid(index.index)),
                 text(schema_of(&table.name)),
                 text(bare(&table.name)),
                 text(bare(&index.name)),
@@ -79,7 +79,7 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
 
 /// Is the table one of the clients?
 fn is_listed(name: &str) -> bool {
-    is_shown(name) && !crate::names::is_own(name)
+    is_shown(name) && !is_own(name)
 }
 
 /// A time as clocks have it.
@@ -103,7 +103,7 @@ fn kind(lock: &LockInfo) -> &'static str {
     }
 }
 
-pub(super) fn activity(db: &Database, server: &Server<'_>) -> Vec<Row> {
+pub(super) fn activity(db: &Database, session: &SessionInfo<'_>) -> Vec<Row> {
     let locks = db.locks();
     let one = |client: &Client| {
         let number = client.transaction();
@@ -115,7 +115,7 @@ pub(super) fn activity(db: &Database, server: &Server<'_>) -> Vec<Row> {
         };
         let who = &client.who;
         vec![
-            text(server.database),
+            text(session.database),
             Datum::Int4(who.pid as i32),
             text(&who.user),
             text(client.application()),
@@ -132,7 +132,7 @@ pub(super) fn activity(db: &Database, server: &Server<'_>) -> Vec<Row> {
             text("client backend"),
         ]
     };
-    server.activity.all().iter().map(|client| one(client)).collect()
+    session.activity.all().iter().map(|client| one(client)).collect()
 }
 
 const fn mode(mode: LockMode) -> &'static str {
@@ -145,8 +145,8 @@ const fn mode(mode: LockMode) -> &'static str {
     }
 }
 
-pub(super) fn locks(db: &Database, server: &Server<'_>) -> Result<Vec<Row>> {
-    let clients = server.activity.all();
+pub(super) fn locks(db: &Database, session: &SessionInfo<'_>) -> Result<Vec<Row>> {
+    let clients = session.activity.all();
     let figures = db.table_figures()?;
     let one = |lock: LockInfo| {
         let (table, transaction) = match lock.what {
@@ -157,7 +157,7 @@ pub(super) fn locks(db: &Database, server: &Server<'_>) -> Result<Vec<Row>> {
         let client = clients.iter().find(|client| client.transaction() == lock.transaction);
         vec![
             text(kind(&lock)),
-            table.map_or(Datum::Null, |table| oid(FIRST + table)),
+            table.map_or(Datum::Null, |table| oid(relation_oid(table))),
             // The lock of a schema is that of its mark.
             optional(name.map(|figures| match marked(&figures.name) {
                 Some(schema) => schema,

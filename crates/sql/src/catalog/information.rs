@@ -7,15 +7,16 @@ use std::collections::HashMap;
 
 use rightlink::{ColumnSchema, IndexInfo};
 
-use super::numbers::{FIRST, text};
+use super::numbers::{relation_oid, text};
 use super::objects::{Object, Objects};
 use super::relations::default_text;
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
-use crate::catalog::listed::Information;
+use crate::catalog::system_views::Information;
 use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::notes::{Action, ColumnNotes, TableNotes};
 use crate::settings::USER;
+use crate::types::collate::built_in;
 use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, Row, SqlType};
 
@@ -128,7 +129,7 @@ fn columns(database: &str, object: &Object<'_>, known: &HashMap<&str, &Sequence>
         let locale = column.collation.as_ref().map(rightlink::Collation::name);
         match locale.or(notes.collation.map(ByteOrder::name)) {
             Some(known) => {
-                let standard = crate::types::collate::built_in(known).is_ok();
+                let standard = built_in(known).is_ok();
                 let schema = if standard { CATALOGS[0] } else { PUBLIC };
                 row.extend([text(database), text(schema), text(known)]);
             }
@@ -339,7 +340,7 @@ fn key_columns(database: &str, objects: &Objects) -> Vec<Row> {
 /// The key that a foreign key names.
 fn index_of<'o>(reference: &Reference, objects: &'o Objects) -> Option<&'o IndexInfo> {
     let parent = objects.of_oid(reference.parent)?;
-    parent.table.indexes.iter().find(|index| FIRST + index.id == reference.index)
+    parent.table.indexes.iter().find(|index| relation_oid(index.id) == reference.index)
 }
 
 fn referential(database: &str, one: &Constraint, objects: &Objects) -> Option<Row> {

@@ -7,7 +7,7 @@ use super::numbers::DATABASE;
 use super::objects::{Objects, keys};
 use super::rules::{self, Key, Rule};
 use super::{builtin, shared};
-use crate::catalog::listed;
+use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::names;
 use crate::names::{SearchPath, bare, full_reference, identifier, said};
@@ -58,7 +58,7 @@ impl Objects {
     }
 
     fn shown_relation(&self, oid: u32, path: &SearchPath) -> Option<String> {
-        if let Some((schema, name)) = listed::of_oid(oid) {
+        if let Some((schema, name)) = system_views::of_oid(oid) {
             let plain = schema == names::CATALOGS[0];
             return Some(if plain { name.to_owned() } else { format!("{schema}.{name}") });
         }
@@ -110,12 +110,12 @@ impl Objects {
 
     /// Is there a relation of this number?
     pub(crate) fn has_relation(&self, oid: u32) -> bool {
-        self.stored_name(oid).is_some() || listed::of_oid(oid).is_some()
+        self.stored_name(oid).is_some() || system_views::of_oid(oid).is_some()
     }
 
     /// Is the relation meant by its name alone? None if it is not there.
     pub(crate) fn relation_is_visible(&self, oid: u32, path: &SearchPath) -> Option<bool> {
-        if let Some((schema, _)) = listed::of_oid(oid) {
+        if let Some((schema, _)) = system_views::of_oid(oid) {
             return Some(schema == names::CATALOGS[0]);
         }
         self.stored_name(oid).map(|stored| self.is_visible(stored, path))
@@ -192,7 +192,7 @@ impl Objects {
             return Some(Sizes { own: BLOCK, ..Sizes::default() });
         }
         let Some(object) = self.of_oid(oid) else {
-            return listed::of_oid(oid).map(|_| Sizes::default());
+            return system_views::of_oid(oid).map(|_| Sizes::default());
         };
         let bytes = |blocks: u32| i64::from(blocks) * BLOCK;
         let mut sizes = Sizes { own: bytes(object.blocks()), ..Sizes::default() };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `objects` | tables, indexes, sequences and schemas under numbers |
 //! | `lookups` | names, numbers and definitions, as functions ask for them |
-//! | `listed` | the relations and their columns |
+//! | `system_views` | the relations and their columns |
 //! | `views` | which rows a relation has; settings and statistics |
 //! | `relations`, `constraints`, `shared` | rows of `pg_catalog` |
 //! | `information` | rows of `information_schema` |
@@ -14,7 +14,7 @@
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `tuples`, `trees` | rows of functions about pages |
 //!
-//! A catalog is a relation of the planner (`listed`). A statement that reads one, or calls a
+//! A catalog is a relation of the planner (`system_views`). A statement that reads one, or calls a
 //! function that does, looks at the store's catalog once, when it begins (`exec::source`); rows are
 //! made of that when an operator asks for them.
 //!
@@ -26,7 +26,6 @@ mod constraints;
 mod figures;
 mod information;
 mod keywords;
-pub(crate) mod listed;
 mod lookups;
 mod numbers;
 mod objects;
@@ -34,6 +33,7 @@ mod relations;
 mod rules;
 mod sequences;
 mod shared;
+pub(crate) mod system_views;
 mod trees;
 mod tuples;
 pub(crate) mod views;
@@ -42,18 +42,18 @@ use rightlink::{Database, Transaction};
 
 use crate::activity::Activity;
 use crate::error::Result;
-use crate::interrupt::Wanted;
+use crate::interrupt::CheckInterrupts;
 use crate::names::PUBLIC;
 use crate::parse::modes::Level;
 use crate::settings::Settings;
 
 pub(crate) use builtin::function_of;
 pub(crate) use lookups::{Asking, Sizes, no_object};
-pub(crate) use numbers::{DATABASE, FIRST as FIRST_OID};
+pub(crate) use numbers::{DATABASE, relation_oid};
 pub(crate) use objects::Objects;
 
 /// The session that asks, and the server around it.
-pub(crate) struct Server<'s> {
+pub(crate) struct SessionInfo<'s> {
     /// None outside of any session.
     pub(crate) db: Option<&'s Database>,
     pub(crate) database: &'s str,
@@ -61,7 +61,7 @@ pub(crate) struct Server<'s> {
     pub(crate) activity: &'s Activity,
     pub(crate) settings: &'s Settings,
     pub(crate) modes: (Level, bool),
-    pub(crate) statement: &'s dyn Wanted,
+    pub(crate) interrupts: &'s dyn CheckInterrupts,
 }
 
 /// The name under which the comment on a schema is kept.

@@ -8,7 +8,13 @@ use crate::names::PUBLIC;
 use crate::types::{Array, Datum, ElementType, SqlType};
 
 /// The first number that PostgreSQL gives to an object of a user.
-pub(crate) const FIRST: u32 = 16_384;
+pub(super) const FIRST: u32 = 16_384;
+
+/// The number of the table, index or sequence to which the store has given `id`.
+pub(crate) fn relation_oid(id: u32) -> u32 {
+    FIRST + id
+}
+
 /// The number of `public`, as PostgreSQL has it.
 pub(super) const PUBLIC_OID: u32 = 2_200;
 /// That of `pg_catalog`.

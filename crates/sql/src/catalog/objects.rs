@@ -10,10 +10,10 @@ use rightlink::{
     Collation, Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction, Value,
 };
 
-use super::numbers::{FIRST, PUBLIC_OID, STANDARD_SCHEMAS};
+use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, relation_oid};
 use super::rules::{self, Constraint, Key, is_key};
 use super::sequences::{self, Sequence};
-use crate::catalog::listed;
+use crate::catalog::system_views;
 use crate::error::Result;
 use crate::names;
 use crate::names::{
@@ -80,7 +80,8 @@ impl std::fmt::Debug for Objects {
 impl Objects {
     pub(crate) fn of(txn: &mut Transaction) -> Result<Objects> {
         let mut tables = txn.catalog().tables()?;
-        let schema = |table: &TableInfo| Some((FIRST + table.id, marked(&table.name)?.to_owned()));
+        let schema =
+            |table: &TableInfo| Some((relation_oid(table.id), marked(&table.name)?.to_owned()));
         let schemas: Vec<_> = tables.iter().filter_map(schema).collect();
         let sequences = sequences::all(&tables, txn)?;
         tables.retain(|table| is_shown(&table.name) && !names::is_own(&table.name));
@@ -137,12 +138,12 @@ impl Objects {
         match place {
             Place::Table(at) => {
                 let table = &self.tables[at];
-                Some(Object { oid: FIRST + table.id, table, index: None })
+                Some(Object { oid: relation_oid(table.id), table, index: None })
             }
             Place::Index(at, index) => {
                 let table = &self.tables[at];
                 let index = &table.indexes[index];
-                Some(Object { oid: FIRST + index.id, table, index: Some(index) })
+                Some(Object { oid: relation_oid(index.id), table, index: Some(index) })
             }
             Place::Sequence(_) => None,
         }
@@ -248,7 +249,7 @@ impl Objects {
 
     /// The number of the relation that these parts name, by this path.
     pub(crate) fn find(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
-        if let Some(view) = listed::relation(parts).filter(|view| view.oid != 0) {
+        if let Some(view) = system_views::relation(parts).filter(|view| view.oid != 0) {
             return Some(view.oid);
         }
         match parts {
@@ -285,7 +286,7 @@ impl<'o> Object<'o> {
 
     /// The number of the table, also of an index.
     pub(super) fn table_oid(&self) -> u32 {
-        FIRST + self.table.id
+        relation_oid(self.table.id)
     }
 
     pub(super) fn kind(&self) -> char {

@@ -15,9 +15,9 @@ use crate::error::Result;
 use crate::names::{bare, reference};
 use crate::notes::{ColumnNotes, TableNotes, storage};
 use crate::settings::USER;
-use crate::types::declared::Modifier;
+use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
-use crate::types::{Datum, Row, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID};
+use crate::types::{Datum, Row, SqlType};
 
 /// Numbers of access methods.
 const HEAP: u32 = 2;
@@ -128,11 +128,7 @@ fn options(object: &Object<'_>) -> Datum {
 
 /// The number of the type of a column as it is declared.
 pub(super) fn type_oid(column: &ColumnSchema, notes: &ColumnNotes) -> u32 {
-    match (notes.modifier, notes.element) {
-        (Some(Modifier::Varchar(_)), None) => VARCHAR_OID,
-        (Some(Modifier::Varchar(_)), Some(_)) => VARCHAR_ARRAY_OID,
-        _ => notes.type_of(column.kind).oid(),
-    }
+    Declared { ty: notes.type_of(column.kind), modifier: notes.modifier }.oid()
 }
 
 /// A column of `pg_attribute`.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use rightlink::{IndexInfo, TableInfo};
 
-use super::numbers::{FIRST, made_oid};
+use super::numbers::{made_oid, relation_oid};
 use crate::names::identifier;
 use crate::notes::{ForeignKey, TableNotes};
 
@@ -84,7 +84,7 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
         tables.iter().map(|table| (table.name.as_str(), table)).collect();
     let mut found = Vec::new();
     for table in tables {
-        let own = FIRST + table.id;
+        let own = relation_oid(table.id);
         for (name, text) in checks(table) {
             found.push(Constraint {
                 oid: made_oid(own, &name),
@@ -104,8 +104,8 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
             };
             let parent_columns = |table| columns(table, &key.parent_columns);
             let reference = Reference {
-                parent: parent.map_or(0, |parent| FIRST + parent.id),
-                index: index.map_or(0, |index| FIRST + index.id),
+                parent: parent.map_or(0, |parent| relation_oid(parent.id)),
+                index: index.map_or(0, |index| relation_oid(index.id)),
                 columns: parent.map_or(Vec::new(), parent_columns),
                 key: key.clone(),
             };

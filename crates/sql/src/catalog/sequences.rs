@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use rightlink::{SequenceSchema, TableInfo, Transaction};
 
-use super::numbers::FIRST;
+use super::numbers::relation_oid;
 use crate::error::Result;
 use crate::notes::{ColumnNotes, SequenceNotes};
 use crate::types::SqlType;
@@ -41,12 +41,15 @@ pub(super) fn all(tables: &[TableInfo], txn: &mut Transaction) -> Result<Vec<Seq
             let own = column.identity.as_ref().map(|own| (own.sequence.clone(), !notes.serial));
             let noted = notes.owned.into_iter().map(|name| (name, false));
             for (sequence, identity) in own.into_iter().chain(noted) {
-                owned.insert(sequence, Owner { table: FIRST + info.id, column: at + 1, identity });
+                owned.insert(
+                    sequence,
+                    Owner { table: relation_oid(info.id), column: at + 1, identity },
+                );
             }
         }
     }
     let one = |known: rightlink::SequenceDefinition| Sequence {
-        oid: FIRST + known.id,
+        oid: relation_oid(known.id),
         notes: SequenceNotes::decode(&known.schema.note),
         ty: SequenceNotes::type_of(&known),
         owner: owned.get(&known.schema.name).copied(),

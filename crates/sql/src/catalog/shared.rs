@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use rightlink::ColumnSchema;
 
-use super::Server;
+use super::SessionInfo;
 use super::numbers::{
-    CATALOGS_OID, DATABASE, FIRST, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE,
-    PG_NAMESPACE, PUBLIC_OID, STANDARD_SCHEMAS, char, made_oid, oid, text,
+    CATALOGS_OID, DATABASE, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
+    PUBLIC_OID, STANDARD_SCHEMAS, char, made_oid, oid, relation_oid, text,
 };
 use super::objects::{Comment, Objects};
 use crate::error::Result;
@@ -44,11 +44,11 @@ pub(crate) fn role_oid(name: &str, user: &str) -> Option<u32> {
 }
 
 /// Names and numbers of roles.
-fn all_roles(server: &Server<'_>) -> Vec<(u32, String)> {
+fn all_roles(session: &SessionInfo<'_>) -> Vec<(u32, String)> {
     let mut all = vec![(OWNER_OID, USER.to_owned())];
-    let user = user_oid(server.user);
+    let user = user_oid(session.user);
     if user != OWNER_OID {
-        all.push((user, server.user.to_string()));
+        all.push((user, session.user.to_string()));
     }
     all
 }
@@ -129,10 +129,10 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
 }
 
 /// Rows of `pg_database`.
-pub(super) fn databases(server: &Server<'_>) -> Result<Vec<Row>> {
+pub(super) fn databases(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     const UTF8: i32 = 6;
     const TABLESPACE: u32 = 1_663;
-    let mut row = vec![oid(DATABASE), text(server.database), OWNER, Datum::Int4(UTF8)];
+    let mut row = vec![oid(DATABASE), text(session.database), OWNER, Datum::Int4(UTF8)];
     row.extend([char('c'), Datum::Bool(false), Datum::Bool(true), Datum::Int4(-1)]);
     row.extend([Datum::Int8(0), Datum::Int8(0), oid(TABLESPACE), text("C"), text("C")]);
     row.extend([Datum::Null, Datum::Null, Datum::Null]);
@@ -140,18 +140,18 @@ pub(super) fn databases(server: &Server<'_>) -> Result<Vec<Row>> {
 }
 
 /// Rows of `pg_authid`.
-pub(super) fn auth_ids(server: &Server<'_>) -> Result<Vec<Row>> {
+pub(super) fn auth_ids(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     let one = |(own, name): (u32, String)| {
         let mut row = vec![oid(own), text(name)];
         row.extend(std::iter::repeat_n(Datum::Bool(true), 7));
         row.extend([Datum::Int4(-1), Datum::Null, Datum::Null]);
         row
     };
-    Ok(all_roles(server).into_iter().map(one).collect())
+    Ok(all_roles(session).into_iter().map(one).collect())
 }
 
 /// Rows of `pg_roles`.
-pub(super) fn roles(server: &Server<'_>) -> Result<Vec<Row>> {
+pub(super) fn roles(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     let one = |(own, name): (u32, String)| {
         let mut row = vec![text(name)];
         row.extend(std::iter::repeat_n(Datum::Bool(true), 6));
@@ -159,18 +159,18 @@ pub(super) fn roles(server: &Server<'_>) -> Result<Vec<Row>> {
         row.extend([Datum::Null, oid(own)]);
         row
     };
-    Ok(all_roles(server).into_iter().map(one).collect())
+    Ok(all_roles(session).into_iter().map(one).collect())
 }
 
 /// Rows of `pg_user` and `pg_shadow`.
-pub(super) fn users(server: &Server<'_>) -> Result<Vec<Row>> {
+pub(super) fn users(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     let one = |(own, name): (u32, String)| {
         let mut row = vec![text(name), oid(own)];
         row.extend(std::iter::repeat_n(Datum::Bool(true), 4));
         row.extend([text("********"), Datum::Null, Datum::Null]);
         row
     };
-    Ok(all_roles(server).into_iter().map(one).collect())
+    Ok(all_roles(session).into_iter().map(one).collect())
 }
 
 impl Objects {
@@ -203,7 +203,7 @@ fn comments(objects: &Objects) -> Vec<Comment> {
         let notes = TableNotes::decode(&object.table.note);
         for (id, comment) in notes.of_keys {
             let there = object.table.indexes.iter().any(|index| index.id == id);
-            add(FIRST + id, PG_CONSTRAINT, 0, Some(comment).filter(|_| there));
+            add(relation_oid(id), PG_CONSTRAINT, 0, Some(comment).filter(|_| there));
         }
         for (name, comment) in notes.of_checks {
             add(made_oid(object.oid, &name), PG_CONSTRAINT, 0, Some(comment));

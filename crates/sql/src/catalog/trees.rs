@@ -24,7 +24,7 @@
 use rightlink::{EntryInfo, IndexInfo, IndexMethod, PageInfo, RowId, Transaction};
 
 use super::numbers::{count, number, text};
-use crate::catalog::listed::Kind;
+use crate::catalog::system_views::Kind;
 use crate::error::{Result, SqlError, code};
 use crate::names::{SearchPath, bare, said};
 use crate::schemas;

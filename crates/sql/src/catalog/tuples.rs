@@ -14,7 +14,7 @@
 
 use rightlink::{Error, ScanOptions, Transaction};
 
-use super::Server;
+use super::SessionInfo;
 use super::numbers::number;
 use crate::error::{Result, SqlError};
 use crate::schemas;
@@ -24,9 +24,13 @@ use crate::types::{Datum, Row};
 /// Rows between two looks at whether the statement is still wanted.
 const CHECK_EVERY: u64 = 256;
 
-pub(super) fn rows(args: &[Datum], txn: &mut Transaction, server: &Server<'_>) -> Result<Vec<Row>> {
+pub(super) fn rows(
+    args: &[Datum],
+    txn: &mut Transaction,
+    session: &SessionInfo<'_>,
+) -> Result<Vec<Row>> {
     let Some(Datum::Text(name)) = args.first() else { return Ok(Vec::new()) };
-    let path = server.settings.path();
+    let path = session.settings.path();
     let name = &schemas::find(txn, &path, &schemas::parts_of(name)?)?.name;
     match txn.catalog().describe(name) {
         Err(Error::NotFound(_)) if txn.catalog().has_relation(name)? => {
@@ -41,7 +45,7 @@ pub(super) fn rows(args: &[Datum], txn: &mut Transaction, server: &Server<'_>) -
         row?;
         seen += 1;
         if seen.is_multiple_of(CHECK_EVERY) {
-            server.statement.check()?;
+            session.interrupts.check()?;
         }
     }
     let pages = txn.catalog().inspect(name, None)?;

@@ -8,12 +8,12 @@
 
 use rightlink::{Database, Transaction};
 
-use super::Server;
+use super::SessionInfo;
 use super::numbers::{number, text};
 use super::objects::Objects;
 use super::{builtin, constraints, figures, information, keywords, relations, shared};
 use super::{trees, tuples};
-use crate::catalog::listed::{Kind, View};
+use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
 use crate::schemas::no_table;
@@ -48,7 +48,7 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
 pub(crate) fn rows_of_objects(
     view: &View,
     objects: &Objects,
-    server: &Server<'_>,
+    session: &SessionInfo<'_>,
 ) -> Result<Vec<Row>> {
     let rows = match view.kind {
         Kind::Fixed(file) => builtin::rows(view, file)?,
@@ -66,13 +66,13 @@ pub(crate) fn rows_of_objects(
         Kind::Sequence => relations::sequences(objects)?,
         Kind::Description => shared::descriptions(objects)?,
         Kind::SharedDescription => shared::shared_descriptions(objects)?,
-        Kind::Database => shared::databases(server)?,
-        Kind::AuthId => shared::auth_ids(server)?,
-        Kind::Roles => shared::roles(server)?,
-        Kind::Users => shared::users(server)?,
+        Kind::Database => shared::databases(session)?,
+        Kind::AuthId => shared::auth_ids(session)?,
+        Kind::Roles => shared::roles(session)?,
+        Kind::Users => shared::users(session)?,
         Kind::Rewrite => relations::rewrites(objects)?,
         Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
-        Kind::Information(about) => information::rows(about, objects, server.database),
+        Kind::Information(about) => information::rows(about, objects, session.database),
         Kind::Nothing | Kind::Lookups => Vec::new(),
         _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };
@@ -85,23 +85,23 @@ pub(crate) fn rows(
     view: &View,
     args: &[Datum],
     txn: &mut Transaction,
-    server: &Server<'_>,
+    session: &SessionInfo<'_>,
 ) -> Result<Vec<Row>> {
-    let db = server.db.expect("a statement has a database");
+    let db = session.db.expect("a statement has a database");
     let rows = match view.kind {
         Kind::Sequences => all_sequences(txn)?,
-        Kind::VacuumProgress => vacuums(txn, db, server.database)?,
+        Kind::VacuumProgress => vacuums(txn, db, session.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
         Kind::TableUse => figures::tables(db, &crate::statistics::store::load_all(txn)?)?,
         Kind::Keywords => keywords::rows(),
-        Kind::Tuples => tuples::rows(args, txn, server)?,
+        Kind::Tuples => tuples::rows(args, txn, session)?,
         Kind::IndexUse => figures::indexes(db)?,
-        Kind::Activity => figures::activity(db, server),
-        Kind::Locks => figures::locks(db, server)?,
-        Kind::Settings => settings(server),
+        Kind::Activity => figures::activity(db, session),
+        Kind::Locks => figures::locks(db, session)?,
+        Kind::Settings => settings(session),
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
-            trees::rows(view.kind, args, txn, &server.settings.path())?
+            trees::rows(view.kind, args, txn, &session.settings.path())?
         }
         Kind::SequencePosition => position(args, txn)?,
         _ => unreachable!("rows of objects are made when they are read"),
@@ -245,7 +245,7 @@ fn figures_since_opened(db: &Database) -> Vec<Row> {
     db.stats().figures.into_iter().map(one).collect()
 }
 
-fn settings(server: &Server<'_>) -> Vec<Row> {
+fn settings(session: &SessionInfo<'_>) -> Vec<Row> {
     let optional = |value: Option<&str>| value.map_or(Datum::Null, text);
     let bound = |value: Option<i64>| value.map_or(Datum::Null, |value| text(value.to_string()));
     let one = |shown: Shown| {
@@ -270,7 +270,7 @@ fn settings(server: &Server<'_>) -> Vec<Row> {
             Datum::Bool(false),
         ]
     };
-    server.settings.all(server.modes).into_iter().map(one).collect()
+    session.settings.all(session.modes).into_iter().map(one).collect()
 }
 
 /// The text of an array, null for none.

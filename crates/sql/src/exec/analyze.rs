@@ -12,6 +12,7 @@ use rightlink_env::points;
 
 use crate::error::Result;
 use crate::expr::{Context, Pace};
+use crate::names::bare;
 use crate::plan::Table;
 use crate::statistics::sample::{Kept, MOST, Sample};
 use crate::statistics::{ColumnStatistics, Statistics};
@@ -55,7 +56,7 @@ pub(crate) fn analyze(
     let report = format!(
         "\"{}\": scanned {read} of {blocks} pages, containing {} live rows; {} rows in sample, {} \
          estimated total rows",
-        crate::names::bare(&info.name),
+        bare(&info.name),
         sample.seen,
         sample.rows.len(),
         rows

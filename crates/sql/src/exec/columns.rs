@@ -141,7 +141,7 @@ fn over<'b>(
         }),
         Expr::Const(value) => same(value.clone()),
         Expr::Param(at) => same(context.params[*at].clone()),
-        Expr::Outer(slot) => same(context.surroundings.outer(*slot)),
+        Expr::Outer(slot) => same(context.exec_state.outer(*slot)),
         Expr::Call(function, args) => call(function, args, batch, rows, context),
         Expr::And(list) => junction(list, false, batch, rows, context),
         Expr::Or(list) => junction(list, true, batch, rows, context),

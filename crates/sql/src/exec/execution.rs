@@ -18,7 +18,7 @@ use crate::exec::memory::Memory;
 use crate::exec::references::Pending;
 use crate::exec::subquery::{self, Memo};
 use crate::exec::with::Common;
-use crate::expr::{Context, Subquery, Surroundings};
+use crate::expr::{Context, ExecState, Subquery};
 use crate::plan::{Rules, Table};
 use crate::types::{Datum, Row};
 
@@ -88,7 +88,7 @@ impl Together {
     }
 }
 
-impl Surroundings for Execution {
+impl ExecState for Execution {
     fn outer(&self, slot: usize) -> Datum {
         self.outer.borrow()[slot].clone()
     }
@@ -102,16 +102,16 @@ impl Surroundings for Execution {
         subquery::value(query, row, context)
     }
 
-    fn copy(&self) -> Box<dyn Surroundings> {
+    fn copy(&self) -> Box<dyn ExecState> {
         Box::new(self.clone())
     }
 }
 
 impl Execution {
-    /// What the statement reads by whose operators have this context.
+    /// The execution of the statement whose operators have this context.
     pub(crate) fn of(context: &Context) -> &Execution {
-        let surroundings: &dyn Any = &*context.surroundings;
-        surroundings.downcast_ref().expect("operators run in a statement")
+        let state: &dyn Any = &*context.exec_state;
+        state.downcast_ref().expect("operators run in a statement")
     }
 
     /// For a part of a statement of which several write.

@@ -38,7 +38,7 @@ pub(crate) fn run(
 ) -> Result<Main> {
     let names: Vec<&str> = with.tables.iter().map(|table| table.info.name.as_str()).collect();
     let together = Arc::new(Together::new(txn.reader(&names)?, budget));
-    context.surroundings = Box::new(Execution::of_part(&together));
+    context.exec_state = Box::new(Execution::of_part(&together));
     let (before, behind) = with.parts.split_at(with.before);
     run_parts(before, txn, context, budget)?;
     let main = match &with.main {
@@ -70,7 +70,7 @@ fn run_parts(
     for part in parts {
         let random = Cell::new(context.random.get().rotate_left(7) ^ part.number as u64);
         let own = Context {
-            surroundings: Box::new(Execution::of(context).apart()),
+            exec_state: Box::new(Execution::of(context).apart()),
             random,
             ..context.clone()
         };

@@ -361,7 +361,7 @@ pub(crate) fn prepare(
         }
         let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
         Execution::of(context)
-            .add_view(Some(views::rows(view, &args, txn, &context.server())?), context)?;
+            .add_view(Some(views::rows(view, &args, txn, &context.session_info())?), context)?;
     }
     Ok(())
 }
@@ -397,7 +397,7 @@ pub(crate) fn open(
             let is_kept_whole = !views::is_of_objects(view.kind);
             // Of what is made now, columns that nobody reads are let go at once.
             let make = |objects: &Objects| {
-                let rows = views::rows_of_objects(view, objects, &context.server())?;
+                let rows = views::rows_of_objects(view, objects, &context.session_info())?;
                 let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
                 Ok(rows.into_iter().map(kept).collect())
             };

@@ -178,7 +178,7 @@ fn remembered(
 
 /// Values of the slots that a query reads.
 fn slots(plan: &PlannedSubquery, context: &Context) -> Ordered {
-    Ordered(plan.slots.iter().map(|slot| context.surroundings.outer(*slot)).collect())
+    Ordered(plan.slots.iter().map(|slot| context.exec_state.outer(*slot)).collect())
 }
 
 fn scalar(plan: &PlannedSubquery, context: &Context) -> Result<Datum> {

@@ -77,7 +77,7 @@ impl<'a> Returned<'a> {
 /// is numbered apart from what the expressions over its rows keep, and these run in between.
 pub(super) fn apart(context: &Context) -> Context {
     let random = Cell::new(context.random.get().rotate_left(32));
-    Context { surroundings: Box::new(Execution::of(context).apart()), random, ..context.clone() }
+    Context { exec_state: Box::new(Execution::of(context).apart()), random, ..context.clone() }
 }
 
 /// Runs an INSERT.
@@ -156,9 +156,13 @@ impl Inserting<'_, '_, '_> {
         if let Some(old) = old {
             self.pending.went(rules, old, Some(&new))?;
         }
-        if self.returned.returning.is_some() || !rules.view_checks.is_empty() {
+        // What views ask of a changed row was asked before it was written.
+        let asks_views = old.is_none() && !rules.view_checks.is_empty();
+        if self.returned.returning.is_some() || asks_views {
             let row: Row = Datum::stored_row(&new, &rules.types).collect::<Result<_>>()?;
-            rows::check_views(rules, &row, context)?;
+            if asks_views {
+                rows::check_views(rules, &row, context)?;
+            }
             self.returned.add(row, Found::alone(id), context)?;
         }
         Ok(())

@@ -63,7 +63,7 @@ fn oid(value: &Datum) -> u32 {
 
 /// Works with what the statement knows of catalogs.
 fn asked<T>(context: &Context, work: impl FnOnce(&Objects, Asking<'_>) -> Result<T>) -> Result<T> {
-    let objects: Arc<Objects> = context.surroundings.objects()?;
+    let objects: Arc<Objects> = context.exec_state.objects()?;
     let path = context.settings.path();
     work(&objects, Asking { path: &path, user: &context.user })
 }

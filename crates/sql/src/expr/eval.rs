@@ -19,7 +19,7 @@ impl Expr {
         match self {
             Expr::Const(value) => Ok(value.clone()),
             Expr::Column(at) => Ok(row[*at].clone()),
-            Expr::Outer(slot) => Ok(context.surroundings.outer(*slot)),
+            Expr::Outer(slot) => Ok(context.exec_state.outer(*slot)),
             Expr::Param(at) => Ok(context.params[*at].clone()),
             Expr::Aggregate(_) => unreachable!("aggregates are columns by now"),
             Expr::Call(function, args) => call(function, args, row, context),
@@ -78,7 +78,7 @@ impl Expr {
             Expr::Extreme(list, wanted) => extreme(list, *wanted, row, context),
             Expr::In(needle, list, negated) => contains(needle, list, *negated, (row, context)),
             Expr::AnyOf(any) => any_of(any, row, context),
-            Expr::Subquery(query) => context.surroundings.value(query, row, context),
+            Expr::Subquery(query) => context.exec_state.value(query, row, context),
         }
     }
 

@@ -8,7 +8,7 @@
 //! | `moments`, `spans`, `system` | the same |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
-//! | `subquery`, `surroundings` | queries inside of expressions, and who runs them |
+//! | `subquery`, `exec_state` | queries inside of expressions, and who runs them |
 //! | `seed` | random numbers of a session with a seed |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like`, `regex` | pattern matching |
@@ -27,6 +27,7 @@ mod catalog;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod eval;
+mod exec_state;
 mod format;
 pub(crate) mod function;
 pub(crate) mod held;
@@ -45,7 +46,6 @@ mod spans;
 mod state;
 mod strings;
 mod subquery;
-mod surroundings;
 pub(crate) mod system;
 
 use std::cell::{Cell, RefCell};
@@ -55,13 +55,15 @@ use std::sync::Arc;
 use rightlink::Collation;
 
 use crate::activity::Activity;
-use crate::catalog::Server;
-use crate::interrupt::{Interrupt, Wanted};
+use crate::catalog::SessionInfo;
+use crate::error::Result;
+use crate::interrupt::{CheckInterrupts, Interrupt};
 use crate::parse::modes::Level;
 use crate::settings::Settings;
 use crate::types::collate::Collated;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
+pub(crate) use exec_state::ExecState;
 use held::Held;
 use registry::Function;
 use sequences::{Ask, Sequences};
@@ -69,7 +71,6 @@ pub(crate) use subquery::{
     Body, BoundQuery, ColumnId, PlannedSubquery, Subquery, SubqueryKind, columns_of, names_columns,
     rename_expr,
 };
-pub(crate) use surroundings::Surroundings;
 
 /// A bound expression.
 #[derive(Clone, Debug)]
@@ -152,27 +153,27 @@ pub(crate) struct Typed {
     /// How it compares, if it is text.
     pub(crate) collated: Collated,
     /// Where it comes from, if it is a column by itself.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<ColumnOrigin>,
 }
 
 /// A column of a relation, by numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Origin {
+pub(crate) struct ColumnOrigin {
     pub(crate) relation: u32,
     /// From 1 on.
     pub(crate) column: i16,
 }
 
-impl Origin {
+impl ColumnOrigin {
     /// The column at `place`, counted from 0, of the relation that has this number.
-    pub(crate) fn new(relation: u32, place: usize) -> Origin {
+    pub(crate) fn new(relation: u32, place: usize) -> ColumnOrigin {
         let column = i16::try_from(place + 1).expect("a relation has 1,664 columns at most");
-        Origin { relation, column }
+        ColumnOrigin { relation, column }
     }
 }
 
 /// The collation of an expression made of several.
-pub(crate) fn collation_of(parts: &[Typed]) -> crate::error::Result<Collated> {
+pub(crate) fn collation_of(parts: &[Typed]) -> Result<Collated> {
     let mut all = parts.iter().map(|part| part.collated.clone());
     all.try_fold(Collated::Default, Collated::join)
 }
@@ -231,7 +232,7 @@ pub(crate) struct Context {
     /// Regular expressions that were compiled.
     pub(crate) patterns: regex::Patterns,
     /// The execution that it is a part of.
-    pub(crate) surroundings: Box<dyn Surroundings>,
+    pub(crate) exec_state: Box<dyn ExecState>,
     /// Rows that operators hand on at a time at most, if a test wants fewer than they do.
     pub(crate) batch_rows: Option<usize>,
 }
@@ -252,7 +253,7 @@ impl std::fmt::Debug for Db {
 
 impl Context {
     /// Fails when the statement has taken too long or is not wanted any more. Asked now and then.
-    pub(crate) fn check(&self) -> crate::error::Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.check_interrupt()?;
         match &self.db {
             Some(db) if self.interrupt.has_deadline() && self.interrupt.is_late(db.now()) => {
@@ -265,7 +266,7 @@ impl Context {
     /// Counts work that grows with the length of a value or a list, a unit for each byte or
     /// element, and now and then fails as [`Context::check`] does. A loop that a statement's
     /// values make long calls it at least once for every [`WORK`] units.
-    pub(crate) fn spend(&self, units: usize) -> crate::error::Result<()> {
+    pub(crate) fn spend(&self, units: usize) -> Result<()> {
         match self.work.get().checked_sub(units) {
             Some(left) => {
                 self.work.set(left);
@@ -279,15 +280,15 @@ impl Context {
     }
 
     /// The session, as catalogs see it.
-    pub(crate) fn server(&self) -> Server<'_> {
-        Server {
+    pub(crate) fn session_info(&self) -> SessionInfo<'_> {
+        SessionInfo {
             db: self.db.as_ref().map(|db| &db.0),
             database: &self.database,
             user: &self.user,
             activity: &self.activity,
             settings: &self.settings,
             modes: self.modes,
-            statement: self,
+            interrupts: self,
         }
     }
 
@@ -300,7 +301,7 @@ impl Context {
     }
 
     /// Fails when the statement is not wanted any more; cheap enough for every row.
-    pub(crate) fn check_interrupt(&self) -> crate::error::Result<()> {
+    pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.interrupt.reason().map_or(Ok(()), |reason| Err(reason.error()))
     }
 
@@ -326,7 +327,7 @@ impl Context {
             work: Cell::new(0),
             held: Held::default(),
             patterns: regex::Patterns::default(),
-            surroundings: Box::new(surroundings::Nothing),
+            exec_state: Box::new(exec_state::NoExecution),
             batch_rows: None,
         }
     }
@@ -351,14 +352,14 @@ pub(crate) struct Pace(u32);
 
 impl Pace {
     /// Counts a row.
-    pub(crate) fn step(&mut self, context: &Context) -> crate::error::Result<()> {
+    pub(crate) fn step(&mut self, context: &Context) -> Result<()> {
         self.0 = self.0.wrapping_add(1);
         if self.0.is_multiple_of(CHECK_EVERY) { context.check() } else { Ok(()) }
     }
 }
 
-impl Wanted for Context {
-    fn check(&self) -> crate::error::Result<()> {
+impl CheckInterrupts for Context {
+    fn check(&self) -> Result<()> {
         Context::check(self)
     }
 }
@@ -619,7 +620,7 @@ impl Typed {
     }
 
     /// Where it comes from, if it is still a column by itself.
-    pub(crate) fn source(&self) -> Option<Origin> {
+    pub(crate) fn source(&self) -> Option<ColumnOrigin> {
         let inner = match &self.expr {
             Expr::Pad(inner, _) => inner,
             other => other,

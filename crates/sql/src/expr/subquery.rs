@@ -58,8 +58,8 @@ pub(crate) enum Body {
     },
 }
 
-/// A query as it is bound. What it is made of is the planner's (`plan::rel::Inner`), whose
-/// relations have expressions in them in turn.
+/// A query as it is bound. The planner knows the relations of the query
+/// (`plan::rel::BoundSubquery`), which have expressions in them in turn.
 pub(crate) trait BoundQuery: Any + Debug + Send + Sync {
     /// Columns of its rows.
     fn output(&self) -> &[ColumnId];
@@ -75,7 +75,7 @@ pub(crate) trait BoundQuery: Any + Debug + Send + Sync {
 
 impl Clone for Box<dyn BoundQuery> {
     fn clone(&self) -> Self {
-        // Of what is in the box, not of the box.
+        // The contents are copied, not the box.
         (**self).copy()
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn rename_expr(
     });
 }
 
-/// Columns that an expression names, those that queries in it name of this level included.
+/// Columns that an expression names, and columns of this level that its subqueries name.
 pub(crate) fn columns_of(expr: &Expr, out: &mut BTreeSet<ColumnId>) {
     expr.walk(&mut |inner| match inner {
         Expr::Column(id) => drop(out.insert(*id)),

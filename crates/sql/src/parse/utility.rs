@@ -17,7 +17,7 @@ use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
 use crate::parse::modes::{Modes, modes};
 use crate::parse::sequence::{self, IdentityChange, SequenceOptions};
-use crate::parse::{Parsed, Stmt, run, statement};
+use crate::parse::{Parsed, Stmt, copy, run, statement};
 
 /// A utility statement.
 #[derive(Clone, Debug)]
@@ -258,7 +258,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "declare" => declare(cursor)?,
         "fetch" | "move" => fetch(cursor, word == "move")?,
         "close" => Utility::Close(name_or_all(cursor)?),
-        "copy" => Utility::Copy(crate::parse::copy::parse(cursor)?),
+        "copy" => Utility::Copy(copy::parse(cursor)?),
         "vacuum" => vacuum(cursor)?,
         "analyze" | "analyse" => analyze(cursor)?,
         "checkpoint" => Utility::Checkpoint,

@@ -18,7 +18,7 @@ use crate::plan::bound::Bound;
 use crate::plan::known::Known;
 use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::{self, Demand, ELEMENTS, Estimate, Path, Wanted};
-use crate::plan::rel::{self, Cte, CteBody, Grouping, Inner, Limit, Rel, SetKind, SetOp};
+use crate::plan::rel::{self, BoundSubquery, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_stable, rewrite};
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Group, Query, Reads, Table, TableScan, ViewUse};
@@ -268,8 +268,8 @@ impl<'k> Lowerer<'k> {
         query.number = self.subqueries;
         self.subqueries += 1;
         let free = query.free();
-        let inner = Inner::of_mut(query).expect("a query is planned once");
-        let Inner { rel, output } = std::mem::take(inner);
+        let inner = BoundSubquery::of_mut(query).expect("a query is planned once");
+        let BoundSubquery { rel, output } = std::mem::take(inner);
         let is_stable = is_stable(&rel);
         let needed = output.iter().copied().collect();
         // One row says whether there are any.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::listed;
+use crate::catalog::system_views;
 use crate::error::{Result, SqlError};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
@@ -21,14 +21,14 @@ const ROWS: f64 = 100.0;
 impl Lowerer<'_> {
     /// What the statement reads of what the store knows about itself.
     pub(super) fn uses(self) -> Vec<ViewUse> {
-        let lookups = ViewUse { view: &listed::LOOKUPS, args: Vec::new() };
+        let lookups = ViewUse { view: &system_views::LOOKUPS, args: Vec::new() };
         self.views.into_iter().chain(self.reads_catalog.then_some(lookups)).collect()
     }
 
     /// All rows of a relation, or those that a function gives.
     pub(super) fn view(
         &mut self,
-        view: &'static listed::View,
+        view: &'static system_views::View,
         mut args: Vec<Expr>,
         columns: &[ColumnId],
         want: &Want<'_>,
@@ -49,7 +49,7 @@ impl Lowerer<'_> {
     /// A relation that is made up, of which a condition may say a value of a column.
     pub(super) fn view_of_key(
         &mut self,
-        view: &'static listed::View,
+        view: &'static system_views::View,
         columns: Vec<ColumnId>,
         mut conditions: Vec<Expr>,
         want: &Want<'_>,

@@ -42,14 +42,16 @@ use std::sync::Arc;
 
 use rightlink::{Busy, RowLock, TableInfo, TableVersion};
 
+use crate::catalog::system_views;
 use crate::expr::aggregate::Aggregate;
-use crate::expr::{Expr, Origin};
+use crate::expr::{ColumnOrigin, Expr};
 use crate::names;
 use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
+use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
+use crate::types::SqlType;
 use crate::types::collate::Rule;
-use crate::types::declared::Modifier;
-use crate::types::{SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID};
+use crate::types::declared::{Declared, Modifier};
 use node::Node;
 use path::Path;
 
@@ -86,7 +88,7 @@ pub struct Column {
     pub(crate) modifier: Option<Modifier>,
     /// How its text compares where it is read from.
     pub(crate) collation: Option<Rule>,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<ColumnOrigin>,
 }
 
 impl PartialEq for Column {
@@ -113,17 +115,17 @@ impl Column {
 
     /// The number of its type as clients know it: `varchar` is another type than `text` to them.
     pub fn type_oid(&self) -> u32 {
-        match (self.ty, self.modifier) {
-            // A literal whose type nothing decided is text to clients.
-            (SqlType::Unknown, _) => SqlType::Text.oid(),
-            (SqlType::Text, Some(Modifier::Varchar(_))) => VARCHAR_OID,
-            (SqlType::Array(element), Some(Modifier::Varchar(_)))
-                if element.ty() == SqlType::Text =>
-            {
-                VARCHAR_ARRAY_OID
-            }
-            (ty, _) => ty.oid(),
-        }
+        Declared { ty: self.shown_type(), modifier: self.modifier }.oid()
+    }
+
+    /// Bytes of its values as clients know them (`typlen`); -1: they differ.
+    pub fn type_len(&self) -> i16 {
+        self.shown_type().fixed_len()
+    }
+
+    /// A literal whose type nothing decided is text to clients.
+    fn shown_type(&self) -> SqlType {
+        if self.ty == SqlType::Unknown { SqlType::Text } else { self.ty }
     }
 
     /// Its declared length, or precision and scale, as clients know it (`atttypmod`); -1: none.
@@ -202,7 +204,7 @@ pub(crate) struct Query {
 /// A relation that is made up from what the store knows, as a query reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewUse {
-    pub(crate) view: &'static crate::catalog::listed::View,
+    pub(crate) view: &'static system_views::View,
     pub(crate) args: Vec<Expr>,
 }
 
@@ -330,7 +332,7 @@ pub(crate) struct Change {
     /// What queries in its expressions read.
     pub(crate) reads: Reads,
     /// What the planner may choose.
-    pub(crate) switches: crate::settings::planner::Switches,
+    pub(crate) switches: Switches,
 }
 
 /// A statement with a plan.

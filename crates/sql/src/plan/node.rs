@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rightlink::IndexInfo;
 
-use crate::catalog::listed;
+use crate::catalog::system_views;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Expr, PlannedSubquery, SortKey};
 use crate::plan::path::Estimate;
@@ -49,7 +49,7 @@ pub(crate) enum Op {
         alias: String,
     },
     View {
-        view: &'static listed::View,
+        view: &'static system_views::View,
         /// Places of the columns that are wanted.
         columns: Vec<usize>,
         /// Where the context has its rows.

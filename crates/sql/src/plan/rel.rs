@@ -10,7 +10,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::catalog::listed;
+use crate::catalog::system_views;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Body, BoundQuery, ColumnId, Expr, SortKey, Subquery, columns_of};
@@ -33,7 +33,7 @@ pub(crate) enum Rel {
     Function(Box<Function>),
     /// What the store knows about itself.
     View {
-        view: &'static listed::View,
+        view: &'static system_views::View,
         args: Vec<Expr>,
         columns: Vec<ColumnId>,
     },
@@ -450,29 +450,29 @@ impl Rel {
 
 /// A query inside of an expression, before it is planned.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inner {
+pub(crate) struct BoundSubquery {
     pub(crate) rel: Rel,
     /// Columns of its rows.
     pub(crate) output: Vec<ColumnId>,
 }
 
-impl Inner {
+impl BoundSubquery {
     /// Of a query that is not planned.
-    pub(crate) fn of(query: &Subquery) -> Option<&Inner> {
+    pub(crate) fn of(query: &Subquery) -> Option<&BoundSubquery> {
         let Body::Bound(bound) = &query.body else { return None };
         let bound: &dyn Any = &**bound;
         bound.downcast_ref()
     }
 
     /// The same, to be changed.
-    pub(crate) fn of_mut(query: &mut Subquery) -> Option<&mut Inner> {
+    pub(crate) fn of_mut(query: &mut Subquery) -> Option<&mut BoundSubquery> {
         let Body::Bound(bound) = &mut query.body else { return None };
         let bound: &mut dyn Any = &mut **bound;
         bound.downcast_mut()
     }
 }
 
-impl BoundQuery for Inner {
+impl BoundQuery for BoundSubquery {
     fn output(&self) -> &[ColumnId] {
         &self.output
     }

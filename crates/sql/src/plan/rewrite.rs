@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expr::{ColumnId, Expr, Subquery, SubqueryKind, columns_of};
 use crate::plan::path::parts_of;
-use crate::plan::rel::{CteBody, Grouping, Inner, Join, JoinKind, Rel};
+use crate::plan::rel::{BoundSubquery, CteBody, Grouping, Join, JoinKind, Rel};
 use crate::plan::simplify::conjuncts;
 use crate::types::Datum;
 
@@ -32,7 +32,9 @@ fn may_move(expr: &Expr) -> bool {
         moves &= match inner {
             Expr::Sequence(..) => false,
             Expr::Call(function, _) => !function.volatile,
-            Expr::Subquery(query) => Inner::of(query).is_some_and(|inner| is_stable(&inner.rel)),
+            Expr::Subquery(query) => {
+                BoundSubquery::of(query).is_some_and(|inner| is_stable(&inner.rel))
+            }
             _ => true,
         };
     });
@@ -376,7 +378,9 @@ type Kept = (Rel, Box<Subquery>);
 
 /// The semi or anti join that a query among the conditions of `input` is.
 fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Kept> {
-    let Some(Inner { rel, .. }) = Inner::of(&query) else { return Err((input, query)) };
+    let Some(BoundSubquery { rel, .. }) = BoundSubquery::of(&query) else {
+        return Err((input, query));
+    };
     let compares = match &query.kind {
         SubqueryKind::Exists => false,
         SubqueryKind::Compare { all: false, needles, .. } => {
@@ -485,7 +489,7 @@ fn inlined(mut rel: Rel) -> Rel {
     rel.exprs_mut().into_iter().for_each(|expr| {
         expr.change(&mut |inner| {
             if let Expr::Subquery(query) = inner
-                && let Some(Inner { rel, .. }) = Inner::of_mut(query)
+                && let Some(BoundSubquery { rel, .. }) = BoundSubquery::of_mut(query)
             {
                 *rel = inlined(std::mem::take(rel));
             }
@@ -552,7 +556,7 @@ fn reads(rel: &Rel, number: usize) -> usize {
         for expr in one.exprs() {
             expr.walk(&mut |inner| {
                 if let Expr::Subquery(query) = inner
-                    && let Some(Inner { rel, .. }) = Inner::of(query)
+                    && let Some(BoundSubquery { rel, .. }) = BoundSubquery::of(query)
                 {
                     // It may run many times.
                     count += 2 * reads(rel, number);

@@ -7,6 +7,7 @@
 use super::{Session, Sink};
 use crate::bind::Catalog;
 use crate::error::{Result, SqlError, code};
+use crate::exec;
 use crate::exec::tables::Tables;
 use crate::names::{bare, schema_of};
 use crate::notes::is_view;
@@ -88,8 +89,7 @@ impl Session {
         // What changes while it is read counts as changed since.
         let figures = db.table_figures()?.into_iter().find(|of| of.table == table.info.id);
         let changes = figures.map_or(0, |figures| record::changes(&figures.rows));
-        let (mut found, report) =
-            crate::exec::analyze(txn, (&table, &places), wish.pause, &context)?;
+        let (mut found, report) = exec::analyze(txn, (&table, &places), wish.pause, &context)?;
         found.record = Record::of(&db, wish.by, columns.is_empty().then_some(changes));
         if wish.verbose {
             sink.notice("INFO", &report);

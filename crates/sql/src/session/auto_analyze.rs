@@ -19,8 +19,8 @@ use super::{STACK, Session, Sink};
 use crate::bind::Catalog;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
-use crate::interrupt::Reason;
-use crate::names::is_shown;
+use crate::interrupt::{Interrupt, Reason};
+use crate::names::{is_own, is_shown};
 use crate::plan::Column;
 use crate::statistics::record::{By, Record, changes};
 use crate::statistics::store;
@@ -58,7 +58,7 @@ pub struct AutoAnalyze {
 struct Shared {
     has_ended: Mutex<bool>,
     ends: Condvar,
-    interrupt: crate::interrupt::Interrupt,
+    interrupt: Interrupt,
 }
 
 impl AutoAnalyze {
@@ -117,7 +117,7 @@ impl Watch {
     fn look(&mut self) -> Result<()> {
         for table in self.session.db.table_figures()? {
             let changed = changes(&table.rows);
-            let is_own = !is_shown(&table.name) || crate::names::is_own(&table.name);
+            let is_own = !is_shown(&table.name) || is_own(&table.name);
             if is_own || changed == 0 || self.seen.get(&table.table) == Some(&changed) {
                 continue;
             }

@@ -52,6 +52,7 @@ use crate::expr::probe::Probe;
 use crate::expr::seed::Seed;
 use crate::expr::sequences::Sequences;
 use crate::interrupt::Interrupt;
+use crate::names::{is_own, is_shown};
 use crate::parse::{self, Parsed};
 use crate::plan::Column;
 use crate::settings::Settings;
@@ -278,9 +279,7 @@ impl Session {
             Some(active) => active.txn.catalog().tables()?,
             None => self.db.tables()?,
         };
-        all.retain(|table| {
-            crate::names::is_shown(&table.name) && !crate::names::is_own(&table.name)
-        });
+        all.retain(|table| is_shown(&table.name) && !is_own(&table.name));
         Ok(all)
     }
 

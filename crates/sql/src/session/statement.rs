@@ -283,7 +283,7 @@ impl Session {
             work: Cell::new(0),
             held: Held::of(self.db.budget()),
             patterns: crate::expr::regex::Patterns::default(),
-            surroundings: Box::new(exec::Execution::default()),
+            exec_state: Box::new(exec::Execution::default()),
             batch_rows: self.settings.often().batch_rows,
         }
     }

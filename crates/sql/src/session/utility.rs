@@ -23,7 +23,7 @@ use crate::parse::explain::ExplainOptions;
 use crate::parse::utility::{Analyzed, Utility};
 use crate::parse::{Lines, Parsed, Stmt, identifiers};
 use crate::plan::Column;
-use crate::schemas::{self, Resolver};
+use crate::schemas::{self, Resolver, no_table};
 use crate::settings::{Shown, check_settable};
 use crate::types::{Datum, SqlType};
 
@@ -307,7 +307,7 @@ impl Session {
         for name in names {
             match self.watched(|db, watch| vacuum(db, Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
-                    return Err(crate::schemas::no_table(&name));
+                    return Err(no_table(&name));
                 }
                 Err(error) => return Err(error.into()),
                 Ok(_) => {}
@@ -321,7 +321,7 @@ impl Session {
         self.check_outside("REINDEX")?;
         let name = self.relation(name)?;
         let missing = |error: rightlink::Error| match error {
-            rightlink::Error::NotFound(_) => crate::schemas::no_table(&name),
+            rightlink::Error::NotFound(_) => no_table(&name),
             other => other.into(),
         };
         let txn = &mut self.ensure()?.txn;
@@ -353,7 +353,7 @@ impl Session {
         for name in tables {
             let name = self.relation(name)?;
             self.ensure()?.txn.lock_table(&name, mode, busy).map_err(|error| match error {
-                rightlink::Error::NotFound(_) => crate::schemas::no_table(&name),
+                rightlink::Error::NotFound(_) => no_table(&name),
                 // Nobody has waited: what is not a user's cancel is a lock that is not free.
                 rightlink::Error::LockTimeout { .. } if nowait => {
                     let name = bare(&name);

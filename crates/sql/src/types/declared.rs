@@ -11,7 +11,7 @@ use std::fmt;
 use rightlink::internal::datum::IntervalFields;
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, SqlType, numeric};
+use crate::types::{Datum, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID, numeric};
 
 /// Longest declared length.
 const MAX_LENGTH: u64 = 10_485_760;
@@ -64,6 +64,16 @@ pub(crate) struct Declared {
 impl Declared {
     pub(crate) fn plain(ty: SqlType) -> Declared {
         Declared { ty, modifier: None }
+    }
+
+    /// The number of the type as catalogs and clients know it: `varchar` is another one than
+    /// `text` to them.
+    pub(crate) fn oid(self) -> u32 {
+        match (self.ty, self.modifier) {
+            (SqlType::Text, Some(Modifier::Varchar(_))) => VARCHAR_OID,
+            (SqlType::Array(_), Some(Modifier::Varchar(_))) => VARCHAR_ARRAY_OID,
+            (ty, _) => ty.oid(),
+        }
     }
 
     /// `character varying` of no declared length.

@@ -41,6 +41,7 @@ use crate::expr::Context;
 use crate::names::bare;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse::Lines;
+use crate::schemas::no_table;
 use crate::statistics::store;
 
 /// What was done: a tag, and notices for the client.
@@ -93,7 +94,7 @@ fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
             let message = format!("relation \"{}\" already exists", bare(name));
             SqlError::new(code::DUPLICATE_TABLE, message)
         }
-        Error::NotFound(_) => crate::schemas::no_table(name),
+        Error::NotFound(_) => no_table(name),
         Error::Invalid(what) => SqlError::new(code::INVALID_TABLE_DEFINITION, what),
         other => other.into(),
     })

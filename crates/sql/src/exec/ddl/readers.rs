@@ -14,6 +14,7 @@ use super::Definer;
 use crate::error::{Result, SqlError, code};
 use crate::notes::view::{ViewNotes, ViewSource};
 use crate::notes::{TableNotes, line, lines};
+use crate::schemas::no_table;
 
 /// A view that reads something.
 struct Reader {
@@ -227,7 +228,7 @@ impl Definer<'_> {
 
     pub(super) fn drop_view(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
         let Some(notes) = self.view_notes(name)? else {
-            return Err(crate::schemas::no_table(name));
+            return Err(no_table(name));
         };
         self.lock_to_drop(name)?;
         self.drop_dependents(Needed::View(name), also, cascade)?;

@@ -18,6 +18,7 @@ use crate::notes::view::ViewNotes;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse::Lines;
 use crate::plan::{Column, Table};
+use crate::schemas::no_table;
 use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
 
@@ -142,7 +143,7 @@ impl Definer<'_> {
             return Ok(());
         }
         if !is_there {
-            return Err(crate::schemas::no_table(name));
+            return Err(no_table(name));
         }
         let message = format!("\"{}\" is not a view", bare(name));
         Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))

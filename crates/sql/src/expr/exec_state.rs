@@ -11,38 +11,38 @@ use crate::catalog::Objects;
 use crate::error::{Result, SqlError};
 use crate::types::Datum;
 
-/// One execution of a statement, as its expressions see it.
-pub(crate) trait Surroundings: Any + Send {
+/// The execution of a statement, as its expressions see it.
+pub(crate) trait ExecState: Any + Send {
     /// The value of a slot: a column of a row around a query.
     fn outer(&self, slot: usize) -> Datum;
 
-    /// What the statement knows of catalogs.
+    /// The catalogs as the transaction of the statement saw them.
     fn objects(&self) -> Result<Arc<Objects>>;
 
     /// The value of a query over a row around it.
     fn value(&self, query: &Subquery, row: &[Datum], context: &Context) -> Result<Datum>;
 
-    fn copy(&self) -> Box<dyn Surroundings>;
+    fn copy(&self) -> Box<dyn ExecState>;
 }
 
-impl Clone for Box<dyn Surroundings> {
+impl Clone for Box<dyn ExecState> {
     fn clone(&self) -> Self {
-        // Of what is in the box, not of the box.
+        // The contents are copied, not the box.
         (**self).copy()
     }
 }
 
-impl std::fmt::Debug for dyn Surroundings {
+impl std::fmt::Debug for dyn ExecState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Surroundings")
+        f.write_str("ExecState")
     }
 }
 
-/// Those of an expression that is evaluated by itself.
+/// The state of an expression that is evaluated outside of any statement.
 #[derive(Clone, Copy)]
-pub(super) struct Nothing;
+pub(super) struct NoExecution;
 
-impl Surroundings for Nothing {
+impl ExecState for NoExecution {
     fn outer(&self, _: usize) -> Datum {
         unreachable!("no query is around it")
     }
@@ -55,7 +55,7 @@ impl Surroundings for Nothing {
         Err(SqlError::unsupported("a query here"))
     }
 
-    fn copy(&self) -> Box<dyn Surroundings> {
+    fn copy(&self) -> Box<dyn ExecState> {
         Box::new(*self)
     }
 }
