@@ -48,8 +48,12 @@ fn value(line: &str, key: &str) -> String {
     }
 }
 
+/// An empty directory: what a killed run left in it is no finding of this run.
 fn scratch(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if dir.exists() {
+        std::fs::remove_dir_all(&dir).expect("what an earlier run left");
+    }
     std::fs::create_dir_all(&dir).expect("a directory for the test");
     dir
 }
