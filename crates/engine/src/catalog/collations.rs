@@ -59,11 +59,8 @@ impl Catalog {
 
     /// All collations that have names, as the transaction sees them.
     pub fn collations(&self, txn: &Transaction) -> Result<Vec<Collation>> {
-        let objects = self.store.all(&txn.latest_snapshot())?;
-        let named = objects.iter().filter(|object| object.kind == Kind::Collation);
-        let mut found = named.map(to_collation).collect::<Result<Vec<_>>>()?;
-        found.sort_by(|a, b| a.name().cmp(b.name()));
-        Ok(found)
+        let named = self.store.of_kind(&txn.latest_snapshot(), Kind::Collation)?;
+        named.iter().map(to_collation).collect()
     }
 
     fn find_collation(&self, txn: &Transaction, name: &str) -> Result<Option<StoredObject>> {

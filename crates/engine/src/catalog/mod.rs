@@ -84,7 +84,8 @@ impl Catalog {
     pub fn open(pool: &Arc<BufferPool>, txns: &Arc<TxnManager>, next_file: u32) -> Result<Catalog> {
         let table = Table::open(pool, txns, bootstrap::catalog_def())?;
         let catalog = Self::new(pool, txns, table, next_file, FIRST_USER_OBJECT);
-        let objects = catalog.objects()?;
+        let txn = txns.begin(Isolation::ReadCommitted);
+        let objects = catalog.store.all(&txn.latest_snapshot())?;
         let last = objects.iter().map(|object| object.id.0).max().unwrap_or(0);
         catalog.next_object.fetch_max(last + 1, Ordering::Relaxed);
         let files = catalog.files()?;
@@ -122,24 +123,14 @@ impl Catalog {
         self.next_file.load(Ordering::Acquire)
     }
 
-    /// All committed objects.
-    fn objects(&self) -> Result<Vec<Object>> {
-        let txn = self.txns.begin(Isolation::ReadCommitted);
-        self.store.all(&txn.latest_snapshot())
-    }
-
     /// Definitions of all committed tables, sorted by name.
     pub fn definitions(&self) -> Result<Vec<TableDef>> {
-        let txn = self.txns.begin(Isolation::ReadCommitted);
-        let snapshot = txn.latest_snapshot();
-        let mut defs = Vec::new();
-        for object in self.store.all(&snapshot)? {
-            if object.kind == Kind::Table {
-                defs.push(self.store.assemble(&snapshot, &object)?);
-            }
-        }
-        defs.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(defs)
+        self.definitions_in(&self.txns.begin(Isolation::ReadCommitted).latest_snapshot())
+    }
+
+    /// Definitions of the tables that `snapshot` sees, sorted by name.
+    pub fn definitions_in(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<TableDef>> {
+        self.store.definitions(snapshot)
     }
 
     /// The tables that were used since the database was opened, sorted by name; each may be changed
@@ -158,23 +149,14 @@ impl Catalog {
 
     /// Names of the tables that `snapshot` sees, sorted.
     pub fn table_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
-        self.names_of(snapshot, |object| object.kind == Kind::Table)
+        let tables = self.store.of_kind(snapshot, Kind::Table)?;
+        Ok(tables.into_iter().map(|table| table.name).collect())
     }
 
     /// Names of the sequences of no column that `snapshot` sees, sorted.
     pub fn sequence_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
-        self.names_of(snapshot, Object::is_free_sequence)
-    }
-
-    fn names_of(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        is_wanted: impl Fn(&Object) -> bool,
-    ) -> Result<Vec<String>> {
-        let wanted = self.store.all(snapshot)?.into_iter().filter(is_wanted);
-        let mut names: Vec<String> = wanted.map(|object| object.name).collect();
-        names.sort();
-        Ok(names)
+        let sequences = self.store.of_kind(snapshot, Kind::Sequence)?.into_iter();
+        Ok(sequences.filter(Object::is_free_sequence).map(|sequence| sequence.name).collect())
     }
 
     /// Does `snapshot` see a table, index or sequence called `name`?

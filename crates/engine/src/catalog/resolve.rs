@@ -16,6 +16,7 @@ use crate::config::MAX_NAME_BYTES;
 use crate::error::{Error, Result};
 use crate::ids::ObjectId;
 use crate::table::Table;
+use crate::table::schema::TableDef;
 use crate::txn::{LockMode, Transaction};
 
 /// Most tables that a transaction keeps at hand.
@@ -98,6 +99,20 @@ impl Catalog {
             known.push(Known { name: name.to_owned(), entry: Arc::clone(&entry), edition });
         }
         Ok(entry)
+    }
+
+    /// The table of a definition that the transaction sees, to be looked at without its lock. A
+    /// change of another transaction has it as it was before; `None` if it cannot be opened, or if
+    /// its name stands for another table by now.
+    pub fn look_at(&self, changes: &Changes, def: &TableDef) -> Option<Arc<Entry>> {
+        let found = match changes.get(&def.name) {
+            Some(own) => own.clone(),
+            None => match self.lookup(&def.name).ok()? {
+                Slot::Open(entry) => Some(entry),
+                Slot::Changing(_, before) => before.upgrade(),
+            },
+        };
+        found.filter(|entry| entry.table.def().id == def.id)
     }
 
     /// The name of the table that the index called `index` belongs to, as `txn` sees it.

@@ -134,10 +134,9 @@ impl Object {
 }
 
 /// Puts a table's definition together from its own object and those of its columns and indexes.
-pub fn assemble(table: &Object, parts: Vec<StoredObject>) -> Result<TableDef> {
+pub fn assemble(table: &Object, mut parts: Vec<Object>) -> Result<TableDef> {
     let decoded = codec::decode_table(table.id, &table.name, &table.definition);
     let (mut def, primary) = decoded.map_err(|what| damage(&table.name, what))?;
-    let mut parts: Vec<Object> = parts.into_iter().map(|stored| stored.object).collect();
     parts.sort_by_key(|part| (part.kind as i16, part.position));
     for part in &parts {
         let name = part.name.split('\u{1}').next().unwrap_or_default();
@@ -209,8 +208,7 @@ mod tests {
         }
         parts.reverse();
         let read = |object: &Object| Object::from_row(&object.to_row()).unwrap();
-        let stored = |part| StoredObject { row: RowId::new(1, 1), object: read(part) };
-        let parts = parts.iter().map(stored).collect();
+        let parts = parts.iter().map(read).collect();
         assert_eq!(assemble(&read(&table), parts).unwrap(), def);
     }
 

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
 use crate::table::schema::{SequenceDef, SequenceSchema};
 use crate::table::sequence::Sequence;
-use crate::txn::{LockMode, Transaction};
+use crate::txn::{Isolation, LockMode, Transaction};
 
 /// A sequence as a transaction sees it: see [`Catalog::sequences`].
 ///
@@ -136,11 +136,9 @@ impl Catalog {
 
     /// The committed sequences that stand by themselves, by name.
     pub fn free_sequences(&self) -> Result<Vec<SequenceDef>> {
-        let objects = self.objects()?;
-        let free = objects.iter().filter(|object| object.is_free_sequence());
-        let mut found = free.map(Object::to_sequence).collect::<Result<Vec<_>>>()?;
-        found.sort_by(|a, b| a.schema.name.cmp(&b.schema.name));
-        Ok(found)
+        let txn = self.txns.begin(Isolation::ReadCommitted);
+        let sequences = self.store.of_kind(&txn.latest_snapshot(), Kind::Sequence)?;
+        sequences.iter().filter(|one| one.is_free_sequence()).map(Object::to_sequence).collect()
     }
 
     /// Finds a sequence and locks what it belongs to.

@@ -4,6 +4,8 @@
 //! it is given.
 //! Does not do: caching, locking.
 
+use std::collections::HashMap;
+
 use rightlink_env::sync::Arc;
 
 use crate::catalog::bootstrap::{BY_ID, BY_NAME, BY_PARENT, Kind};
@@ -36,6 +38,14 @@ impl Store {
     pub(super) fn all(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<Object>> {
         let rows = self.table.scan(snapshot, Projection::all(self.table.def()), None);
         rows.map(|row| Object::from_row(&row?.values)).collect()
+    }
+
+    /// The objects of a kind, sorted by name.
+    pub(super) fn of_kind(&self, snapshot: &Arc<Snapshot>, kind: Kind) -> Result<Vec<Object>> {
+        let mut found = self.all(snapshot)?;
+        found.retain(|object| object.kind == kind);
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
     }
 
     /// The table or index called `name`.
@@ -77,7 +87,22 @@ impl Store {
     /// The definition whose table object is `object`.
     pub(super) fn assemble(&self, snapshot: &Arc<Snapshot>, object: &Object) -> Result<TableDef> {
         assert_eq!(object.kind, Kind::Table);
-        assemble(object, self.parts(snapshot, object.id)?)
+        let parts = self.parts(snapshot, object.id)?;
+        assemble(object, parts.into_iter().map(|stored| stored.object).collect())
+    }
+
+    /// Definitions of all tables, sorted by name: one read of the catalog.
+    pub(super) fn definitions(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<TableDef>> {
+        let (mut tables, mut parts) = (Vec::new(), HashMap::<_, Vec<_>>::new());
+        for object in self.all(snapshot)? {
+            match object.kind {
+                Kind::Table => tables.push(object),
+                _ => parts.entry(object.parent).or_default().push(object),
+            }
+        }
+        tables.sort_by(|a: &Object, b| a.name.cmp(&b.name));
+        let mut parts_of = |table: &Object| parts.remove(&table.id).unwrap_or_default();
+        tables.iter().map(|table| assemble(table, parts_of(table))).collect()
     }
 
     fn find(

@@ -11,7 +11,7 @@ use crate::collation::Collation;
 use crate::db::info::{PageInfo, SequenceDefinition, TableInfo};
 use crate::db::transaction::Transaction;
 use crate::db::{describe, inspect};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::table::sequence::SequencePosition;
 use crate::txn::LockMode;
 
@@ -73,18 +73,13 @@ impl Transaction {
 }
 
 impl Catalog<'_> {
-    /// All tables, sorted by name. A table that damage keeps from being opened has its definition,
-    /// without sizes.
+    /// All tables, sorted by name. It locks nothing and waits for no transaction: a table that
+    /// another one changes is as it was before. A table that damage keeps from being opened has its
+    /// definition, without sizes.
     pub fn tables(&mut self) -> Result<Vec<TableInfo>> {
-        let names = self.table_names()?;
-        let mut infos = Vec::with_capacity(names.len());
-        for name in names {
-            match self.definition(&name) {
-                Err(Error::NotFound(_)) => {}
-                info => infos.push(info?),
-            }
-        }
-        Ok(infos)
+        let defs = self.read(|catalog, txn| catalog.definitions_in(&txn.latest_snapshot()))?;
+        let (engine, changes) = (&self.txn.handle.engine, &self.txn.changes);
+        Ok(defs.iter().map(|def| describe::seen(engine, changes, def)).collect())
     }
 
     /// Definition and sizes of one table. No other transaction changes the table's definition until
@@ -241,7 +236,42 @@ impl Catalog<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, IndexSchema, TableSchema, Type, Value};
+    use crate::{AlterTable, ColumnSchema, Database, IndexSchema, TableSchema, Type, Value};
+
+    #[test]
+    fn a_change_under_way_is_looked_past() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("a", Type::Int4)).unwrap();
+        txn.insert("t", &[Value::Int4(1)]).unwrap();
+        txn.commit().unwrap();
+        let seen = || {
+            let infos = db.begin().catalog().tables().unwrap();
+            let told = |t: crate::TableInfo| (t.name.clone(), t.columns.len(), t.heap_blocks);
+            infos.into_iter().map(told).collect::<Vec<_>>()
+        };
+        let before = seen();
+        assert_eq!(before, [("t".to_owned(), 1, db.describe("t").unwrap().heap_blocks)]);
+        let mut changing = db.begin();
+        changing.alter_table("t", AlterTable::Rename("u")).unwrap();
+        let added = ColumnSchema::new("b", Type::Int4).nullable();
+        changing.alter_table("u", AlterTable::AddColumn(&added)).unwrap();
+        changing
+            .create_table(&TableSchema::new("own").column("a", Type::Int4).primary_key(["a"]))
+            .unwrap();
+        assert_eq!(seen(), before, "nobody waits, and nothing shows");
+        let own = changing.catalog().tables().unwrap();
+        let known = ["own", "u"].map(|name| changing.catalog().describe(name).unwrap());
+        assert_eq!(own, known, "to itself it shows at once");
+        changing.commit().unwrap();
+        assert_eq!(seen(), [("own".to_owned(), 1, 1), ("u".to_owned(), 2, before[0].2)]);
+        db.close().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let first = db.tables().unwrap();
+        assert_eq!(first, ["own", "u"].map(|name| db.describe(name).unwrap()), "and their sizes");
+        assert!(db.verify().unwrap().is_clean());
+    }
 
     #[test]
     fn a_transaction_sees_its_own_definitions() {

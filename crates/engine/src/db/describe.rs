@@ -4,31 +4,20 @@
 //! Does not do: figures of use (`stats`).
 
 use crate::buffer::BufferPool;
-use crate::catalog::Entry;
+use crate::catalog::{Changes, Entry};
 use crate::db::Database;
 use crate::db::definition;
 use crate::db::info::{IndexInfo, TableInfo};
 use crate::error::{Error, Result};
+use crate::table::Table;
 use crate::table::schema::{IndexDef, TableDef};
 use crate::txn::LockMode;
 use crate::upkeep::{Engine, Watch};
 
 impl Database {
-    /// All committed tables, sorted by name. A table that damage keeps from being opened has its
-    /// definition, without sizes.
+    /// All committed tables, sorted by name, as [`Catalog::tables`](crate::Catalog::tables).
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let defs = engine.catalog.definitions()?;
-        let mut infos = Vec::with_capacity(defs.len());
-        for def in defs {
-            let info = self.describe(&def.name);
-            match info.or_else(|error| defined(engine, &def.name, error)) {
-                Err(Error::NotFound(_)) => {}
-                info => infos.push(info?),
-            }
-        }
-        Ok(infos)
+        self.begin().catalog().tables()
     }
 
     /// Definition and sizes of one committed table. Waits for a transaction that changes it.
@@ -53,8 +42,19 @@ pub(super) fn defined(engine: &Engine, table: &str, error: Error) -> Result<Tabl
 
 /// The description of a table whose lock is held.
 pub(super) fn table_info(engine: &Engine, entry: &Entry) -> TableInfo {
-    let table = &entry.table;
-    let info = info_of(&engine.pool, table.def());
+    sized(info_of(&engine.pool, entry.table.def()), &entry.table)
+}
+
+/// The description of a table by its definition, without its lock. Sizes are those of now.
+pub(super) fn seen(engine: &Engine, changes: &Changes, def: &TableDef) -> TableInfo {
+    // Files that are not open have no size.
+    let open = engine.catalog.look_at(changes, def);
+    let info = info_of(&engine.pool, def);
+    let Some(entry) = open else { return info };
+    sized(info, &entry.table)
+}
+
+fn sized(info: TableInfo, table: &Table) -> TableInfo {
     TableInfo {
         heap_blocks: table.heap().blocks(),
         visible_share: table.heap().visible_share(),

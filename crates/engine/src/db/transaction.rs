@@ -72,7 +72,7 @@ pub struct TransactionOptions {
 pub struct Transaction {
     pub(super) handle: Arc<Handle>,
     pub(super) txn: Option<txn::Transaction>,
-    changes: Changes,
+    pub(super) changes: Changes,
     savepoints: Vec<Mark>,
     /// Is it running? For its scans.
     is_running: Arc<RwLock<bool>>,

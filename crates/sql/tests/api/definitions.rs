@@ -30,6 +30,28 @@ fn beside(db: &Database, sql: &'static str, then: impl FnOnce()) -> Result<(), &
     done.join().unwrap()
 }
 
+/// Catalogs tell of a table that another session changes as it was, and wait for nobody.
+#[test]
+fn catalogs_are_read_past_a_change_that_has_not_ended() {
+    let (_dir, db) = open();
+    let (mut session, mut other) = (Session::new(&db), Session::new(&db));
+    session.execute("create table t (a int primary key, b text)").unwrap();
+    session.execute("begin; alter table t drop column b; alter table t rename to u").unwrap();
+    session.execute("create table own (a int)").unwrap();
+    other.execute("set lock_timeout = '1s'").unwrap();
+    let columns = "select string_agg(c.relname || '.' || a.attname, ' ' order by 1) \
+                   from pg_class c join pg_attribute a on a.attrelid = c.oid \
+                   where c.relkind = 'r' and a.attnum > 0 and c.relnamespace = 2200";
+    let names = "select string_agg(table_name, ' ' order by 1) from information_schema.tables \
+                 where table_schema = 'public'";
+    assert_eq!(one(&mut other, columns), "t.a t.b");
+    assert_eq!(one(&mut other, names), "t");
+    assert_eq!(one(&mut session, columns), "own.a u.a", "the session sees its own changes");
+    session.execute("commit").unwrap();
+    assert_eq!(one(&mut other, columns), "own.a u.a");
+    assert_eq!(one(&mut other, names), "own u");
+}
+
 /// Rows that come while a check waits for their transaction were not looked at.
 #[test]
 fn a_check_looks_at_rows_that_it_has_waited_for() {

@@ -6,7 +6,7 @@
 //! Invariants: a sequence belongs to one column at most, and goes with it.
 //! Does not do: numbers (`expr::sequences`); what options mean together (`bind::ddl::sequence`).
 
-use rightlink::{Error, LockMode, SequenceChange, SequenceDefinition, SequencePosition};
+use rightlink::{Error, LockMode, SequenceChange, SequenceDefinition, SequencePosition, TableInfo};
 
 use super::constraints::depends;
 use super::readers::Needed;
@@ -168,9 +168,21 @@ impl Definer<'_> {
         self.note_column(table, column, |notes| notes.owned.push(name.to_owned()))
     }
 
+    /// All tables. No other transaction changes one until this one ends.
+    fn locked_tables(&mut self) -> Result<Vec<TableInfo>> {
+        let mut infos = Vec::new();
+        for name in self.txn.catalog().table_names()? {
+            match self.txn.catalog().definition(&name) {
+                Err(Error::NotFound(_)) => {}
+                info => infos.push(info?),
+            }
+        }
+        Ok(infos)
+    }
+
     /// Takes a sequence from the column that owns it, if any does.
     pub(super) fn disown(&mut self, name: &str) -> Result<()> {
-        for info in self.txn.catalog().tables()? {
+        for info in self.locked_tables()? {
             for column in &info.columns {
                 if ColumnNotes::decode(&column.note).owned.iter().any(|owned| owned == name) {
                     self.note_column(&info.name, &column.name, |notes| {
@@ -272,7 +284,7 @@ impl Definer<'_> {
         }
         schemas::lock(self.txn, to, LockMode::Access)?;
         schemas::lock(self.txn, schema_of(name), LockMode::Access)?;
-        let noted = self.txn.catalog().tables()?.into_iter().find(|info| {
+        let noted = self.locked_tables()?.into_iter().find(|info| {
             let notes = info.columns.iter().map(|column| ColumnNotes::decode(&column.note));
             notes.flat_map(|notes| notes.owned).any(|owned| owned == name)
         });
@@ -303,7 +315,7 @@ impl Definer<'_> {
             other => named(name, other)?,
         }
         self.rename_source(name, to)?;
-        for info in self.txn.catalog().tables()? {
+        for info in self.locked_tables()? {
             for column in &info.columns {
                 let notes = ColumnNotes::decode(&column.note);
                 let default = notes.default.map(|text| asking(&text, name, to)).transpose()?;
@@ -326,7 +338,7 @@ impl Definer<'_> {
     /// Tables and columns whose defaults ask the sequence called `name`.
     fn defaults_by(&mut self, name: &str) -> Result<Vec<(String, String)>> {
         let mut found = Vec::new();
-        for info in self.txn.catalog().tables()? {
+        for info in self.locked_tables()? {
             for (at, column) in info.columns.iter().enumerate() {
                 let text = ColumnNotes::decode(&column.note).default.unwrap_or_default();
                 if !text.to_lowercase().contains("val") {
