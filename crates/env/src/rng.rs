@@ -104,6 +104,12 @@ impl Rng {
     }
 }
 
+/// How often a test repeats what it does at random: `RIGHTLINK_ROUNDS` says, once if nobody does.
+#[cfg(feature = "testing")]
+pub fn rounds() -> u64 {
+    std::env::var("RIGHTLINK_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

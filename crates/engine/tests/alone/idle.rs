@@ -12,6 +12,7 @@ use rightlink::{
     Value,
 };
 use rightlink_env::Clock;
+use rightlink_env::rng::rounds;
 
 /// What is measured at a time.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -103,7 +104,7 @@ fn an_idle_database_uses_no_processor_time() {
     {
         let dir = tempfile::tempdir().unwrap();
         let db = open(&dir, small(16 << 20, log, auto_vacuum));
-        for round in 0..3 {
+        for round in 0..rounds().max(2) as i64 {
             load(&db, round);
             let helped = db.stats().get("checkpoint_steps_by_writers").unwrap();
             comes_to_rest(&format!("log {log}, auto-vacuum {auto_vacuum}, {helped} helped"));

@@ -13,6 +13,7 @@ use rightlink::{
     TransactionOptions, Type, Value, Written,
 };
 use rightlink_env::Rng;
+use rightlink_env::rng::rounds;
 use rightlink_env::sync::{AtomicBool, Ordering};
 
 const KEYS: u64 = 8;
@@ -167,6 +168,5 @@ fn run(seed: u64, rounds: u64) {
 
 #[test]
 fn no_increment_is_lost_or_reaches_another_row() {
-    let asked = std::env::var("RIGHTLINK_MODEL_ROUNDS").ok().and_then(|text| text.parse().ok());
-    (0..asked.unwrap_or(1)).for_each(|round| run(round + 1, 500));
+    (0..rounds()).for_each(|round| run(round + 1, 500));
 }

@@ -16,7 +16,7 @@
 //! vacuums. Another checkpoints, verifies, copies the database, and creates and drops an index, a
 //! column and a table. The writers go on until each has succeeded; a run ends with `verify`.
 //!
-//! `RIGHTLINK_MODEL_ROUNDS` asks for more rounds with other seeds, `RIGHTLINK_MODEL_BREAK` for a
+//! `RIGHTLINK_ROUNDS` asks for more rounds with other seeds, `RIGHTLINK_MODEL_BREAK` for a
 //! rule to be broken (`points::broken`), to see whether the runs notice.
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +28,7 @@ use rightlink::{
     SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Upserted, VacuumOptions,
     Value,
 };
+use rightlink_env::rng::rounds;
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
 use rightlink_env::{Broken, Rng, points};
 
@@ -763,31 +764,25 @@ fn run_in(world: World, seed: u64, threads: u64, transactions: u64) {
     assert!(report.is_clean(), "{:?}", report.findings);
 }
 
-/// Rounds of each test; the long form is asked for by `RIGHTLINK_MODEL_ROUNDS`.
-fn rounds() -> std::ops::Range<u64> {
-    let asked = std::env::var("RIGHTLINK_MODEL_ROUNDS").ok().and_then(|text| text.parse().ok());
-    0..asked.unwrap_or(1)
-}
-
 #[test]
 fn several_writers_with_room() {
-    rounds().for_each(|round| run(round * 3 + 1, 4, 250, 2000));
+    (0..rounds()).for_each(|round| run(round * 3 + 1, 4, 250, 2000));
 }
 
 #[test]
 fn several_writers_in_a_tiny_pool() {
-    rounds().for_each(|round| run(round * 3 + 2, 3, 150, 16));
+    (0..rounds()).for_each(|round| run(round * 3 + 2, 3, 150, 16));
 }
 
 #[test]
 fn one_writer_beside_everything_else() {
-    rounds().for_each(|round| run(round * 3 + 3, 1, 300, 200));
+    (0..rounds()).for_each(|round| run(round * 3 + 3, 1, 300, 200));
 }
 
 #[test]
 fn snapshots_age_and_vacuums_are_cancelled() {
     let age = Some(Duration::from_millis(25));
-    rounds().for_each(|round| {
+    (0..rounds()).for_each(|round| {
         run_in(World { pool_pages: 300, age, rushed: None }, round * 3 + 4, 3, 250);
         let (cancelled, old) = (CANCELLED.load(Ordering::Relaxed), TOO_OLD.load(Ordering::Relaxed));
         println!("{cancelled} vacuums cancelled, {old} snapshots too old");
@@ -799,6 +794,6 @@ fn snapshots_age_and_vacuums_are_cancelled() {
 fn reads_go_ahead_at_every_distance_by_every_method() {
     for (seed, method) in [(41, Method::Sync), (42, Method::Worker), (43, Method::IoUring)] {
         let world = World { pool_pages: 16, rushed: Some(method), age: None };
-        rounds().for_each(|round| run_in(world, round * 3 + seed, 2, 60));
+        (0..rounds()).for_each(|round| run_in(world, round * 3 + seed, 2, 60));
     }
 }

@@ -1,6 +1,7 @@
 //! Planted damage: every check of `verify` finds what it is for, and nothing panics on any damage.
 
 use rightlink_env::Rng;
+use rightlink_env::rng::rounds;
 
 use crate::buffer::testing::TestPool;
 use crate::config::PAGE_SIZE;
@@ -442,7 +443,7 @@ fn lost_keys_and_live_duplicates_are_found() {
 /// Random bytes changed anywhere: whatever is called afterwards returns, with a result or an error.
 #[test]
 fn random_damage_never_panics() {
-    for seed in 0..150 {
+    for seed in 0..30 * rounds() {
         let (test, tree) = sample();
         let mut rng = Rng::from_seed(seed);
         for _ in 0..1 + rng.index(4) {
