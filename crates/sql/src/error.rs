@@ -43,6 +43,7 @@ pub(crate) mod code {
     pub(crate) const ARRAY_SUBSCRIPT: &str = "2202E";
     pub(crate) const INVALID_TEXT: &str = "22P02";
     pub(crate) const INVALID_BINARY: &str = "22P03";
+    pub(crate) const UNTRANSLATABLE_CHARACTER: &str = "22P05";
     pub(crate) const BAD_COPY_FORMAT: &str = "22P04";
     pub(crate) const NOT_NULL_VIOLATION: &str = "23502";
     pub(crate) const FOREIGN_KEY_VIOLATION: &str = "23503";

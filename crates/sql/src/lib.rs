@@ -96,7 +96,8 @@ pub use plan::Column;
 
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
-    Array, Datum, Decimal, Dimension, ElementType, Interval, RegKind, Registered, Row, SqlType,
+    Array, Datum, Decimal, Dimension, ElementType, Interval, JsonPath, Jsonb, RegKind, Registered,
+    Row, SqlType,
 };
 
 /// The examples of the README, compiled and run as tests.

@@ -10,7 +10,7 @@ use sqlparser::ast::{
     FunctionArguments, OrderByExpr,
 };
 
-use super::select::{OrderWay, sort_key_of};
+use super::select::{OrderWay, check_equal, check_ordered, sort_key_of};
 use super::window::IN_WINDOW;
 use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
@@ -136,6 +136,7 @@ impl Binder<'_> {
             let value = self.expr(&item.expr)?;
             let OrderWay { descending, nulls_first } = OrderWay::of(&item.options)?;
             let collation = value.collated.used()?.cloned();
+            check_ordered(value.ty)?;
             let like = match value.ty {
                 SqlType::Unknown => sort_key_of(&value.expr, SqlType::Text),
                 ty => sort_key_of(&value.expr, ty),
@@ -168,7 +169,8 @@ impl Binder<'_> {
     ) -> Result<BoundAggregate> {
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
         let regression = Regression::named(name);
-        let wanted = if name == "string_agg" || regression.is_some() { 2 } else { 1 };
+        let is_pair = name == "string_agg" || name.ends_with("object_agg") || regression.is_some();
+        let wanted = if is_pair { 2 } else { 1 };
         let found = match regression {
             None => types.first().and_then(|input| aggregate::find(name, *input)),
             Some(asked) => {
@@ -186,13 +188,17 @@ impl Binder<'_> {
         let collated = collation_of(&args)?;
         if distinct {
             collated.refuse_unequal("DISTINCT")?;
+            check_equal(input)?;
         }
         let collation = match kind {
             Kind::Min | Kind::Max => collated.used()?.cloned(),
             _ => None,
         };
-        let second =
-            if input == SqlType::Bytea || regression.is_some() { input } else { SqlType::Text };
+        let second = match kind {
+            Kind::Json(_) => types.get(1).copied().filter(|ty| *ty != SqlType::Unknown),
+            _ => Some(input).filter(|_| input == SqlType::Bytea || regression.is_some()),
+        };
+        let second = second.unwrap_or(SqlType::Text);
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             bound.push(self.coerce(arg, if at == 0 { input } else { second })?);
@@ -327,6 +333,6 @@ fn is_any_order(kind: Kind) -> bool {
         Kind::BitAnd | Kind::BitOr | Kind::BitXor => true,
         // Sums of floating point numbers depend on it.
         Kind::Sum | Kind::Average | Kind::Spread(_) | Kind::Regression(_) => false,
-        Kind::StringAgg | Kind::ArrayAgg | Kind::OrderedSet(_) => false,
+        Kind::StringAgg | Kind::ArrayAgg | Kind::Json(_) | Kind::OrderedSet(_) => false,
     }
 }

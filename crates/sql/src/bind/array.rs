@@ -19,7 +19,7 @@ use crate::expr::{AnyOf, Context, Expr, Typed, arrays};
 use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::Modifier;
-use crate::types::{Array, Datum, ElementType, SqlType};
+use crate::types::{Array, Category, Datum, ElementType, SqlType};
 
 /// What an argument of a signature may be.
 #[derive(Clone, Copy, PartialEq)]
@@ -273,6 +273,9 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("a field of a value")),
         };
         let position = value.position;
+        if value.ty == SqlType::Jsonb {
+            return self.member(value, &chain[dots..]).map_err(|error| error.at(position));
+        }
         let value = self.as_array(value)?;
         let SqlType::Array(element) = value.ty else {
             let ty = value.ty.name();
@@ -304,6 +307,29 @@ impl Binder<'_> {
         };
         let expr = called(function_of(name, 1), args);
         Ok(Typed { modifier, ..Typed::new(expr, ty).at(position) })
+    }
+
+    /// A member of a document, by keys and places.
+    fn member(&mut self, document: Typed, path: &[ast::AccessExpr]) -> Result<Typed> {
+        let mut args = vec![document];
+        for access in path {
+            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+                let message = "jsonb subscript does not support slices";
+                return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+            };
+            let step = self.expr(index)?;
+            if !matches!(
+                step.ty.category(),
+                Category::String | Category::Number | Category::Unknown
+            ) {
+                let message = "jsonb subscript must be coercible to either integer or text";
+                let error = SqlError::new(code::DATATYPE_MISMATCH, message);
+                return Err(error.at(step.position));
+            }
+            let key = self.coerce_checked(step, SqlType::Text, CastContext::Explicit)?;
+            args.push(Typed::new(key, SqlType::Text));
+        }
+        self.named("jsonb_extract_path", args)
     }
 
     fn subscript(

@@ -177,7 +177,10 @@ impl Binder<'_> {
     /// The operator `name` over its operands.
     pub(crate) fn operator(&mut self, name: &str, operands: Vec<Typed>) -> Result<Typed> {
         let name = if name == "!=" { "<>" } else { name };
-        if operands.iter().any(|operand| operand.ty.is_array()) {
+        // A document has operators of its own over lists of keys.
+        let is_document = |ty| matches!(ty, SqlType::Json | SqlType::Jsonb) && name != "||";
+        let of_document = operands.first().is_some_and(|left| is_document(left.ty));
+        if !of_document && operands.iter().any(|operand| operand.ty.is_array()) {
             return self.array_operator(name, operands);
         }
         let operands = self.without_blanks(name, operands)?;

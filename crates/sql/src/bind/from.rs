@@ -15,7 +15,7 @@ use super::select::{Purpose, Stored};
 use super::{Binder, Place};
 use crate::catalog::{relation_oid, system_views};
 use crate::error::{Result, SqlError, code};
-use crate::expr::registry::{self, SetFunction};
+use crate::expr::registry::{self, JsonPart, SetFunction};
 use crate::expr::{ColumnOrigin, Expr, Typed};
 use crate::names::{bare, schema_of};
 use crate::parse::identifiers;
@@ -233,6 +233,7 @@ impl Binder<'_> {
             return self.view(view, bound, alias);
         }
         let Called { call, args, ty } = match registry::gives_rows(&called) {
+            true if called.contains("json") => self.json_members(&called, args)?,
             true => self.called_set(&called, args)?,
             false if called == "generate_subscripts" => {
                 let args = self.arguments_in_from(args, &called)?;
@@ -246,18 +247,27 @@ impl Binder<'_> {
                 Called { call: SetFunction::Value, args: values, ty }
             }
         };
-        let column = self.new_columns(1);
+        let part = if let SetFunction::Json(rows) = call { Some(rows.part) } else { None };
+        let named: Vec<(&str, SqlType)> = match part {
+            Some(JsonPart::Fields) => vec![("key", SqlType::Text), ("value", ty)],
+            Some(JsonPart::Items) => vec![("value", ty)],
+            Some(JsonPart::Keys | JsonPart::Path) | None => vec![(&called, ty)],
+        };
+        let first = self.new_columns(named.len());
+        let columns = first..first + named.len();
+        let shown = named.into_iter().zip(columns.clone());
+        let shown = shown.map(|((name, ty), id)| ScopeColumn::new(id, name, ty)).collect();
         let ordinality = ordinality.then(|| self.new_columns(1));
-        let shown = vec![ScopeColumn::new(column, called.clone(), ty)];
-        let relation = function_relation(called, shown, ordinality);
-        let plain_alias = alias.filter(|alias| alias.columns.is_empty());
+        let mut relation = function_relation(called.clone(), shown, ordinality);
+        relation.is_value = part == Some(JsonPart::Items);
+        let has_plain_alias = alias.is_some_and(|alias| alias.columns.is_empty());
         let mut relation = renamed(relation, alias)?;
-        if plain_alias.is_some() {
+        if has_plain_alias && !matches!(part, Some(JsonPart::Items | JsonPart::Fields)) {
             // An alias of the function is one of its column, too.
             relation.columns[0].name.clone_from(&relation.alias);
         }
         let alias = relation.alias.clone();
-        let function = Function { call, args, columns: vec![column], ordinality, alias };
+        let function = Function { call, args, columns: columns.collect(), ordinality, alias };
         Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
     }
 
@@ -277,6 +287,20 @@ impl Binder<'_> {
         let values = self.arguments_in_from(args, name)?;
         let rel::SetCall { function, args, ty, .. } = self.set_in_from(name, values)?;
         Ok(Called { call: function, args, ty })
+    }
+
+    /// A call of a function that gives members of a document.
+    fn json_members(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
+        let values = self.arguments_in_from(args, name)?;
+        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        let function = registry::resolve(name, &types)
+            .map_err(|miss| registry::no_function(name, &types, &miss))?;
+        let call = function.rows.expect("it gives rows");
+        let convert = |(value, wanted): (Typed, &SqlType)| {
+            self.coerce_checked(value, *wanted, CastContext::Implicit)
+        };
+        let args = values.into_iter().zip(&function.args).map(convert).collect::<Result<_>>()?;
+        Ok(Called { call, args, ty: function.result })
     }
 
     fn view(
@@ -412,6 +436,7 @@ pub(crate) fn table_relation(table: &Table, first: usize) -> Relation {
         alias: bare(&table.info.name).to_owned(),
         schema: Some(schema_of(&table.info.name).to_owned()),
         columns,
+        is_value: false,
         is_hidden: false,
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlparser::ast::{self, GroupByExpr};
 
 use super::grouping::Keys;
-use super::select::refuse_blanks;
+use super::select::check_grouped;
 use super::target::Target;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
@@ -51,7 +51,7 @@ impl Binder<'_> {
         }
         let key = self.settle(key)?;
         key.collated.refuse_unequal("GROUP BY")?;
-        refuse_blanks(&key, "GROUP BY")?;
+        check_grouped(&key, "GROUP BY")?;
         Ok(key)
     }
 

@@ -68,6 +68,9 @@ pub(crate) struct Relation {
     /// Schema of a source that has no alias.
     pub(crate) schema: Option<String>,
     pub(crate) columns: Vec<ScopeColumn>,
+    /// Does its alias mean the value of its first column, which has a name of its own? So it is of
+    /// functions that give one plain value a row.
+    pub(crate) is_value: bool,
     /// May expressions of this clause name it? What stands beside a join that is not LATERAL may
     /// not.
     pub(crate) is_hidden: bool,
@@ -171,7 +174,11 @@ impl Scope {
             },
         };
         let mut found = columns.iter().filter(|column| column.name == name);
-        let Some(first) = found.next() else { return Ok(missing) };
+        let Some(first) = found.next() else {
+            let is_it = |relation: &&Relation| relation.is_value && relation.alias == name;
+            let whole = self.relations.iter().find(is_it).filter(|_| source.is_none());
+            return Ok(whole.map_or(missing, |relation| Lookup::Found(&relation.columns[0])));
+        };
         if self.is_changed(first) {
             return Err(self.refused());
         }

@@ -402,7 +402,7 @@ impl Binder<'_> {
                 }
                 let mut collated = list.iter().map(|target| &target.value.collated);
                 collated.try_for_each(|collated| collated.refuse_unequal("DISTINCT"))?;
-                list.iter().try_for_each(|target| refuse_blanks(&target.value, "DISTINCT"))?;
+                list.iter().try_for_each(|target| check_grouped(&target.value, "DISTINCT"))?;
             }
             Some(AstDistinct::On(_)) => {
                 on_places.sort_unstable();
@@ -509,6 +509,7 @@ impl Binder<'_> {
         let place = |node| {
             let (at, ty, collated) = self.order_place(node, list, output)?;
             collated.refuse_unequal("DISTINCT ON")?;
+            check_equal(ty)?;
             Ok((at, ty))
         };
         nodes.iter().map(place).collect()
@@ -526,6 +527,7 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("ORDER BY WITH FILL"));
             }
             let (at, ty, collated) = self.order_place(&item.expr, list, output)?;
+            check_ordered(ty)?;
             let collation = collated.used()?.cloned();
             let OrderWay { descending, nulls_first } = OrderWay::of(&item.options)?;
             if sort.iter().all(|key| key.at != at || key.collation != collation) {
@@ -568,9 +570,29 @@ impl Binder<'_> {
     }
 }
 
-/// Fails for `what`, which takes values together by their bytes, if equal values of `char` may end
-/// in different numbers of blanks.
-pub(super) fn refuse_blanks(value: &Typed, what: &str) -> Result<()> {
+/// Fails for a type whose values are never equal.
+pub(super) fn check_equal(ty: SqlType) -> Result<()> {
+    if ty.is_ordered() {
+        return Ok(());
+    }
+    let message = format!("could not identify an equality operator for type {}", ty.name());
+    Err(SqlError::new(code::UNDEFINED_FUNCTION, message))
+}
+
+/// Fails for a type whose values have no order.
+pub(super) fn check_ordered(ty: SqlType) -> Result<()> {
+    if ty.is_ordered() {
+        return Ok(());
+    }
+    let message = format!("could not identify an ordering operator for type {}", ty.name());
+    let hint = "Use an explicit ordering operator or modify the query.";
+    Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint))
+}
+
+/// Fails for `what`, which takes equal values together by their bytes, if there are none, or if
+/// those of `char` may end in different numbers of blanks.
+pub(super) fn check_grouped(value: &Typed, what: &str) -> Result<()> {
+    check_equal(value.ty).map_err(|error| error.at(value.position))?;
     let mut lengths = Vec::new();
     if value.ty == SqlType::Bpchar {
         filled_to(&value.expr, &mut lengths);

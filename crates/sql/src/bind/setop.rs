@@ -85,6 +85,9 @@ impl Binder<'_> {
                 collated.refuse_unequal(name_of(kind))?;
             }
             let (values, ty) = self.unified(both, name_of(kind))?;
+            if !(all && kind == SetKind::Union) {
+                super::select::check_equal(ty)?;
+            }
             let (values, ty) = match ty {
                 SqlType::Unknown => (self.as_text(values)?, SqlType::Text),
                 ty => (values, ty),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
-use crate::expr::registry::SetFunction;
+use crate::expr::function::{JsonPart, JsonRows, SetFunction};
 use crate::expr::{ColumnId, Expr, Typed, columns_of};
 use crate::plan::rel::{Rel, SetCall};
 use crate::types::SqlType;
@@ -105,6 +105,10 @@ impl Binder<'_> {
         if let Some(place) = refused {
             let message = format!("set-returning functions are not allowed in {place}");
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        if let SetFunction::Json(JsonRows { name, part: JsonPart::Fields, .. }) = function {
+            return Err(SqlError::unsupported(format!("{name} outside of FROM"))
+                .hint("Its columns are key and value: name it in FROM, perhaps LATERAL."));
         }
         self.sets.named += 1;
         self.sets.last = self.sets.at;

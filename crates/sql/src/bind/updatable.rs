@@ -238,6 +238,7 @@ impl Binder<'_> {
             alias: table.bare_name().to_owned(),
             schema: Some(schema_of(&table.info.name).to_owned()),
             columns,
+            is_value: false,
             is_hidden: false,
         };
         let ChangedRelation { table: changed, mut levels, .. } = below;

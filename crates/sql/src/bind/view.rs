@@ -103,6 +103,7 @@ impl Binder<'_> {
             alias: view.bare_name().to_owned(),
             schema: Some(schema_of(&view.info.name).to_owned()),
             columns: columns.collect(),
+            is_value: false,
             is_hidden: false,
         };
         let rel = Rel::Project { input: Box::new(bound.rel), output };
@@ -189,6 +190,7 @@ impl Binder<'_> {
             alias: bare(&source.was).to_owned(),
             schema: Some(schema_of(&source.was).to_owned()),
             columns,
+            is_value: false,
             is_hidden: false,
         })
     }

@@ -13,7 +13,7 @@ use sqlparser::ast::{
     WindowFrameUnits, WindowType,
 };
 
-use super::select::{OrderWay, refuse_blanks, sort_key_of};
+use super::select::{OrderWay, check_grouped, check_ordered, sort_key_of};
 use super::{Binder, Place, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate};
@@ -184,11 +184,12 @@ impl Binder<'_> {
         for node in &spec.partition_by {
             let value = self.window_value(node)?;
             value.collated.refuse_unequal("PARTITION BY")?;
-            refuse_blanks(&value, "PARTITION BY")?;
+            check_grouped(&value, "PARTITION BY")?;
             partition.push(value);
         }
         for item in &spec.order_by {
             let value = self.window_value(&item.expr)?;
+            check_ordered(value.ty).map_err(|error| error.at(value.position))?;
             let OrderWay { descending, nulls_first } = OrderWay::of(&item.options)?;
             let collation = value.collated.used()?.cloned();
             order.push(OrderItem { value, descending, nulls_first, collation });

@@ -14,21 +14,47 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::memory::Memory;
 use crate::exec::query::project;
 use crate::exec::{Ready, RowsOf, Stream};
-use crate::expr::registry::SetFunction;
-use crate::expr::{Context, Pace};
+use crate::expr::function::{JsonPart, JsonRows, SetFunction};
+use crate::expr::{Context, Pace, json};
 use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 
 /// What a function gives for these arguments.
-pub(super) fn rows(function: SetFunction, args: Vec<Datum>) -> Result<Box<dyn Stream>> {
+pub(super) fn rows(
+    function: SetFunction,
+    args: Vec<Datum>,
+    context: &Context,
+) -> Result<Box<dyn Stream>> {
     match function {
         SetFunction::Series(ty) => Series::open(args, ty),
         SetFunction::Unnest => Ok(Box::new(Unnest { arrays: args, at: 0, pace: Pace::default() })),
         SetFunction::Subscripts => Ok(Series::of_subscripts(&args)),
         SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
+        SetFunction::Json(rows) => Ok(Box::new(Ready::new(members(rows, &args, context)?))),
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
         SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
     }
+}
+
+/// The members of a document; none of null.
+fn members(rows: JsonRows, args: &[Datum], context: &Context) -> Result<Vec<Row>> {
+    let JsonRows { name, part, as_text } = rows;
+    let document = &args[0];
+    if document.is_null() {
+        return Ok(Vec::new());
+    }
+    Ok(match part {
+        JsonPart::Items => {
+            json::elements(document, as_text, name)?.into_iter().map(|item| vec![item]).collect()
+        }
+        JsonPart::Keys => json::keys(document, name)?.into_iter().map(|key| vec![key]).collect(),
+        JsonPart::Path => {
+            json::path::query(args, context)?.into_iter().map(|item| vec![item]).collect()
+        }
+        JsonPart::Fields => {
+            json::fields(document, as_text, name)?.into_iter().map(Row::from).collect()
+        }
+    })
 }
 
 /// Rows with what functions give behind them.
@@ -58,7 +84,7 @@ impl ProjectSet {
         for call in calls {
             let args = project(&call.args, &row, context)?;
             self.memory.charge_row(&args)?;
-            self.sets.push(Some(rows(call.function, args)?));
+            self.sets.push(Some(rows(call.function, args, context)?));
         }
         self.row = row;
         Ok(true)

@@ -6,7 +6,8 @@
 
 use crate::error::Result;
 use crate::expr::SortKey;
-use crate::types::{Array, Datum, Decimal, Registered, Row, SqlType};
+use crate::types::json::{Jsonb, Node};
+use crate::types::{Array, Datum, Decimal, Registered, Row, SqlType, numeric};
 
 /// In place of a type: a null.
 const NULL: u8 = u8::MAX;
@@ -48,6 +49,9 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
             out.extend_from_slice(&row.slot.to_be_bytes());
         }
         Datum::Numeric(value) => decimal(out, value),
+        Datum::Json(text) => bytes(out, text.as_bytes()),
+        Datum::Jsonpath(path) => bytes(out, path.to_string().as_bytes()),
+        Datum::Jsonb(value) => document(out, value),
         Datum::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Char(value) => out.push(*value),
         Datum::Reg(value) => out.extend_from_slice(&value.oid.to_be_bytes()),
@@ -104,6 +108,44 @@ fn decimal(out: &mut Vec<u8>, value: &Decimal) {
     out.push(0);
     if negative {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// A scalar counts as an array of one that comes before such an array.
+fn document(out: &mut Vec<u8>, value: &Jsonb) {
+    match value.node() {
+        whole @ (Node::Object(_) | Node::Array(_)) => node(out, whole, true),
+        scalar => {
+            out.push(Node::ARRAY_RANK);
+            whole(out, 1);
+            out.push(0);
+            node(out, scalar, true);
+        }
+    }
+}
+
+/// A value of a document: its kind, counts, then members.
+fn node(out: &mut Vec<u8>, value: Node<'_>, is_top: bool) {
+    out.push(value.rank());
+    match value {
+        Node::Null => {}
+        Node::Bool(value) => out.push(u8::from(value)),
+        Node::Number(text) => {
+            decimal(out, &numeric::parse(text).expect("it was made from a numeric"));
+        }
+        Node::String(text) => bytes(out, text.as_bytes()),
+        Node::Array(items) => {
+            whole(out, items.len() as i64);
+            out.extend(is_top.then_some(1));
+            items.iter().for_each(|item| node(out, item, false));
+        }
+        Node::Object(fields) => {
+            whole(out, fields.len() as i64);
+            for (key, value) in fields.iter() {
+                bytes(out, key.as_bytes());
+                node(out, value, false);
+            }
+        }
     }
 }
 
@@ -212,6 +254,24 @@ mod tests {
             interval(1, 0, 0),
             interval(0, 30, 0),
         ]);
+        let documents = [
+            "[]",
+            "null",
+            "\"\"",
+            "\"a\"",
+            "-1",
+            "1.0",
+            "1",
+            "true",
+            "[1]",
+            "[[], 2]",
+            "[3, {}]",
+            "{}",
+            "{\"a\": [1]}",
+            "{\"b\": null}",
+            "{\"a\": 1, \"bb\": 2}",
+        ];
+        kinds.push(of(SqlType::Jsonb, &documents));
         for mut values in kinds {
             values.push(Datum::Null);
             for (descending, nulls_first) in

@@ -384,7 +384,7 @@ pub(crate) fn open(
             let args = project(args, &[], context)?;
             let mut memory = Memory::new(&context.budget());
             memory.charge_row(&args)?;
-            let stream = sets::rows(*call, args)?;
+            let stream = sets::rows(*call, args, context)?;
             let mut stream: Box<dyn Stream> = Box::new(Counted { stream, _memory: memory });
             if *ordinality {
                 stream = Box::new(Numbered { stream, count: 0 });

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rightlink::Collation;
 
 use crate::error::{Result, SqlError, code};
+use crate::expr::json::JsonAgg;
 use crate::expr::regression::{Regression, Spread, Sums};
 use crate::expr::state::row_bytes;
 pub(crate) use crate::expr::state::{ARGUMENTS, Input, Ordered, State};
@@ -36,6 +37,7 @@ pub(crate) enum Kind {
     BitOr,
     BitXor,
     ArrayAgg,
+    Json(JsonAgg),
     Spread(Spread),
     Regression(Regression),
     OrderedSet(OrderedSet),
@@ -107,7 +109,12 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
             T::Interval => (Kind::Average, known, known),
             _ => return None,
         },
-        "min" | "max" if !matches!(known, T::Bool | T::Bytea | T::Uuid) => {
+        "min" | "max"
+            if !matches!(
+                known,
+                T::Bool | T::Bytea | T::Uuid | T::Json | T::Jsonb | T::Jsonpath
+            ) =>
+        {
             (if name == "min" { Kind::Min } else { Kind::Max }, known, known)
         }
         "bool_and" | "every" if matches!(input, T::Bool | T::Unknown) => {
@@ -119,6 +126,10 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         "bit_xor" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitXor, known, known),
         "array_agg" if known.is_array() => (Kind::ArrayAgg, known, known),
         "array_agg" => (Kind::ArrayAgg, known, T::array_of(input)?),
+        "json_agg" => (Kind::Json(JsonAgg::Items), known, T::Json),
+        "jsonb_agg" => (Kind::Json(JsonAgg::Items), known, T::Jsonb),
+        "json_object_agg" => (Kind::Json(JsonAgg::Fields), known, T::Json),
+        "jsonb_object_agg" => (Kind::Json(JsonAgg::Fields), known, T::Jsonb),
         "string_agg" if matches!(known, T::Text | T::Bpchar) => (Kind::StringAgg, T::Text, T::Text),
         "string_agg" if known == T::Bytea => (Kind::StringAgg, T::Bytea, T::Bytea),
         _ => return None,
@@ -156,6 +167,10 @@ pub(crate) fn exists(name: &str) -> bool {
             | "bit_or"
             | "bit_xor"
             | "array_agg"
+            | "json_agg"
+            | "jsonb_agg"
+            | "json_object_agg"
+            | "jsonb_object_agg"
     );
     plain || Spread::named(name).is_some() || Regression::named(name).is_some()
 }
@@ -222,6 +237,7 @@ impl Aggregate {
             Kind::BitOr => "bit_or",
             Kind::BitXor => "bit_xor",
             Kind::ArrayAgg => "array_agg",
+            Kind::Json(json) => json.name(self.result),
             Kind::Spread(spread) => spread.name(),
             Kind::Regression(regression) => regression.name(),
             Kind::OrderedSet(set) => match set {
@@ -248,7 +264,7 @@ impl Aggregate {
     /// Does a row count whose arguments are null where `is_null` says so?
     pub(crate) fn counts(&self, is_null: impl Fn(usize) -> bool) -> bool {
         match self.kind {
-            Kind::CountAll | Kind::ArrayAgg => true,
+            Kind::CountAll | Kind::ArrayAgg | Kind::Json(_) => true,
             Kind::Regression(_) => !is_null(0) && !is_null(1),
             Kind::OrderedSet(set) => !set.skips_null() || !is_null(0),
             _ => !is_null(0),
@@ -321,6 +337,11 @@ impl Aggregate {
             state.count += 1;
             return self.gather(state, value);
         }
+        if let Kind::Json(json) = self.kind {
+            let grown = json.add(&mut state.value, &value, &other)?;
+            state.count += 1;
+            return Ok(grown);
+        }
         let grown = match self.kind {
             Kind::StringAgg => value.heap_bytes() + other.heap_bytes() + 8,
             _ => 0,
@@ -380,7 +401,7 @@ impl Aggregate {
     fn fold(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
         match self.kind {
             Kind::CountAll | Kind::Count => {}
-            Kind::ArrayAgg => unreachable!("taken in by itself"),
+            Kind::ArrayAgg | Kind::Json(_) => unreachable!("taken in by itself"),
             Kind::Average if self.input == SqlType::Float8 => state.average_in(&value)?,
             Kind::Sum | Kind::Average => state.sum(value)?,
             Kind::Min | Kind::Max => {
@@ -489,6 +510,7 @@ impl Aggregate {
                 _ => Ok(state.value),
             },
             Kind::Average => state.average(),
+            Kind::Json(json) => json.finish(state.value, self.result),
             Kind::Spread(spread) if self.input == SqlType::Float8 => {
                 Ok(spread.of_floats(state.count, state.deviation()))
             }

@@ -29,10 +29,32 @@ pub(crate) enum SetFunction {
     Unnest,
     /// The subscripts of a dimension of an array, backward if so.
     Subscripts,
+    /// Members of a document.
+    Json(JsonRows),
     /// The one value of its argument, which any function in FROM is.
     Value,
     /// No rows.
     Nothing,
+}
+
+/// What a function gives of a document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct JsonRows {
+    pub(crate) name: &'static str,
+    pub(crate) part: JsonPart,
+    /// Values as `->>` gives them, and not as `->` does?
+    pub(crate) as_text: bool,
+}
+
+/// The members that a function gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JsonPart {
+    Items,
+    Keys,
+    /// Keys and values, in two columns.
+    Fields,
+    /// What a path gives.
+    Path,
 }
 
 /// A function or operator for one list of argument types. An argument of type unknown takes

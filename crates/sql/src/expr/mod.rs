@@ -31,6 +31,7 @@ mod exec_state;
 mod format;
 pub(crate) mod function;
 pub(crate) mod held;
+pub(crate) mod json;
 pub(crate) mod like;
 mod math;
 mod moments;

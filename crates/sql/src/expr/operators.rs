@@ -265,7 +265,7 @@ fn comparisons(registry: &mut Registry) {
             registry.add(name, args, T::Bool, eval).holds = Some(holds);
         };
         // Objects of catalogs are compared by their numbers.
-        for ty in SqlType::every().filter(|ty| !matches!(ty, SqlType::Reg(_))) {
+        for ty in SqlType::every().filter(|ty| ty.is_ordered() && !matches!(ty, SqlType::Reg(_))) {
             add(&[ty, ty]);
         }
         for a in INTEGERS {

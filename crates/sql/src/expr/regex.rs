@@ -18,6 +18,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::Context;
 use crate::expr::function::Registry;
 use crate::expr::operators::mismatch;
+use crate::types::json::path::Flags;
 use crate::types::{Datum, SqlType};
 
 /// Most bytes that a compiled pattern takes.
@@ -44,6 +45,26 @@ fn matches(values: &[Datum], context: &Context, folds_case: bool, negated: bool)
 }
 
 impl Patterns {
+    /// The pattern of `like_regex` in a path, compiled once in a statement.
+    pub(crate) fn of_path(&self, pattern: &str, flags: Flags) -> Result<Regex> {
+        let Flags { ignore_case, dot_all, lines, literal } = flags;
+        let written = if literal { format!("***={pattern}") } else { pattern.to_owned() };
+        // What differs from the operators is told apart by the key.
+        let key = (format!("{dot_all} {lines} {written}"), ignore_case);
+        let mut kept = self.0.borrow_mut();
+        if let Some(regex) = kept.get(&key) {
+            return Ok(regex.clone());
+        }
+        let regex = build(&written, |builder| {
+            builder.case_insensitive(ignore_case).multi_line(lines).dot_matches_new_line(dot_all);
+        })?;
+        if kept.len() >= MAX_KEPT {
+            kept.clear();
+        }
+        kept.insert(key, regex.clone());
+        Ok(regex)
+    }
+
     fn is_match(&self, text: &str, pattern: &str, folds_case: bool) -> Result<bool> {
         let mut kept = self.0.borrow_mut();
         let key = (pattern.to_owned(), folds_case);
@@ -65,9 +86,16 @@ fn invalid(why: &str) -> SqlError {
 }
 
 fn compile(pattern: &str, folds_case: bool) -> Result<Regex> {
+    build(pattern, |builder| {
+        builder.case_insensitive(folds_case).dot_matches_new_line(true);
+    })
+}
+
+fn build(pattern: &str, set: impl FnOnce(&mut RegexBuilder)) -> Result<Regex> {
     let translated = translated(pattern)?;
     let mut builder = RegexBuilder::new(&translated);
-    builder.case_insensitive(folds_case).dot_matches_new_line(true).size_limit(MAX_COMPILED);
+    set(&mut builder);
+    builder.size_limit(MAX_COMPILED);
     builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => invalid("regular expression is too complex"),
         _ => invalid(&reason(pattern)),

@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 
 use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
-pub(crate) use crate::expr::function::{Function, SetFunction};
+pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
-    arrays, bytes, catalog, degrees, format, math, moments, operators, regex, sets, spans, strings,
-    system,
+    arrays, bytes, catalog, degrees, format, json, math, moments, operators, regex, sets, spans,
+    strings, system,
 };
 use crate::types::{Category, SqlType};
 
@@ -34,6 +34,7 @@ fn registry() -> &'static Registry {
         catalog::register(&mut registry);
         regex::register(&mut registry);
         sets::register(&mut registry);
+        json::register(&mut registry);
         let texts = SqlType::array_of(SqlType::Text).expect("texts are elements");
         for count in [2, 3] {
             let args = &[SqlType::Text; 3][..count];

@@ -112,6 +112,8 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         DataType::Char(None) | DataType::Character(None) => return Declared::text(true, 1),
         DataType::Bytea => SqlType::Bytea,
         DataType::Uuid => SqlType::Uuid,
+        DataType::JSON => SqlType::Json,
+        DataType::JSONB => SqlType::Jsonb,
         DataType::Regclass => SqlType::Reg(RegKind::Class),
         DataType::Date => SqlType::Date,
         DataType::Timestamp(None, zone) => match zone {

@@ -71,8 +71,7 @@ fn exact(condition: &Expr, types: &[SqlType]) -> Option<(usize, Test)> {
                 _ => return None,
             };
             let own = types[known(at)?];
-            if own.is_array() {
-                // The bytes that the store has of arrays do not compare as these do.
+            if own.is_encoded() {
                 return None;
             }
             let text = other == SqlType::Text && own == SqlType::Bpchar;

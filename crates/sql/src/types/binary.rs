@@ -13,6 +13,8 @@ use crate::types::{
     Datum, Decimal, ElementType, Interval, Registered, SqlType, array, calendar, text,
 };
 
+/// In front of the text of a `jsonb` and of a `jsonpath`.
+const JSONB_VERSION: u8 = 1;
 /// Sign of a numeric below zero.
 const NEGATIVE: u16 = 0x4000;
 /// In place of a sign: no number, infinity, minus infinity.
@@ -40,6 +42,12 @@ impl Datum {
                 out.extend(v.days.to_be_bytes());
                 out.extend(v.months.to_be_bytes());
                 out
+            }
+            Datum::Json(v) => v.as_bytes().to_vec(),
+            Datum::Jsonb(_) | Datum::Jsonpath(_) => {
+                let mut out = char::from(JSONB_VERSION).to_string();
+                self.write_text(&mut out);
+                out.into_bytes()
             }
             Datum::Tid(v) => {
                 let mut out = v.block.0.to_be_bytes().to_vec();
@@ -91,6 +99,15 @@ impl Datum {
                     months: i32::from_be_bytes([n0, n1, n2, n3]),
                 })
             }
+            SqlType::Json => text::parse(ty, &utf8(bytes.to_vec())?)?,
+            SqlType::Jsonb | SqlType::Jsonpath => match bytes.split_first() {
+                Some((&JSONB_VERSION, rest)) => text::parse(ty, &utf8(rest.to_vec())?)?,
+                Some((version, _)) => {
+                    let message = format!("unsupported {} version number {version}", ty.name());
+                    return Err(SqlError::new(code::INTERNAL, message));
+                }
+                None => return Err(malformed()),
+            },
             SqlType::Tid => {
                 let [a, b, c, d, e, f] = fixed::<6>(bytes)?;
                 let block = u32::from_be_bytes([a, b, c, d]);

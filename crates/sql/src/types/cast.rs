@@ -6,7 +6,8 @@
 //! Does not do: casts between rows, domains.
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, RegKind, Registered, SqlType, calendar, numeric, text};
+use crate::types::json::Node;
+use crate::types::{Datum, Decimal, Jsonb, RegKind, Registered, SqlType, calendar, numeric, text};
 
 /// When a cast may happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,6 +54,9 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         (T::Text | T::Bpchar, T::Name | T::Char) => Assignment,
         (T::Char, T::Int4) | (T::Int4, T::Char) => Explicit,
         (T::Name, T::Bpchar) | (T::Char, T::Bpchar) => Assignment,
+        (T::Json, T::Jsonb) | (T::Jsonb, T::Json) => Assignment,
+        (T::Jsonb, T::Bool | T::Int2 | T::Int4 | T::Int8) => Explicit,
+        (T::Jsonb, T::Float4 | T::Float8 | T::Numeric) => Explicit,
         (T::Name | T::Char, _) => Explicit,
         (T::Bpchar, T::Text) => Implicit,
         (T::Bpchar, _) => Explicit,
@@ -111,6 +115,11 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
     if from == to {
         return Ok(value);
     }
+    if let Datum::Jsonb(document) = &value
+        && !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Name | SqlType::Json)
+    {
+        return of_document(document, to);
+    }
     match to {
         SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => to_int(value, to),
         SqlType::Float4 => match to_float(&value, to)? {
@@ -132,9 +141,18 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
             other => other,
         }),
         SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to),
-        SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Tid => {
+        SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Jsonpath | SqlType::Tid => {
             through_text(value, to)
         }
+        SqlType::Json | SqlType::Jsonb => match value {
+            Datum::Json(text) => text::parse(to, &text),
+            Datum::Jsonb(document) => {
+                let mut text = String::new();
+                document.write_text(&mut text);
+                Ok(Datum::Json(text))
+            }
+            other => through_text(other, to),
+        },
         SqlType::Oid => to_oid(value),
         SqlType::Name => Ok(match to_text(value) {
             Datum::Text(text) => Datum::Text(text::name(&text)),
@@ -183,6 +201,21 @@ fn to_oid(value: Datum) -> Result<Datum> {
             Err(_) => Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "OID out of range")),
         },
         other => through_text(other, SqlType::Oid),
+    }
+}
+
+/// A number or boolean of a document.
+fn of_document(document: &Jsonb, to: SqlType) -> Result<Datum> {
+    match (document.node(), to) {
+        (Node::Number(text), to) if to != SqlType::Bool => {
+            cast(Datum::Numeric(numeric::parse(text)?), to)
+        }
+        (Node::Bool(value), SqlType::Bool) => Ok(Datum::Bool(value)),
+        (other, to) => {
+            let kind = if other.kind() == "number" { "numeric" } else { other.kind() };
+            let what = format!("cannot cast jsonb {kind} to type {}", to.name());
+            Err(SqlError::new(code::INVALID_PARAMETER, what))
+        }
     }
 }
 

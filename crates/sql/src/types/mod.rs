@@ -11,10 +11,12 @@
 //! | `calendar` | fields of dates and times |
 //! | `registered` | objects of catalogs by their names |
 //! | `array`, `array_text` | arrays of all these |
+//! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
-//! exists in expressions only. Columns of types that are not here (time, json) are read as text.
-//! The store keeps an array as bytes, in its binary form; notes of the column say that it is one.
+//! exists in expressions only. Columns of types that are not here (time) are read as text. The
+//! store keeps an array as bytes, in its binary form, and a `jsonb` in a form of its own; notes of
+//! the column say that it is one.
 //! Does not do: composite types, collations other than byte order.
 
 pub(crate) mod array;
@@ -25,6 +27,7 @@ pub(crate) mod casing;
 pub(crate) mod cast;
 pub(crate) mod collate;
 pub(crate) mod declared;
+pub(crate) mod json;
 pub(crate) mod literal;
 pub(crate) mod numeric;
 mod registered;
@@ -36,6 +39,7 @@ use std::sync::Arc;
 use rightlink::{RowId, Type, Value};
 
 pub use array::{Array, Dimension, ElementType};
+pub use json::{JsonPath, Jsonb};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
 
@@ -75,6 +79,12 @@ pub enum SqlType {
     Timestamptz,
     /// `interval`
     Interval,
+    /// `json`: a document, kept as it was written
+    Json,
+    /// `jsonb`: a document, kept by what it says
+    Jsonb,
+    /// `jsonpath`: a path of SQL/JSON
+    Jsonpath,
     /// `tid`: where a row version lies
     Tid,
     /// `oid`: the number of an object
@@ -119,7 +129,7 @@ pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
 
 impl SqlType {
     /// Every type that a value can have, besides arrays of these.
-    pub const ALL: [SqlType; 25] = [
+    pub const ALL: [SqlType; 28] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -135,6 +145,9 @@ impl SqlType {
         SqlType::Timestamp,
         SqlType::Timestamptz,
         SqlType::Interval,
+        SqlType::Json,
+        SqlType::Jsonb,
+        SqlType::Jsonpath,
         SqlType::Tid,
         SqlType::Oid,
         SqlType::Name,
@@ -168,6 +181,9 @@ impl SqlType {
             SqlType::Timestamp => 1114,
             SqlType::Timestamptz => 1184,
             SqlType::Interval => 1186,
+            SqlType::Json => 114,
+            SqlType::Jsonb => 3802,
+            SqlType::Jsonpath => 4072,
             SqlType::Tid => 27,
             SqlType::Oid => 26,
             SqlType::Name => 19,
@@ -233,6 +249,9 @@ impl SqlType {
             SqlType::Timestamp => "timestamp without time zone",
             SqlType::Timestamptz => "timestamp with time zone",
             SqlType::Interval => "interval",
+            SqlType::Json => "json",
+            SqlType::Jsonb => "jsonb",
+            SqlType::Jsonpath => "jsonpath",
             SqlType::Tid => "tid",
             SqlType::Oid => "oid",
             SqlType::Name => "name",
@@ -325,6 +344,9 @@ impl SqlType {
             | SqlType::Text
             | SqlType::Bpchar
             | SqlType::Bytea
+            | SqlType::Json
+            | SqlType::Jsonb
+            | SqlType::Jsonpath
             | SqlType::Int2Vector
             | SqlType::OidVector
             | SqlType::Array(_) => -1,
@@ -345,11 +367,26 @@ impl SqlType {
             SqlType::Text | SqlType::Bpchar | SqlType::Name => Category::String,
             SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
-            SqlType::Bytea | SqlType::Uuid | SqlType::Tid => Category::User,
+            SqlType::Bytea
+            | SqlType::Uuid
+            | SqlType::Json
+            | SqlType::Jsonb
+            | SqlType::Jsonpath
+            | SqlType::Tid => Category::User,
             SqlType::Char => Category::Internal,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,
             SqlType::Unknown => Category::Unknown,
         }
+    }
+
+    /// Have its values an order, so that they can be compared?
+    pub(crate) fn is_ordered(self) -> bool {
+        !matches!(self.element().unwrap_or(self), SqlType::Json | SqlType::Jsonpath)
+    }
+
+    /// Does the store keep its values as bytes whose order is another than theirs?
+    pub(crate) fn is_encoded(self) -> bool {
+        self.is_array() || self == SqlType::Jsonb
     }
 
     /// Is it the type that its category prefers?
@@ -381,6 +418,7 @@ impl SqlType {
             Type::TimestampTz => SqlType::Timestamptz,
             Type::Decimal => SqlType::Numeric,
             Type::Interval => SqlType::Interval,
+            Type::Json => SqlType::Json,
             // A type that the store learns later is shown as its text.
             _ => SqlType::Text,
         }
@@ -388,8 +426,10 @@ impl SqlType {
 
     /// The column type that holds it, `None` where the store has none.
     pub fn to_column(self) -> Option<Type> {
-        if self == SqlType::Bpchar {
-            return Some(Type::Text);
+        match self {
+            SqlType::Bpchar => return Some(Type::Text),
+            SqlType::Jsonb => return Some(Type::Bytes),
+            _ => {}
         }
         if let Some(element) = self.element() {
             return element.to_column().map(|_| Type::Bytes);
@@ -436,6 +476,12 @@ pub enum Datum {
     Timestamptz(i64),
     /// `interval`
     Interval(Interval),
+    /// `json`: its text, which is a document.
+    Json(String),
+    /// `jsonb`
+    Jsonb(Jsonb),
+    /// `jsonpath`
+    Jsonpath(Arc<JsonPath>),
     /// `tid`
     Tid(RowId),
     /// `oid`
@@ -477,6 +523,9 @@ impl Datum {
             Datum::Timestamp(_) => SqlType::Timestamp,
             Datum::Timestamptz(_) => SqlType::Timestamptz,
             Datum::Interval(_) => SqlType::Interval,
+            Datum::Json(_) => SqlType::Json,
+            Datum::Jsonb(_) => SqlType::Jsonb,
+            Datum::Jsonpath(_) => SqlType::Jsonpath,
             Datum::Tid(_) => SqlType::Tid,
             Datum::Oid(_) => SqlType::Oid,
             Datum::Char(_) => SqlType::Char,
@@ -492,7 +541,8 @@ impl Datum {
     /// Bytes behind the value, for memory budgets.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
-            Datum::Text(text) => text.capacity(),
+            Datum::Text(text) | Datum::Json(text) => text.capacity(),
+            Datum::Jsonb(document) => document.len(),
             Datum::Bytes(bytes) => bytes.capacity(),
             Datum::Numeric(number) => number.as_bytes().len(),
             Datum::Array(array) | Datum::Vector(array) => array.heap_bytes(),
@@ -507,6 +557,7 @@ impl Datum {
             (Value::Bytes(bytes), SqlType::Array(element)) => {
                 Ok(array::from_binary(element, &bytes)?.into())
             }
+            (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
             (value, _) => Ok(Datum::from(value)),
         }
     }
@@ -537,10 +588,15 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(v),
             Datum::Numeric(v) => Value::Decimal(v),
             Datum::Interval(v) => Value::Interval(v),
+            Datum::Json(v) => Value::Json(v),
+            Datum::Jsonb(v) => Value::Bytes(v.into_stored()),
             Datum::Array(v) => Value::Bytes(array::to_binary(&v)),
-            Datum::Tid(_) | Datum::Oid(_) | Datum::Char(_) | Datum::Reg(_) | Datum::Vector(_) => {
-                return None;
-            }
+            Datum::Tid(_)
+            | Datum::Oid(_)
+            | Datum::Char(_)
+            | Datum::Reg(_)
+            | Datum::Jsonpath(_)
+            | Datum::Vector(_) => return None,
         })
     }
 
@@ -553,7 +609,8 @@ impl Datum {
             (D::Null, _) => Ordering::Greater,
             (_, D::Null) => Ordering::Less,
             (D::Bool(a), D::Bool(b)) => a.cmp(b),
-            (D::Text(a), D::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (D::Text(a), D::Text(b)) | (D::Json(a), D::Json(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (D::Jsonb(a), D::Jsonb(b)) => a.compare(b),
             (D::Bytes(a), D::Bytes(b)) => a.cmp(b),
             (D::Uuid(a), D::Uuid(b)) => a.cmp(b),
             (D::Date(a), D::Date(b)) => a.cmp(b),
@@ -613,6 +670,7 @@ impl From<Value> for Datum {
             Value::TimestampTz(v) => Datum::Timestamptz(v),
             Value::Interval(v) => Datum::Interval(v),
             Value::Decimal(v) => Datum::Numeric(v),
+            Value::Json(v) => Datum::Json(v),
             other => Datum::Text(other.to_string()),
         }
     }
@@ -624,7 +682,7 @@ mod tests {
 
     #[test]
     fn every_column_type_has_one_type_here_and_back() {
-        for kind in Type::ALL.into_iter().filter(|kind| !matches!(kind, Type::Time | Type::Json)) {
+        for kind in Type::ALL.into_iter().filter(|kind| *kind != Type::Time) {
             assert_eq!(SqlType::of_column(kind).to_column(), Some(kind));
         }
         assert_eq!(SqlType::Tid.to_column(), None);

@@ -10,7 +10,9 @@ use rightlink::internal::datum::{self, DateTimeError, DecimalError, IntervalFiel
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Array, Datum, ElementType, Registered, SqlType, array_text, numeric};
+use crate::types::{
+    Array, Datum, ElementType, JsonPath, Jsonb, Registered, SqlType, array_text, json, numeric,
+};
 
 impl Datum {
     /// Reads a value of type `ty` as PostgreSQL reads it.
@@ -39,6 +41,13 @@ impl Datum {
             Datum::Timestamp(v) => Value::Timestamp(*v).to_string(),
             Datum::Timestamptz(v) => Value::TimestampTz(*v).to_string(),
             Datum::Interval(v) => v.to_string(),
+            Datum::Json(v) => v.clone(),
+            Datum::Jsonb(v) => {
+                let mut out = String::new();
+                v.write_text(&mut out);
+                out
+            }
+            Datum::Jsonpath(v) => v.to_string(),
             Datum::Tid(v) => format!("({},{})", v.block.0, v.slot),
             Datum::Oid(v) => v.to_string(),
             Datum::Char(v) => char_text(*v),
@@ -61,8 +70,12 @@ impl Datum {
             Datum::Int2(v) => write!(out, "{v}"),
             Datum::Int4(v) => write!(out, "{v}"),
             Datum::Int8(v) => write!(out, "{v}"),
-            Datum::Text(v) => {
+            Datum::Text(v) | Datum::Json(v) => {
                 out.push_str(v);
+                Ok(())
+            }
+            Datum::Jsonb(v) => {
+                v.write_text(out);
                 Ok(())
             }
             Datum::Array(v) => {
@@ -127,6 +140,12 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
         SqlType::Timestamptz => datum::read_timestamp(text, true)
             .map(Datum::Timestamptz)
             .map_err(|error| refused(ty, text, error)),
+        SqlType::Json => {
+            json::check(text)?;
+            Ok(Datum::Json(text.to_owned()))
+        }
+        SqlType::Jsonb => Jsonb::parse(text).map(Datum::Jsonb),
+        SqlType::Jsonpath => JsonPath::parse(text).map(|path| Datum::Jsonpath(Arc::new(path))),
         SqlType::Tid => parse_tid(trimmed).map(Datum::Tid).ok_or_else(|| invalid(ty, text)),
         SqlType::Uuid => {
             let value = Value::parse(rightlink::Type::Uuid, text);

@@ -13,6 +13,7 @@ mod copy;
 mod deep;
 mod deep_statements;
 mod definitions;
+mod documents;
 mod explain;
 mod faults;
 mod full_disk;

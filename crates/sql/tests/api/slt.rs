@@ -184,6 +184,7 @@ files!(
     recursive window_exclusion planner
     views updatable_views table_as writing_with joined_locks
     arrays array_functions array_edges
+    json_access json_change json_path
 );
 
 #[test]

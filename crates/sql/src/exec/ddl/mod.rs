@@ -411,7 +411,7 @@ impl Definer<'_> {
     }
 }
 
-/// Fails if a key would hold arrays, whose bytes in the store are in another order.
+/// Fails if a key would hold values without an order, or in another than their bytes in the store.
 fn check_keys<'n>(
     columns: &[rightlink::ColumnSchema],
     keys: impl IntoIterator<Item = &'n String>,
@@ -419,7 +419,14 @@ fn check_keys<'n>(
     for key in keys {
         let found = columns.iter().find(|column| column.name == *key);
         let ty = found.map(|column| ColumnNotes::decode(&column.note).type_of(column.kind));
-        if let Some(ty) = ty.filter(|ty| ty.is_array()) {
+        if let Some(ty) = ty.filter(|ty| !ty.is_ordered() && !ty.is_array()) {
+            let message = format!(
+                "data type {} has no default operator class for access method \"btree\"",
+                ty.name()
+            );
+            return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+        }
+        if let Some(ty) = ty.filter(|ty| ty.is_encoded()) {
             return Err(SqlError::unsupported(format!("a key column of type {}", ty.name())));
         }
     }

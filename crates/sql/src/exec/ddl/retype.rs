@@ -103,7 +103,7 @@ impl Definer<'_> {
             return Err(SqlError::new(code::INVALID_PARAMETER, message));
         }
         let keys = table.info.indexes.iter().flat_map(|index| &index.columns);
-        if to.ty.is_array() && keys.clone().any(|key| key.name == column.name) {
+        if to.ty.is_encoded() && keys.clone().any(|key| key.name == column.name) {
             return Err(SqlError::unsupported(format!("a key column of type {}", to.ty.name())));
         }
         let refers = table.notes.keys.iter().any(|key| key.columns.contains(&column.name));

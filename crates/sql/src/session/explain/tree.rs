@@ -189,6 +189,7 @@ impl Shower {
                     SetFunction::TextParts => "string_to_table",
                     SetFunction::Unnest => "unnest",
                     SetFunction::Subscripts => "generate_subscripts",
+                    SetFunction::Json(rows) => rows.name,
                     SetFunction::Value | SetFunction::Nothing => return entry("Result"),
                 };
                 let shown = match alias == name {

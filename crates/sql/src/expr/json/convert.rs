@@ -1,0 +1,83 @@
+//! Values of SQL as documents.
+//!
+//! Invariants: what is written is a sound document; a number that JSON does not have is a string.
+//! Does not do: rows.
+
+use crate::error::{Result, SqlError, code};
+use crate::types::json::write_string;
+use crate::types::{Array, Datum};
+
+/// Appends a value as `to_json` gives it.
+pub(super) fn write_value(value: &Datum, out: &mut String) {
+    match value {
+        Datum::Null => out.push_str("null"),
+        Datum::Bool(true) => out.push_str("true"),
+        Datum::Bool(false) => out.push_str("false"),
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => value.write_text(out),
+        Datum::Float4(_) | Datum::Float8(_) | Datum::Numeric(_) => {
+            let text = value.to_text().unwrap_or_default();
+            // NaN and infinities are no numbers.
+            match text.ends_with(|c: char| c.is_ascii_digit()) {
+                true => out.push_str(&text),
+                false => write_string(&text, out),
+            }
+        }
+        Datum::Json(text) => out.push_str(text),
+        Datum::Jsonb(document) => document.write_text(out),
+        Datum::Timestamp(_) | Datum::Timestamptz(_) => {
+            write_string(&moment(&value.to_text().unwrap_or_default()), out);
+        }
+        Datum::Array(array) => write_array(array, "", out),
+        other => write_string(&other.to_text().unwrap_or_default(), out),
+    }
+}
+
+/// A moment as ISO 8601 has it: a T between day and time, minutes in the zone.
+fn moment(text: &str) -> String {
+    let iso = text.replacen(' ', "T", 1);
+    let zone = iso.rfind(['+', '-']).filter(|at| iso[..*at].contains(':'));
+    match zone {
+        Some(at) if iso.len() - at == 3 => iso + ":00",
+        _ => iso,
+    }
+}
+
+/// Appends an array; `feed` stands behind commas between the outermost elements.
+pub(super) fn write_array(array: &Array, feed: &str, out: &mut String) {
+    let lengths: Vec<usize> =
+        array.dimensions().iter().map(|dimension| dimension.length as usize).collect();
+    write_level(&lengths, array.values(), feed, out);
+}
+
+fn write_level(lengths: &[usize], values: &[Datum], feed: &str, out: &mut String) {
+    out.push('[');
+    let inner: usize = lengths.iter().skip(1).product();
+    for (at, part) in values.chunks(inner.max(1)).enumerate() {
+        if at > 0 {
+            out.push(',');
+            out.push_str(feed);
+        }
+        match lengths {
+            [_, rest @ ..] if !rest.is_empty() => write_level(rest, part, "", out),
+            _ => part.iter().for_each(|value| write_value(value, out)),
+        }
+    }
+    out.push(']');
+}
+
+/// Appends a value as the key of an object.
+///
+/// # Errors
+/// `22023` for null and for values that have no plain text.
+pub(super) fn write_key(value: &Datum, out: &mut String) -> Result<()> {
+    let refused = |message| Err(SqlError::new(code::INVALID_PARAMETER, message));
+    match value {
+        Datum::Null => return refused("field name must not be null"),
+        Datum::Array(_) | Datum::Json(_) | Datum::Jsonb(_) => {
+            return refused("key value must be scalar, not array, composite, or json");
+        }
+        Datum::Bool(value) => write_string(if *value { "true" } else { "false" }, out),
+        other => write_string(&other.to_text().unwrap_or_default(), out),
+    }
+    Ok(())
+}
