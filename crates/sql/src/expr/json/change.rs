@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
-use crate::types::json::{Json, Jsonb, Node, Parts, parts, write_string};
+use crate::types::json::{Json, Jsonb, Node, Parts, parts, unquoted, write_string};
 use crate::types::{Datum, SqlType};
 
 /// Adds them.
@@ -144,7 +144,9 @@ fn at_path(values: &[Datum], change: Change<'_>, verb: &str, context: &Context) 
         return Err(refused(format!("cannot {verb} in scalar")));
     }
     let path: Vec<Option<&str>> = list(values, 1).collect();
-    if path.is_empty() {
+    // What adds nothing does not look at the path where there is nothing.
+    let adds = !matches!(change, Change::Remove | Change::Set { create: false, .. });
+    if path.is_empty() || whole.node().count() == 0 && !adds {
         return Ok(values[0].clone());
     }
     let mut json = whole.node().to_json();
@@ -305,7 +307,10 @@ fn write_stripped(whole: &str, out: &mut String) -> Result<()> {
             }
             out.push(']');
         }
-        Parts::Scalar(text) => out.push_str(text),
+        Parts::Scalar(text) => match unquoted(text)? {
+            Some(string) if text.starts_with('"') => write_string(&string, out),
+            _ => out.push_str(text),
+        },
     }
     Ok(())
 }

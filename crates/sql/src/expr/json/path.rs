@@ -204,11 +204,13 @@ impl<'v> Call<'v> {
         }
     }
 
-    /// All items, none after a fault of a silent call.
+    /// All items; of a silent call those before a fault.
     fn items<'c>(&'c self, context: &'c Context) -> Result<Vec<Item<'c>>> {
         let walk = self.walk(context);
-        let found = walk.all(&self.path.root, &At::root(&walk));
-        Ok(self.told(found)?.unwrap_or_default())
+        let mut items = Vec::new();
+        let ended = walk.gather(&self.path.root, &At::root(&walk), &mut items);
+        self.told(ended)?;
+        Ok(items)
     }
 }
 
@@ -272,6 +274,11 @@ impl<'d> Walk<'d> {
     /// Everything that a step gives.
     fn all(&self, step: &Step, at: &At<'d>) -> Found<Vec<Item<'d>>> {
         let mut items = Vec::new();
+        self.gather(step, at, &mut items)?;
+        Ok(items)
+    }
+
+    fn gather(&self, step: &Step, at: &At<'d>, items: &mut Vec<Item<'d>>) -> Found<()> {
         self.step(step, at, &mut |item| {
             items.push(item);
             if items.len().is_power_of_two() {
@@ -279,7 +286,7 @@ impl<'d> Walk<'d> {
             }
             Ok(false)
         })?;
-        Ok(items)
+        Ok(())
     }
 
     /// The same, arrays in a lax path replaced by their items.
@@ -298,8 +305,13 @@ impl<'d> Walk<'d> {
         Ok(all)
     }
 
-    /// Does a step give anything? A strict path is walked to its end, since faults count.
+    /// Does a step give anything? A strict path is walked to its end, since faults count; a lax one
+    /// passes over what a sign does not fit.
     fn is_any(&self, step: &Step, at: &At<'d>) -> Found<bool> {
+        if let (true, Step::Sign(_, of)) = (self.is_lax, step) {
+            let items = self.all_unwrapped(of, at)?;
+            return Ok(items.iter().any(|item| matches!(item.node(), Node::Number(_))));
+        }
         let mut found = false;
         self.step(step, at, &mut |_| {
             found = true;
@@ -374,14 +386,15 @@ impl<'d> Walk<'d> {
             Arithmetic::Divide => (numeric::divide, '/'),
             Arithmetic::Remainder => (numeric::remainder, '%'),
         };
-        let operand = |step: &Step, side: &str| {
-            let items = self.all_unwrapped(step, at)?;
-            let number = if let [one] = items.as_slice() { one.to_number() } else { None };
+        // Both are evaluated before either is looked at.
+        let (a, b) = (self.all_unwrapped(a, at)?, self.all_unwrapped(b, at)?);
+        let operand = |items: &[Item<'d>], side: &str| {
+            let number = if let [one] = items { one.to_number() } else { None };
             let message =
                 format!("{side} operand of jsonpath operator {sign} is not a single numeric value");
             number.map_or_else(|| soft(NOT_SINGLE, message), Ok)
         };
-        let (a, b) = (operand(a, "left")?, operand(b, "right")?);
+        let (a, b) = (operand(&a, "left")?, operand(&b, "right")?);
         Item::number(&work(&a, &b).map_err(Fault::Soft)?)
     }
 
@@ -430,6 +443,7 @@ impl<'d> Walk<'d> {
             Accessor::AnyItem => match item.is_array() {
                 true => self.each(item.members()?, next, sink),
                 false if self.is_lax => next(item.clone(), sink),
+                false if at.forgives => Ok(false),
                 false => soft(
                     NO_ARRAY,
                     "jsonpath wildcard array accessor can only be applied to an array",
@@ -450,7 +464,10 @@ impl<'d> Walk<'d> {
                 }
             }
             Accessor::Method(Method::KeyValue) => self.each(self.key_values(item)?, next, sink),
-            Accessor::Method(method) => next(self.method(item, *method, at)?, sink),
+            Accessor::Method(method) => match self.method(item, *method, at)? {
+                Some(found) => next(found, sink),
+                None => Ok(false),
+            },
         }
     }
 
@@ -498,6 +515,7 @@ impl<'d> Walk<'d> {
         let all = match item.node() {
             Node::Array(_) => item.members()?,
             _ if self.is_lax => vec![item.clone()],
+            _ if at.forgives => return Ok(Vec::new()),
             _ => {
                 return soft(NO_ARRAY, "jsonpath array accessor can only be applied to an array");
             }
@@ -548,13 +566,12 @@ impl<'d> Walk<'d> {
         let is_leaf = !matches!(item.node(), Node::Array(_) | Node::Object(_));
         let reached = match first {
             Level::Number(first) => level >= first,
-            Level::Last => is_leaf,
+            Level::Last => level > 0 && is_leaf && last == Level::Last,
         };
         let within = match last {
             Level::Number(last) => level <= last,
             Level::Last => true,
         };
-        // A range that begins with the deepest level has nothing above.
         if reached && within && sink(item.clone())? {
             return Ok(true);
         }
@@ -569,7 +586,8 @@ impl<'d> Walk<'d> {
         Ok(false)
     }
 
-    fn method(&self, item: &Item<'d>, method: Method, at: &At<'d>) -> Found<Item<'d>> {
+    /// What a method gives, if anything.
+    fn method(&self, item: &Item<'d>, method: Method, at: &At<'d>) -> Found<Option<Item<'d>>> {
         let name = method.name();
         let numeric_only = || {
             soft(
@@ -577,11 +595,12 @@ impl<'d> Walk<'d> {
                 format!("jsonpath item method .{name}() can only be applied to a numeric value"),
             )
         };
-        match method {
+        let found = match method {
             Method::Type => Item::made(Json::String(item.node().kind().into())),
             Method::Size => match item.node() {
                 Node::Array(items) => Item::number(&Decimal::from(items.len() as i64)),
-                _ if self.is_lax || at.forgives => Item::number(&Decimal::from(1)),
+                _ if self.is_lax => Item::number(&Decimal::from(1)),
+                _ if at.forgives => return Ok(None),
                 _ => soft(
                     NO_ARRAY,
                     format!("jsonpath item method .{name}() can only be applied to an array"),
@@ -597,7 +616,8 @@ impl<'d> Walk<'d> {
                 })
             }
             Method::KeyValue => unreachable!("it gives several"),
-        }
+        };
+        found.map(Some)
     }
 
     fn double(&self, item: &Item<'d>) -> Found<Item<'d>> {
@@ -612,6 +632,10 @@ impl<'d> Walk<'d> {
         };
         let parsed = Datum::from_text(SqlType::Float8, text);
         let float = match parsed {
+            // It only has to be one.
+            Ok(Datum::Float8(float)) if float.is_finite() && what == "numeric" => {
+                return Ok(item.clone());
+            }
             Ok(Datum::Float8(float)) if float.is_finite() => float,
             Ok(_) => {
                 let message = "NaN or Infinity is not allowed for jsonpath item method .double()";
@@ -625,8 +649,7 @@ impl<'d> Walk<'d> {
                 return soft(NON_NUMERIC, message);
             }
         };
-        let shown = Datum::Float8(float).to_text().unwrap_or_default();
-        Item::number(&numeric::parse(&shown)?)
+        Item::number(&numeric::from_float(float, 15).expect("it is finite"))
     }
 
     /// Keys, values, and a number of the object.

@@ -253,7 +253,7 @@ impl<'d> Node<'d> {
     }
 
     /// Members of an array or object.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Node::Array(items) => items.len(),
             Node::Object(fields) => fields.len(),
