@@ -17,6 +17,7 @@ use crate::exec::{Ready, RowsOf, Stream};
 use crate::expr::function::{JsonPart, JsonRows, SetFunction};
 use crate::expr::{Context, Pace, json};
 use crate::plan::node::{Node, Op};
+use crate::types::json::bytes_to_read;
 use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 
 /// What a function gives for these arguments.
@@ -43,6 +44,12 @@ fn members(rows: JsonRows, args: &[Datum], context: &Context) -> Result<Vec<Row>
     if document.is_null() {
         return Ok(Vec::new());
     }
+    let rows_bytes = match document {
+        Datum::Jsonb(document) => document.node().count() * size_of::<(Row, [Datum; 2])>(),
+        Datum::Json(text) => bytes_to_read(text),
+        _ => 0,
+    };
+    context.held.check_fits(rows_bytes + document.heap_bytes())?;
     Ok(match part {
         JsonPart::Items => {
             json::elements(document, as_text, name)?.into_iter().map(|item| vec![item]).collect()

@@ -338,7 +338,7 @@ impl Aggregate {
             return self.gather(state, value);
         }
         if let Kind::Json(json) = self.kind {
-            let grown = json.add(&mut state.value, &value, &other)?;
+            let grown = json.add(&mut state.value, &value, &other, self.result)?;
             state.count += 1;
             return Ok(grown);
         }

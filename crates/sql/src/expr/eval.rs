@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 
 use crate::error::Result;
 use crate::expr::{AnyOf, Context, Expr};
-use crate::types::Datum;
 use crate::types::cast::cast;
 use crate::types::declared::pad;
+use crate::types::{Datum, SqlType, json};
 
 impl Expr {
     /// The value over `row`.
@@ -25,8 +25,14 @@ impl Expr {
             Expr::Call(function, args) => call(function, args, row, context),
             Expr::Cast(inner, to) => {
                 let value = inner.eval(row, context)?;
-                if to.is_array() {
-                    context.held.check_fits(elements(&value) * size_of::<Datum>())?;
+                match (to, &value) {
+                    (SqlType::Array(_), _) => {
+                        context.held.check_fits(elements(&value) * size_of::<Datum>())?;
+                    }
+                    (SqlType::Json | SqlType::Jsonb, Datum::Text(text) | Datum::Json(text)) => {
+                        context.held.check_fits(json::bytes_to_read(text))?;
+                    }
+                    _ => {}
                 }
                 cast(value, *to)
             }

@@ -60,6 +60,11 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
         "select count(*) from unnest(string_to_array(repeat('1,', 1000000), ',')) as u".to_owned(),
         "select cardinality(('{' || repeat('1,', 1000000) || '1}')::int[]) as of_a_long_text"
             .to_owned(),
+        // Documents.
+        "select ('[' || repeat('1,', 400000) || '1]')::jsonb".to_owned(),
+        "select jsonb_agg(g) from generate_series(1, 300000) as g".to_owned(),
+        "select jsonb_build_array(array_fill(1, array[200000]), array_fill(1, array[200000]))"
+            .to_owned(),
         // One value.
         format!("select repeat('x', {})", 63 << 20),
         format!("select length(lpad('x', {}))", 15 << 20),

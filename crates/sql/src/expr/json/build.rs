@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
-use crate::types::json::{Jsonb, write_string};
+use crate::types::json::{Jsonb, bytes_to_read, write_string};
 use crate::types::{Datum, SqlType};
 
 /// Adds them.
@@ -59,7 +59,9 @@ fn json(values: &[Datum], context: &Context, write: Write) -> Result<Datum> {
 }
 
 fn jsonb(values: &[Datum], context: &Context, write: Write) -> Result<Datum> {
-    Jsonb::parse(&written(values, context, write)?).map(Datum::Jsonb)
+    let text = written(values, context, write)?;
+    check_fits(bytes_to_read(&text), context)?;
+    Jsonb::parse(&text).map(Datum::Jsonb)
 }
 
 fn of_value(values: &[Datum], out: &mut String) -> Result<()> {

@@ -6,7 +6,7 @@
 
 use super::convert::{write_key, write_value};
 use crate::error::Result;
-use crate::types::json::Jsonb;
+use crate::types::json::{Jsonb, bytes_to_read};
 use crate::types::{Datum, SqlType};
 
 /// What is made of the rows.
@@ -29,11 +29,18 @@ impl JsonAgg {
         }
     }
 
-    /// Takes a row in. Returns by how many bytes the text has grown.
+    /// Takes a row in. Returns by how many bytes the text has grown, with what it will take to make
+    /// a `jsonb` of it.
     ///
     /// # Errors
     /// `22023` for a key that is null or not plain.
-    pub(crate) fn add(self, text: &mut Datum, first: &Datum, second: &Datum) -> Result<usize> {
+    pub(crate) fn add(
+        self,
+        text: &mut Datum,
+        first: &Datum,
+        second: &Datum,
+        result: SqlType,
+    ) -> Result<usize> {
         let mut all = match std::mem::take(text) {
             Datum::Text(all) => all,
             _ => String::new(),
@@ -54,7 +61,9 @@ impl JsonAgg {
                 write_value(second, &mut all);
             }
         }
-        let grown = all.len() - before;
+        let new = &all[before..];
+        let to_read = if result == SqlType::Jsonb { bytes_to_read(new) } else { 0 };
+        let grown = new.len() + to_read;
         *text = Datum::Text(all);
         Ok(grown)
     }

@@ -44,6 +44,14 @@ pub(crate) enum Json<'t> {
     Object(Vec<(Cow<'t, str>, Json<'t>)>),
 }
 
+/// Bytes that a text takes at most while it is read: members of arrays and objects, with the room
+/// that lists grow into.
+pub(crate) fn bytes_to_read(text: &str) -> usize {
+    let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
+    let members = 1 + text.bytes().filter(|byte| begins(byte)).count();
+    2 * members * size_of::<(Cow<'_, str>, Json<'_>)>()
+}
+
 /// Appends a string with quotes, as PostgreSQL's `escape_json` writes it.
 pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
