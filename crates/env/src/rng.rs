@@ -104,7 +104,7 @@ impl Rng {
     }
 }
 
-/// How often a test repeats what it does at random: `RIGHTLINK_ROUNDS` says, once if nobody does.
+/// The number of rounds of a random test: what `RIGHTLINK_ROUNDS` says, else one.
 #[cfg(feature = "testing")]
 pub fn rounds() -> u64 {
     std::env::var("RIGHTLINK_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)

@@ -45,7 +45,8 @@ pub(super) fn table_info(engine: &Engine, entry: &Entry) -> TableInfo {
     sized(info_of(&engine.pool, entry.table.def()), &entry.table)
 }
 
-/// The description of a table by its definition, without its lock. Sizes are those of now.
+/// The description of a table by its definition, without its lock. The sizes
+/// are those that its files have now.
 pub(super) fn seen(engine: &Engine, changes: &Changes, def: &TableDef) -> TableInfo {
     // Files that are not open have no size.
     let open = engine.catalog.look_at(changes, def);

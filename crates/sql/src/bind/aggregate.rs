@@ -16,6 +16,7 @@ use super::{Binder, Place, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr;
 use crate::expr::aggregate::{self, ARGUMENTS, Aggregate, Kind, OrderedSet};
+use crate::expr::json::JsonAgg;
 use crate::expr::regression::Regression;
 use crate::expr::{Expr, SortKey, Typed, collation_of, registry};
 use crate::types::SqlType;
@@ -169,8 +170,6 @@ impl Binder<'_> {
     ) -> Result<BoundAggregate> {
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
         let regression = Regression::named(name);
-        let is_pair = name == "string_agg" || name.ends_with("object_agg") || regression.is_some();
-        let wanted = if is_pair { 2 } else { 1 };
         let found = match regression {
             None => types.first().and_then(|input| aggregate::find(name, *input)),
             Some(asked) => {
@@ -180,7 +179,12 @@ impl Binder<'_> {
                 numbers.then_some((Kind::Regression(asked), SqlType::Float8, count))
             }
         };
-        let Some((kind, input, result)) = found.filter(|_| types.len() == wanted) else {
+        let takes = |kind| match kind {
+            Kind::StringAgg | Kind::Json(JsonAgg::Fields) | Kind::Regression(_) => 2,
+            _ => 1,
+        };
+        let found = found.filter(|(kind, ..)| types.len() == takes(*kind));
+        let Some((kind, input, result)) = found else {
             let is_open = name == "array_agg" && types == [SqlType::Unknown];
             let miss = if is_open { registry::Miss::Ambiguous } else { registry::Miss::None };
             return Err(registry::no_function(name, &types, &miss));

@@ -232,14 +232,14 @@ impl Binder<'_> {
             }
             return self.view(view, bound, alias);
         }
-        let Called { call, args, ty } = match registry::gives_rows(&called) {
-            true if called.contains("json") => self.json_members(&called, args)?,
-            true => self.called_set(&called, args)?,
-            false if called == "generate_subscripts" => {
+        let Called { call, args, ty } = match registry::rows_of(&called) {
+            Some(SetFunction::Json(_)) => self.json_members(&called, args)?,
+            Some(_) => self.called_set(&called, args)?,
+            None if called == "generate_subscripts" => {
                 let args = self.arguments_in_from(args, &called)?;
                 self.subscripts_of(&called, args)?
             }
-            false => {
+            None => {
                 let call = plain_call(name, args);
                 let place = Place::None("functions in FROM");
                 let value = self.at_place(place, |binder| binder.expr(&call))?;

@@ -455,7 +455,7 @@ fn server(registry: &mut Registry) {
     registry
         .add("pg_tablespace_location", &[T::Oid], T::Text, |_, _| Ok(Datum::Text(String::new())));
     // Who owns what is made; nobody is given anything beside.
-    registry.add("acldefault", &[T::Char, T::Oid], text_array(), |v, _| {
+    registry.add("acldefault", &[T::Char, T::Oid], SqlType::texts(), |v, _| {
         let privileges = match &v[0] {
             Datum::Char(b'r') => "arwdDxt",
             Datum::Char(b's') => "rwU",
@@ -467,10 +467,6 @@ fn server(registry: &mut Registry) {
         let element = crate::types::ElementType::of(SqlType::Text).expect("texts are elements");
         Ok(crate::types::Array::of(element, vec![own])?.into())
     });
-}
-
-fn text_array() -> SqlType {
-    SqlType::array_of(SqlType::Text).expect("texts are elements")
 }
 
 #[cfg(test)]

@@ -25,15 +25,7 @@ impl Expr {
             Expr::Call(function, args) => call(function, args, row, context),
             Expr::Cast(inner, to) => {
                 let value = inner.eval(row, context)?;
-                match (to, &value) {
-                    (SqlType::Array(_), _) => {
-                        context.held.check_fits(elements(&value) * size_of::<Datum>())?;
-                    }
-                    (SqlType::Json | SqlType::Jsonb, Datum::Text(text) | Datum::Json(text)) => {
-                        context.held.check_fits(json::bytes_to_read(text))?;
-                    }
-                    _ => {}
-                }
+                context.held.check_fits(bytes_to_cast(&value, *to))?;
                 cast(value, *to)
             }
             Expr::Fit(inner, modifier, written) => {
@@ -158,11 +150,16 @@ fn length(value: &Datum) -> usize {
     }
 }
 
-/// Elements that a value has at most when it becomes an array.
-fn elements(value: &Datum) -> usize {
-    match value {
-        Datum::Text(text) => 1 + text.bytes().filter(|byte| *byte == b',').count(),
-        Datum::Array(array) => array.values().len(),
+/// Bytes that a cast takes beside its result, where they are many times those of the value.
+fn bytes_to_cast(value: &Datum, to: SqlType) -> usize {
+    match (value, to) {
+        (Datum::Text(text), SqlType::Array(_)) => {
+            (1 + text.bytes().filter(|byte| *byte == b',').count()) * size_of::<Datum>()
+        }
+        (Datum::Array(array), SqlType::Array(_)) => size_of_val(array.values()),
+        (Datum::Text(text) | Datum::Json(text), SqlType::Json | SqlType::Jsonb) => {
+            json::bytes_to_read(text)
+        }
         _ => 0,
     }
 }

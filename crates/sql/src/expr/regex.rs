@@ -28,7 +28,7 @@ const MAX_KEPT: usize = 16;
 
 /// Patterns that a statement has compiled.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Patterns(RefCell<HashMap<(String, bool), Regex>>);
+pub(crate) struct Patterns(RefCell<HashMap<(String, Flags), Regex>>);
 
 /// Adds the operators.
 pub(super) fn register(registry: &mut Registry) {
@@ -45,19 +45,14 @@ fn matches(values: &[Datum], context: &Context, folds_case: bool, negated: bool)
 }
 
 impl Patterns {
-    /// The pattern of `like_regex` in a path, compiled once in a statement.
-    pub(crate) fn of_path(&self, pattern: &str, flags: Flags) -> Result<Regex> {
-        let Flags { ignore_case, dot_all, lines, literal } = flags;
-        let written = if literal { format!("***={pattern}") } else { pattern.to_owned() };
-        // What differs from the operators is told apart by the key.
-        let key = (format!("{dot_all} {lines} {written}"), ignore_case);
+    /// A pattern under these flags, compiled once in a statement.
+    pub(crate) fn compiled(&self, pattern: &str, flags: Flags) -> Result<Regex> {
         let mut kept = self.0.borrow_mut();
+        let key = (pattern.to_owned(), flags);
         if let Some(regex) = kept.get(&key) {
             return Ok(regex.clone());
         }
-        let regex = build(&written, |builder| {
-            builder.case_insensitive(ignore_case).multi_line(lines).dot_matches_new_line(dot_all);
-        })?;
+        let regex = compile(pattern, flags)?;
         if kept.len() >= MAX_KEPT {
             kept.clear();
         }
@@ -66,18 +61,8 @@ impl Patterns {
     }
 
     fn is_match(&self, text: &str, pattern: &str, folds_case: bool) -> Result<bool> {
-        let mut kept = self.0.borrow_mut();
-        let key = (pattern.to_owned(), folds_case);
-        if let Some(regex) = kept.get(&key) {
-            return Ok(regex.is_match(text));
-        }
-        let regex = compile(pattern, folds_case)?;
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
-        }
-        let found = regex.is_match(text);
-        kept.insert(key, regex);
-        Ok(found)
+        let flags = Flags { ignore_case: folds_case, dot_all: true, ..Flags::default() };
+        Ok(self.compiled(pattern, flags)?.is_match(text))
     }
 }
 
@@ -85,16 +70,11 @@ fn invalid(why: &str) -> SqlError {
     SqlError::new("2201B", format!("invalid regular expression: {why}"))
 }
 
-fn compile(pattern: &str, folds_case: bool) -> Result<Regex> {
-    build(pattern, |builder| {
-        builder.case_insensitive(folds_case).dot_matches_new_line(true);
-    })
-}
-
-fn build(pattern: &str, set: impl FnOnce(&mut RegexBuilder)) -> Result<Regex> {
-    let translated = translated(pattern)?;
+fn compile(pattern: &str, flags: Flags) -> Result<Regex> {
+    let Flags { ignore_case, dot_all, lines, literal } = flags;
+    let translated = if literal { regex::escape(pattern) } else { translated(pattern)? };
     let mut builder = RegexBuilder::new(&translated);
-    set(&mut builder);
+    builder.case_insensitive(ignore_case).dot_matches_new_line(dot_all).multi_line(lines);
     builder.size_limit(MAX_COMPILED);
     builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => invalid("regular expression is too complex"),
@@ -275,6 +255,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_is_kept_for_its_flags() {
+        let patterns = Patterns::default();
+        assert!(patterns.is_match("a\nb", "a.b", false).unwrap());
+        assert!(!patterns.compiled("a.b", Flags::default()).unwrap().is_match("a\nb"));
+        assert!(patterns.is_match("a\nb", "a.b", false).unwrap());
+    }
+
+    #[test]
     fn what_cannot_be_matched_in_linear_time_is_refused() {
         for (pattern, sqlstate) in [
             (r"(a)\1", "0A000"),
@@ -286,7 +274,7 @@ mod tests {
             ("*", "2201B"),
             ("((a{100}){100}){100}", "2201B"),
         ] {
-            let error = compile(pattern, false).map(|_| ()).unwrap_err();
+            let error = compile(pattern, Flags::default()).map(|_| ()).unwrap_err();
             assert_eq!(error.sqlstate, sqlstate, "{pattern}");
         }
     }

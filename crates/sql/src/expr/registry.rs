@@ -35,20 +35,19 @@ fn registry() -> &'static Registry {
         regex::register(&mut registry);
         sets::register(&mut registry);
         json::register(&mut registry);
-        let texts = SqlType::array_of(SqlType::Text).expect("texts are elements");
         for count in [2, 3] {
             let args = &[SqlType::Text; 3][..count];
-            registry.add("string_to_array", args, texts, arrays::of_string).strict = false;
+            registry.add("string_to_array", args, SqlType::texts(), arrays::of_string).strict =
+                false;
         }
         registry.arrays = arrays::definitions().into_iter().map(Function::from).collect();
         registry
     })
 }
 
-/// Is there a function of this name that gives rows?
-pub(crate) fn gives_rows(name: &str) -> bool {
-    let all = registry().by_name.get(name);
-    all.is_some_and(|all| all.iter().any(|function| function.rows.is_some()))
+/// What a function of this name gives, if it gives rows.
+pub(crate) fn rows_of(name: &str) -> Option<SetFunction> {
+    registry().by_name.get(name)?.iter().find_map(|function| function.rows)
 }
 
 /// Why a call means no function.

@@ -146,11 +146,7 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
         }
         SqlType::Json | SqlType::Jsonb => match value {
             Datum::Json(text) => text::parse(to, &text),
-            Datum::Jsonb(document) => {
-                let mut text = String::new();
-                document.write_text(&mut text);
-                Ok(Datum::Json(text))
-            }
+            Datum::Jsonb(document) => Ok(Datum::Json(document.to_text())),
             other => through_text(other, to),
         },
         SqlType::Oid => to_oid(value),

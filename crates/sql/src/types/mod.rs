@@ -218,6 +218,11 @@ impl SqlType {
         ElementType::of(ty).map(SqlType::Array)
     }
 
+    /// The type of arrays of texts.
+    pub(crate) fn texts() -> SqlType {
+        SqlType::array_of(SqlType::Text).expect("texts are elements")
+    }
+
     /// The type of the elements, if it is one of arrays.
     pub const fn element(self) -> Option<SqlType> {
         match self {

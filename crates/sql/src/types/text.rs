@@ -42,11 +42,7 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(*v).to_string(),
             Datum::Interval(v) => v.to_string(),
             Datum::Json(v) => v.clone(),
-            Datum::Jsonb(v) => {
-                let mut out = String::new();
-                v.write_text(&mut out);
-                out
-            }
+            Datum::Jsonb(v) => v.to_text(),
             Datum::Jsonpath(v) => v.to_string(),
             Datum::Tid(v) => format!("({},{})", v.block.0, v.slot),
             Datum::Oid(v) => v.to_string(),

@@ -1,9 +1,9 @@
 //! Members of documents: by key, by place, by path; how many there are, and of what kind.
 //!
-//! Invariants: what is not there is null.
+//! Invariants: a member that is missing is null.
 //! Does not do: paths of SQL/JSON.
 
-use super::{document, integer, list, text, texts};
+use super::{document, integer, list, text};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
@@ -19,8 +19,8 @@ pub(super) fn register(registry: &mut Registry) {
         registry.add("->", &[ty, T::Int4], ty, |v, _| element(v, false));
         registry.add("->>", &[ty, T::Text], T::Text, |v, _| field(v, true));
         registry.add("->>", &[ty, T::Int4], T::Text, |v, _| element(v, true));
-        registry.add("#>", &[ty, texts()], ty, |v, _| by_path(v, false));
-        registry.add("#>>", &[ty, texts()], T::Text, |v, _| by_path(v, true));
+        registry.add("#>", &[ty, T::texts()], ty, |v, _| by_path(v, false));
+        registry.add("#>>", &[ty, T::texts()], T::Text, |v, _| by_path(v, true));
     }
     let of_path: [(&'static str, SqlType, SqlType, Eval); 4] = [
         ("json_extract_path", T::Json, T::Json, |v, _| by_arguments(v, false)),
@@ -51,7 +51,7 @@ fn of_node(member: Option<Node<'_>>, as_text: bool) -> Result<Datum> {
     match member {
         None => Ok(Datum::Null),
         Some(node) if as_text => Ok(node.plain_text().map_or(Datum::Null, Datum::Text)),
-        Some(node) => Ok(Datum::Jsonb(node.to_document()?)),
+        Some(node) => Ok(Datum::Jsonb(node.to_document())),
     }
 }
 
@@ -59,7 +59,7 @@ fn of_node(member: Option<Node<'_>>, as_text: bool) -> Result<Datum> {
 fn field(values: &[Datum], as_text: bool) -> Result<Datum> {
     let key = text(values, 1);
     match &values[0] {
-        Datum::Json(whole) => of_text(text_field(whole, key)?, as_text),
+        Datum::Json(whole) => of_text(text_field(parts(whole)?, key), as_text),
         Datum::Jsonb(whole) => of_node(node_field(whole.node(), key), as_text),
         _ => mismatch(values),
     }
@@ -69,7 +69,7 @@ fn field(values: &[Datum], as_text: bool) -> Result<Datum> {
 fn element(values: &[Datum], as_text: bool) -> Result<Datum> {
     let place = i64::from(integer(values, 1));
     match &values[0] {
-        Datum::Json(whole) => of_text(text_element(whole, place)?, as_text),
+        Datum::Json(whole) => of_text(text_element(parts(whole)?, place), as_text),
         // A scalar is an array of one.
         Datum::Jsonb(whole) => match whole.node() {
             Node::Object(_) => Ok(Datum::Null),
@@ -81,13 +81,13 @@ fn element(values: &[Datum], as_text: bool) -> Result<Datum> {
 }
 
 /// The value of a key, the last one if it is there twice.
-fn text_field<'t>(whole: &'t str, key: &str) -> Result<Option<&'t str>> {
-    Ok(match parts(whole)? {
+fn text_field<'t>(whole: Parts<'t>, key: &str) -> Option<&'t str> {
+    match whole {
         Parts::Object(fields) => {
             fields.into_iter().rev().find(|(known, _)| known == key).map(|(_, value)| value)
         }
         _ => None,
-    })
+    }
 }
 
 fn node_field<'d>(node: Node<'d>, key: &str) -> Option<Node<'d>> {
@@ -103,11 +103,11 @@ pub(super) fn place_in(place: i64, count: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|at| *at < count)
 }
 
-fn text_element(whole: &str, place: i64) -> Result<Option<&str>> {
-    Ok(match parts(whole)? {
+fn text_element(whole: Parts<'_>, place: i64) -> Option<&str> {
+    match whole {
         Parts::Array(items) => place_in(place, items.len()).map(|at| items[at]),
         _ => None,
-    })
+    }
 }
 
 fn node_element(node: Node<'_>, place: i64) -> Option<Node<'_>> {
@@ -134,8 +134,8 @@ fn along(whole: &Datum, path: &[&str], as_text: bool) -> Result<Datum> {
             let mut at = whole.as_str();
             for step in path {
                 let next = match (parts(at)?, step.parse()) {
-                    (Parts::Object(_), _) => text_field(at, step)?,
-                    (Parts::Array(_), Ok(place)) => text_element(at, place)?,
+                    (fields @ Parts::Object(_), _) => text_field(fields, step),
+                    (items @ Parts::Array(_), Ok(place)) => text_element(items, place),
                     _ => None,
                 };
                 let Some(next) = next else { return Ok(Datum::Null) };
@@ -196,10 +196,10 @@ fn refused(message: impl Into<String>) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// The items of an array: what the functions that give rows give.
+/// The items of an array, which are the rows of `json_array_elements` and its siblings.
 ///
 /// # Errors
-/// `22023` for what is no array; `name` is the function's.
+/// `22023` for a value that is no array; the message has `name`, that of the function.
 pub(crate) fn elements(value: &Datum, as_text: bool, name: &str) -> Result<Vec<Datum>> {
     match value {
         Datum::Json(whole) => match parts(whole)? {
@@ -221,7 +221,7 @@ pub(crate) fn elements(value: &Datum, as_text: bool, name: &str) -> Result<Vec<D
 /// The keys of an object and their values.
 ///
 /// # Errors
-/// `22023` for what is no object; `name` is the function's.
+/// `22023` for a value that is no object; the message has `name`, that of the function.
 pub(crate) fn fields(value: &Datum, as_text: bool, name: &str) -> Result<Vec<[Datum; 2]>> {
     match value {
         Datum::Json(whole) => match parts(whole)? {
@@ -250,7 +250,7 @@ pub(crate) fn fields(value: &Datum, as_text: bool, name: &str) -> Result<Vec<[Da
 /// The keys of an object.
 ///
 /// # Errors
-/// `22023` for what is no object; `name` is the function's.
+/// `22023` for a value that is no object; the message has `name`, that of the function.
 pub(crate) fn keys(value: &Datum, name: &str) -> Result<Vec<Datum>> {
     let what = match value {
         Datum::Json(whole) => match parts(whole)? {

@@ -5,7 +5,7 @@
 //! Does not do: records.
 
 use super::convert::{write_array, write_key, write_value};
-use super::{check_fits, list, texts};
+use super::{check_fits, list};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
@@ -38,8 +38,8 @@ pub(super) fn register(registry: &mut Registry) {
         ("jsonb_object", T::Jsonb, |v, context| jsonb(v, context, of_lists)),
     ];
     for (name, result, eval) in lists {
-        registry.add(name, &[texts()], result, eval);
-        registry.add(name, &[texts(), texts()], result, eval);
+        registry.add(name, &[T::texts()], result, eval);
+        registry.add(name, &[T::texts(), T::texts()], result, eval);
     }
 }
 

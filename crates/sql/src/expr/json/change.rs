@@ -1,12 +1,12 @@
 //! Documents with members more, fewer or others.
 //!
-//! Invariants: what is made fits the memory budget before it is made.
+//! Invariants: a document fits the memory budget before it is made.
 //! Does not do: subscripts that are assigned to.
 
 use std::borrow::Cow;
 
 use super::access::place_in;
-use super::{check_fits, document, integer, list, text, texts};
+use super::{check_fits, document, integer, list, text};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
@@ -25,12 +25,12 @@ pub(super) fn register(registry: &mut Registry) {
             without(document(v, 0), &[text(v, 1)], context)
         });
         registry.add(name, &[T::Jsonb, T::Int4], T::Jsonb, without_place);
-        registry.add(name, &[T::Jsonb, texts()], T::Jsonb, |v, context| {
+        registry.add(name, &[T::Jsonb, T::texts()], T::Jsonb, |v, context| {
             without(document(v, 0), &list(v, 1).flatten().collect::<Vec<_>>(), context)
         });
     }
     for name in ["#-", "jsonb_delete_path"] {
-        registry.add(name, &[T::Jsonb, texts()], T::Jsonb, |v, context| {
+        registry.add(name, &[T::Jsonb, T::texts()], T::Jsonb, |v, context| {
             at_path(v, Change::Remove, "delete path", context)
         });
     }
@@ -45,11 +45,11 @@ pub(super) fn register(registry: &mut Registry) {
         at_path(v, change, "set path", context)
     };
     for (name, eval) in [("jsonb_set", set), ("jsonb_insert", insert)] {
-        registry.add(name, &[T::Jsonb, texts(), T::Jsonb], T::Jsonb, eval);
-        registry.add(name, &[T::Jsonb, texts(), T::Jsonb, T::Bool], T::Jsonb, eval);
+        registry.add(name, &[T::Jsonb, T::texts(), T::Jsonb], T::Jsonb, eval);
+        registry.add(name, &[T::Jsonb, T::texts(), T::Jsonb, T::Bool], T::Jsonb, eval);
     }
     for count in 3..=5 {
-        let args = &[T::Jsonb, texts(), T::Jsonb, T::Bool, T::Text][..count];
+        let args = &[T::Jsonb, T::texts(), T::Jsonb, T::Bool, T::Text][..count];
         registry.add("jsonb_set_lax", args, T::Jsonb, set_lax).strict = false;
     }
     registry.add("jsonb_strip_nulls", &[T::Jsonb], T::Jsonb, |v, _| {
@@ -247,11 +247,7 @@ fn set_lax(values: &[Datum], context: &Context) -> Result<Datum> {
     let treatment = match values.get(4) {
         None => "use_json_null",
         Some(Datum::Text(treatment)) => treatment,
-        Some(_) => {
-            let message = "null_value_treatment must be \"delete_key\", \"return_target\", \
-                           \"use_json_null\", or \"raise_exception\"";
-            return Err(refused(message));
-        }
+        Some(_) => "",
     };
     match treatment {
         "raise_exception" => {

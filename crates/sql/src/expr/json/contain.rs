@@ -3,7 +3,7 @@
 //! Invariants: as PostgreSQL's `JsonbDeepContains`: order and repetition of items say nothing.
 //! Does not do: paths.
 
-use super::{document, list, text, texts};
+use super::{document, list, text};
 use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
@@ -27,12 +27,12 @@ pub(super) fn register(registry: &mut Registry) {
         });
     }
     for name in ["?|", "jsonb_exists_any"] {
-        registry.add(name, &[T::Jsonb, texts()], T::Bool, |v, _| {
+        registry.add(name, &[T::Jsonb, T::texts()], T::Bool, |v, _| {
             Ok(Datum::Bool(list(v, 1).flatten().any(|key| has(document(v, 0), key))))
         });
     }
     for name in ["?&", "jsonb_exists_all"] {
-        registry.add(name, &[T::Jsonb, texts()], T::Bool, |v, _| {
+        registry.add(name, &[T::Jsonb, T::texts()], T::Bool, |v, _| {
             Ok(Datum::Bool(list(v, 1).flatten().all(|key| has(document(v, 0), key))))
         });
     }

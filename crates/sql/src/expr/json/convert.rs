@@ -1,6 +1,6 @@
 //! Values of SQL as documents.
 //!
-//! Invariants: what is written is a sound document; a number that JSON does not have is a string.
+//! Invariants: the text is a sound document; a number that JSON does not have is a string.
 //! Does not do: rows.
 
 use crate::error::{Result, SqlError, code};

@@ -30,8 +30,8 @@ use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::function::Registry;
 use crate::expr::operators::mismatch;
+use crate::types::Datum;
 use crate::types::json::Jsonb;
-use crate::types::{Datum, SqlType};
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
@@ -40,11 +40,6 @@ pub(super) fn register(registry: &mut Registry) {
     change::register(registry);
     build::register(registry);
     path::register(registry);
-}
-
-/// The type of arrays of texts.
-fn texts() -> SqlType {
-    SqlType::array_of(SqlType::Text).expect("texts are elements")
 }
 
 fn document(values: &[Datum], at: usize) -> &Jsonb {

@@ -67,7 +67,7 @@ pub(crate) fn query(values: &[Datum], context: &Context) -> Result<Vec<Datum>> {
     }
     let call = Call::of(values)?;
     let items = call.items(context)?;
-    items.into_iter().map(|item| item.into_document().map(Datum::Jsonb)).collect()
+    Ok(items.iter().map(|item| Datum::Jsonb(item.node().to_document())).collect())
 }
 
 /// A call of a function.
@@ -123,23 +123,18 @@ impl<'d> Item<'d> {
         }
     }
 
-    fn into_document(self) -> Result<Jsonb> {
-        self.node().to_document()
-    }
-
     /// What a part of it is that `pick` finds.
-    fn part(&self, pick: impl for<'n> Fn(Node<'n>) -> Option<Node<'n>>) -> Found<Option<Item<'d>>> {
+    fn part(&self, pick: impl for<'n> Fn(Node<'n>) -> Option<Node<'n>>) -> Option<Item<'d>> {
         match self {
-            Item::Node(node) => Ok(pick(*node).map(Item::Node)),
-            Item::Made(made) => match pick(made.node()) {
-                Some(part) => Ok(Some(Item::Made(Rc::new(part.to_document()?)))),
-                None => Ok(None),
-            },
+            Item::Node(node) => pick(*node).map(Item::Node),
+            Item::Made(made) => {
+                pick(made.node()).map(|part| Item::Made(Rc::new(part.to_document())))
+            }
         }
     }
 
     /// Items of an array, values of an object.
-    fn members(&self) -> Found<Vec<Item<'d>>> {
+    fn members(&self) -> Vec<Item<'d>> {
         fn all(node: Node<'_>) -> Vec<Node<'_>> {
             match node {
                 Node::Array(items) => items.iter().collect(),
@@ -147,14 +142,13 @@ impl<'d> Item<'d> {
                 _ => Vec::new(),
             }
         }
-        Ok(match self {
+        match self {
             Item::Node(node) => all(*node).into_iter().map(Item::Node).collect(),
             Item::Made(made) => {
-                let made = all(made.node()).into_iter().map(Node::to_document);
-                made.map(|made| made.map(|made| Item::Made(Rc::new(made))))
-                    .collect::<Result<_>>()?
+                let parts = all(made.node()).into_iter().map(Node::to_document);
+                parts.map(|part| Item::Made(Rc::new(part))).collect()
             }
-        })
+        }
     }
 
     fn is_array(&self) -> bool {
@@ -234,7 +228,7 @@ fn matches(call: &Call<'_>, context: &Context) -> Result<Datum> {
 fn query_first(values: &[Datum], context: &Context) -> Result<Datum> {
     let call = Call::of(values)?;
     let first = call.items(context)?.into_iter().next();
-    first.map_or(Ok(Datum::Null), |item| item.into_document().map(Datum::Jsonb))
+    Ok(first.map_or(Datum::Null, |item| Datum::Jsonb(item.node().to_document())))
 }
 
 fn query_array(values: &[Datum], context: &Context) -> Result<Datum> {
@@ -298,7 +292,7 @@ impl<'d> Walk<'d> {
         let mut all = Vec::with_capacity(items.len());
         for item in items {
             match item.is_array() {
-                true => all.extend(item.members()?),
+                true => all.extend(item.members()),
                 false => all.push(item),
             }
         }
@@ -419,7 +413,7 @@ impl<'d> Walk<'d> {
             Accessor::AnyLevel { .. } | Accessor::AnyItem | Accessor::Items(_) => false,
         };
         if unwraps && takes_items && item.is_array() {
-            for one in item.members()? {
+            for one in item.members() {
                 if self.members(&one, accessors, at, false, sink)? {
                     return Ok(true);
                 }
@@ -433,7 +427,7 @@ impl<'d> Walk<'d> {
                 None => Ok(false),
             },
             Accessor::AnyKey => match item.node() {
-                Node::Object(_) => self.each(item.members()?, next, sink),
+                Node::Object(_) => self.each(item.members(), next, sink),
                 _ if at.forgives => Ok(false),
                 _ => soft(
                     NO_OBJECT,
@@ -441,7 +435,7 @@ impl<'d> Walk<'d> {
                 ),
             },
             Accessor::AnyItem => match item.is_array() {
-                true => self.each(item.members()?, next, sink),
+                true => self.each(item.members(), next, sink),
                 false if self.is_lax => next(item.clone(), sink),
                 false if at.forgives => Ok(false),
                 false => soft(
@@ -498,7 +492,7 @@ impl<'d> Walk<'d> {
         let found = item.part(|node| match node {
             Node::Object(fields) => fields.get(key),
             _ => None,
-        })?;
+        });
         if found.is_none() && !at.forgives {
             return soft(NO_MEMBER, format!("JSON object does not contain key \"{key}\""));
         }
@@ -512,25 +506,30 @@ impl<'d> Walk<'d> {
         places: &[(Step, Option<Step>)],
         at: &At<'d>,
     ) -> Found<Vec<Item<'d>>> {
-        let all = match item.node() {
-            Node::Array(_) => item.members()?,
-            _ if self.is_lax => vec![item.clone()],
+        let count = match item.node() {
+            Node::Array(items) => items.len(),
+            _ if self.is_lax => 1,
             _ if at.forgives => return Ok(Vec::new()),
             _ => {
                 return soft(NO_ARRAY, "jsonpath array accessor can only be applied to an array");
             }
         };
-        let inside = At { count: Some(all.len()), ..at.clone() };
+        let inside = At { count: Some(count), ..at.clone() };
         let mut found = Vec::new();
         for (first, last) in places {
             let first = self.place(first, &inside)?;
             let last = last.as_ref().map_or(Ok(first), |last| self.place(last, &inside))?;
-            let is_there = 0 <= first && first <= last && last < all.len() as i64;
+            let is_there = 0 <= first && first <= last && last < count as i64;
             if !is_there && !at.forgives {
                 return soft(BAD_SUBSCRIPT, "jsonpath array subscript is out of bounds");
             }
-            for place in first.max(0)..=last.min(all.len() as i64 - 1) {
-                found.push(all[place as usize].clone());
+            for place in first.max(0)..=last.min(count as i64 - 1) {
+                self.context.spend(1)?;
+                let one = item.part(|node| match node {
+                    Node::Array(items) => items.get(place as usize),
+                    whole => Some(whole),
+                });
+                found.extend(one);
             }
         }
         Ok(found)
@@ -562,7 +561,7 @@ impl<'d> Walk<'d> {
         sink: Sink<'_, 'd>,
     ) -> Found<bool> {
         self.context.spend(1)?;
-        let members = item.members()?;
+        let members = item.members();
         let is_leaf = !matches!(item.node(), Node::Array(_) | Node::Object(_));
         let reached = match first {
             Level::Number(first) => level >= first,
@@ -702,7 +701,7 @@ impl<'d> Walk<'d> {
             }
             Condition::LikeRegex { of, pattern, flags } => {
                 let items = self.all_unwrapped(of, at);
-                let pattern = self.context.patterns.of_path(pattern, *flags)?;
+                let pattern = self.context.patterns.compiled(pattern, *flags)?;
                 let one = vec![Item::made(Json::Null)?];
                 self.any_pair(items, Ok(one), |item, _| match item {
                     Node::String(text) => Some(pattern.is_match(text)),

@@ -154,8 +154,8 @@ impl Comparison {
     }
 }
 
-/// Flags of `like_regex`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Flags of a regular expression, as `like_regex` has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Flags {
     /// `i`: letters match those of the other case.
     pub(crate) ignore_case: bool,

@@ -262,45 +262,30 @@ impl<'t> Reader<'t> {
 
     /// `a + b`
     fn sum(&mut self) -> Result<Read> {
-        let mut left = self.product()?;
-        loop {
-            let op = if self.sign("+") {
-                Arithmetic::Add
-            } else if self.sign("-") {
-                Arithmetic::Subtract
-            } else {
-                return Ok(left);
-            };
-            left = self.calculation(left, op, Self::product)?;
-        }
-    }
-
-    fn calculation(
-        &mut self,
-        left: Read,
-        op: Arithmetic,
-        next: fn(&mut Self) -> Result<Read>,
-    ) -> Result<Read> {
-        let (a, b) = (self.value(left)?, next(self)?);
-        let b = self.value(b)?;
-        Ok(Read::Step(Step::Calculation(Box::new(a), op, Box::new(b))))
+        let signs = [("+", Arithmetic::Add), ("-", Arithmetic::Subtract)];
+        self.calculations(&signs, Self::product)
     }
 
     /// `a * b`
     fn product(&mut self) -> Result<Read> {
-        let mut left = self.signed()?;
-        loop {
-            let op = if self.sign("*") {
-                Arithmetic::Multiply
-            } else if self.sign("/") {
-                Arithmetic::Divide
-            } else if self.sign("%") {
-                Arithmetic::Remainder
-            } else {
-                return Ok(left);
-            };
-            left = self.calculation(left, op, Self::signed)?;
+        let signs =
+            [("*", Arithmetic::Multiply), ("/", Arithmetic::Divide), ("%", Arithmetic::Remainder)];
+        self.calculations(&signs, Self::signed)
+    }
+
+    /// Operands with these signs between them, from left to right.
+    fn calculations(
+        &mut self,
+        signs: &[(&str, Arithmetic)],
+        operand: fn(&mut Self) -> Result<Read>,
+    ) -> Result<Read> {
+        let mut left = operand(self)?;
+        while let Some((_, op)) = signs.iter().find(|(sign, _)| self.sign(sign)) {
+            let (a, b) = (self.value(left)?, operand(self)?);
+            let b = self.value(b)?;
+            left = Read::Step(Step::Calculation(Box::new(a), *op, Box::new(b)));
         }
+        Ok(left)
     }
 
     fn signed(&mut self) -> Result<Read> {
