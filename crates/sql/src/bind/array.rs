@@ -540,7 +540,7 @@ impl Binder<'_> {
             SqlType::Array(element) => element,
             // The operator decides, as it does of a literal.
             SqlType::Unknown => {
-                let untyped = Typed::new(Expr::null(), SqlType::Unknown);
+                let untyped = Typed::null();
                 let stand_in = Typed { expr: Expr::Column(0), ..left.clone() };
                 let ty = match (left.ty, self.operator(op, vec![stand_in, untyped])?.expr) {
                     (SqlType::Bpchar, _) => Some(SqlType::Bpchar),

@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 
 use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 
-use super::infix::is_prefix;
 use super::scope::{self, Lookup};
 use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
@@ -329,7 +328,7 @@ impl Binder<'_> {
             Value::Boolean(value) => {
                 Ok(Typed::new(Expr::Const(Datum::Bool(*value)), SqlType::Bool))
             }
-            Value::Null => Ok(Typed::new(Expr::null(), SqlType::Unknown)),
+            Value::Null => Ok(Typed::null()),
             Value::Placeholder(name) => {
                 let number = name.strip_prefix('$').and_then(|digits| digits.parse().ok());
                 self.parameter(number.ok_or_else(|| {
@@ -474,7 +473,7 @@ impl Binder<'_> {
         // What stands last decides first of which type the result is.
         let rest = match rest {
             Some(rest) => self.expr(rest)?,
-            None => Typed::new(Expr::null(), SqlType::Unknown),
+            None => Typed::null(),
         };
         results.insert(0, rest);
         let modifier = varchar_of(&results);
@@ -766,4 +765,10 @@ pub(super) fn number(digits: &str) -> Result<Typed> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// NOT stays what sqlparser makes of it, and so does what the binder refuses.
+pub(super) fn is_prefix(op: UnaryOperator) -> bool {
+    use UnaryOperator as U;
+    matches!(op, U::Minus | U::Plus | U::BitwiseNot | U::PGAbs | U::PGSquareRoot | U::PGCubeRoot)
 }

@@ -490,8 +490,3 @@ pub(super) fn renamed(mut relation: Relation, alias: Option<&TableAlias>) -> Res
     }
     Ok(relation)
 }
-
-/// A value that nobody gave.
-pub(crate) fn null() -> Typed {
-    Typed::new(Expr::Const(Datum::Null), SqlType::Unknown)
-}

@@ -10,7 +10,7 @@
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 
 use super::Binder;
-use super::expr::number;
+use super::expr::{is_prefix, number};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Typed, registry};
 use crate::types::SqlType;
@@ -52,12 +52,6 @@ impl Operator<'_> {
             Operator::Infix(_) | Operator::Prefix(_) => 4,
         }
     }
-}
-
-/// NOT stays what sqlparser makes of it, and so does what the binder refuses.
-pub(super) fn is_prefix(op: UnaryOperator) -> bool {
-    use UnaryOperator as U;
-    matches!(op, U::Minus | U::Plus | U::BitwiseNot | U::PGAbs | U::PGSquareRoot | U::PGCubeRoot)
 }
 
 /// The pieces of a chain from left to right.

@@ -313,7 +313,7 @@ impl Binder<'_> {
             self.at_place(Place::Windows, |binder| binder.targets(&select.projection))?;
         let untyped = list.iter().map(|target| target.value.ty == SqlType::Unknown).collect();
         for (at, target) in list.iter_mut().enumerate() {
-            let value = std::mem::replace(&mut target.value, super::from::null());
+            let value = std::mem::replace(&mut target.value, Typed::null());
             target.value = match into.and_then(|into| Some((into.slot(at)?, into.late))) {
                 Some((slot, true)) if value.ty != SqlType::Unknown => {
                     super::assignable(&value, slot)?;

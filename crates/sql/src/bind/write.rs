@@ -34,6 +34,7 @@ use crate::parse::{ARBITER, identifiers};
 use crate::plan::bound::Bound;
 use crate::plan::path::Path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
+use crate::plan::term::flatten;
 use crate::plan::{
     Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, lower,
     path, predicate, shape,
@@ -199,7 +200,7 @@ impl Binder<'_> {
     ) -> Result<Target> {
         let condition = self.index_condition(only, table)?;
         let conditions = match condition {
-            Expr::And(list) => path::flatten(list),
+            Expr::And(list) => flatten(list),
             one => vec![one],
         };
         let holds_all = |index: &IndexInfo| {

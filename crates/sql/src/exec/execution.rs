@@ -4,6 +4,7 @@
 //! Invariants: a slot is filled before what reads it runs. Does not do: reading.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +15,25 @@ use crate::catalog::Objects;
 use crate::error::{Result, SqlError};
 use crate::exec::kept::Kept;
 use crate::exec::made::MadeRows;
+use crate::exec::memo::Memo;
 use crate::exec::memory::Memory;
 use crate::exec::references::Pending;
-use crate::exec::subquery::{self, Memo};
-use crate::exec::with::Common;
-use crate::expr::{Context, ExecState, Subquery};
+use crate::expr::Context;
 use crate::plan::{Rules, Table};
 use crate::types::{Datum, Row};
 
 /// What a row that was changed takes of the memory.
 const ROW_BYTES: usize = 64;
+
+/// Rows that are made as far as somebody reads them.
+pub(super) trait Common: Send {
+    /// The row at this place; `None` behind the last. Of the rows that have to be made for it,
+    /// `most` are wanted.
+    fn row(&mut self, at: u64, most: usize, context: &Context) -> Result<Option<Cow<'_, Row>>>;
+}
+
+/// Such rows, for all that read them.
+pub(super) type SharedRows = Arc<Mutex<dyn Common>>;
 
 /// What one execution of a statement reads by.
 #[derive(Clone, Default)]
@@ -39,7 +49,7 @@ pub(crate) struct Execution {
     /// Rows of what the store knows about itself, by slots.
     views: RefCell<Vec<ViewRows>>,
     /// Common table expressions by number.
-    pub(super) commons: RefCell<BTreeMap<usize, Arc<Mutex<Common>>>>,
+    pub(super) commons: RefCell<BTreeMap<usize, SharedRows>>,
     /// Rows that the second part of a recursive one reads.
     pub(super) steps: RefCell<BTreeMap<usize, Arc<Mutex<Kept>>>>,
     /// What queries in expressions gave, by number.
@@ -85,25 +95,6 @@ impl Together {
     /// The keys of all parts that have run.
     pub(super) fn take_pending(&self) -> Vec<PartPending> {
         std::mem::take(&mut *self.pending.lock())
-    }
-}
-
-impl ExecState for Execution {
-    fn outer(&self, slot: usize) -> Datum {
-        self.outer.borrow()[slot].clone()
-    }
-
-    fn objects(&self) -> Result<Arc<Objects>> {
-        let objects = self.objects.borrow().clone();
-        objects.ok_or_else(|| SqlError::unsupported("reading catalogs here"))
-    }
-
-    fn value(&self, query: &Subquery, row: &[Datum], context: &Context) -> Result<Datum> {
-        subquery::value(query, row, context)
-    }
-
-    fn copy(&self) -> Box<dyn ExecState> {
-        Box::new(self.clone())
     }
 }
 
@@ -165,6 +156,17 @@ impl Execution {
         None
     }
 
+    /// The value of a slot.
+    pub(super) fn filled(&self, slot: usize) -> Datum {
+        self.outer.borrow()[slot].clone()
+    }
+
+    /// The catalogs as the transaction of the statement saw them.
+    pub(super) fn known_objects(&self) -> Result<Arc<Objects>> {
+        let objects = self.objects.borrow().clone();
+        objects.ok_or_else(|| SqlError::unsupported("reading catalogs here"))
+    }
+
     /// Fills a slot.
     pub(crate) fn fill(&self, slot: usize, value: Datum) {
         let mut outer = self.outer.borrow_mut();
@@ -205,7 +207,7 @@ impl Execution {
         if let ViewRows::Made(made) = &self.views.borrow()[slot] {
             return Ok(Arc::clone(made));
         }
-        let rows = make(&*self.objects()?)?;
+        let rows = make(&*self.known_objects()?)?;
         let made = Arc::new(MadeRows::new(rows, context)?);
         self.views.borrow_mut()[slot] = ViewRows::Made(Arc::clone(&made));
         Ok(made)

@@ -11,9 +11,10 @@ use rightlink::{Budget, RowId, Transaction, Value, Written};
 
 use crate::error::{Result, SqlError};
 use crate::exec::batch::ROWS;
+use crate::exec::failure::carry;
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
-use crate::exec::write::{apart, carry};
+use crate::exec::write::apart;
 use crate::exec::{RowsOf, Stream, source};
 use crate::expr::{Context, Pace};
 use crate::plan::{LockedQuery, LockedRows};

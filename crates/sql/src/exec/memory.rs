@@ -12,6 +12,13 @@ use crate::types::{Datum, Row};
 /// Reserved at a time.
 const STEP: usize = 64 << 10;
 
+/// Memory for what is kept only to be fast; `None` where that would leave less than a sixteenth of
+/// the budget to what is needed.
+pub(crate) fn reserve_spare(budget: &Budget, bytes: usize) -> Option<Reservation> {
+    let spare = budget.available().saturating_sub(budget.limit() / 16);
+    if bytes > spare { None } else { budget.try_reserve(bytes) }
+}
+
 /// What one stream holds.
 pub(crate) struct Memory {
     budget: Budget,

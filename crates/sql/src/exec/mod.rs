@@ -7,14 +7,14 @@
 //! | `query`, `source` | filter, projection, limits; rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
-//! | `window` | window functions |
-//! | `sets` | functions that give rows |
-//! | `setop`, `with`, `seen`, `subquery` | UNION and its kind; WITH; queries in expressions |
+//! | `window`, `sets` | window functions; functions that give rows |
+//! | `setop`, `with`, `seen` | UNION and its kind; WITH |
+//! | `subquery`, `compared`, `memo` | queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `kept`, `list` | rows that are kept longer than a statement; lists asked for by number |
-//! | `memory` | what an operator holds, counted against the database's budget |
+//! | `memory`, `failure` | what an operator holds; errors while the engine calls back |
 //! | `execution` | what a statement reads by: the snapshot, rows around a query |
-//! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
+//! | `insert`, `upsert`, `write` | INSERT; ON CONFLICT; UPDATE, DELETE, rows locked by SELECT |
 //! | `locked`, `parts` | rows of a join that are locked; statements whose WITH writes |
 //! | `rows`, `references` | rules for rows; foreign keys |
 //! | `tables`, `analyze` | tables as a transaction sees them; ANALYZE of one |
@@ -27,18 +27,22 @@
 mod analyze;
 pub(crate) mod batch;
 mod columns;
+mod compared;
 pub(crate) mod ddl;
 mod execution;
+mod failure;
 mod group;
 mod groups;
 mod hash;
 mod incremental;
+pub(crate) mod insert;
 mod join;
 pub(crate) mod kept;
 mod list;
 pub(crate) mod locked;
 mod made;
 mod members;
+mod memo;
 pub(crate) mod memory;
 mod open;
 mod ordered;

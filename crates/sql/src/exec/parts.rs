@@ -17,9 +17,9 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::Result;
 use crate::exec::execution::{Execution, Together};
 use crate::exec::memory::Memory;
-use crate::exec::with::Common;
+use crate::exec::with::CommonTable;
 use crate::exec::write::{self, Changed};
-use crate::exec::{Ready, Stream, references, source};
+use crate::exec::{Ready, Stream, insert, references, source};
 use crate::expr::Context;
 use crate::plan::{Plan, WithPart, WithPlan};
 
@@ -77,11 +77,11 @@ fn run_parts(
         let common = match &part.plan {
             Plan::Query(query) => {
                 source::prepare(&[], &query.views, txn, &own)?;
-                Common::of_query(part.number, &query.root, own)
+                CommonTable::of_query(part.number, &query.root, own)
             }
             plan => {
                 let Changed { rows, memory, .. } = change(plan, txn, &own, budget)?;
-                Common::of_rows(rows, memory.unwrap_or_else(|| Memory::new(budget)))
+                CommonTable::of_rows(rows, memory.unwrap_or_else(|| Memory::new(budget)))
             }
         };
         Execution::of(context)
@@ -100,7 +100,7 @@ fn change(
     budget: &Budget,
 ) -> Result<Changed> {
     match plan {
-        Plan::Insert(insert) => write::insert(insert, txn, context, budget),
+        Plan::Insert(insert) => insert::insert(insert, txn, context, budget),
         Plan::Change(change) => write::change((change, None), txn, context, budget),
         Plan::Query(_) | Plan::With(_) | Plan::Locked(_) => unreachable!("a part that writes"),
     }

@@ -24,10 +24,10 @@ use rightlink::{Budget, Busy, RowId, RowLock, ScanOptions, Transaction, Value, W
 
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
+use crate::exec::failure::{carry, unless};
 use crate::exec::memory::{Memory, row_bytes};
 use crate::exec::rows;
 use crate::exec::tables::Tables;
-use crate::exec::write::{carry, unless};
 use crate::expr::aggregate::Ordered;
 use crate::expr::{Context, Expr, Pace};
 use crate::notes::Action;

@@ -5,7 +5,8 @@
 
 use rightlink::{OnConflict, RowId, Upserted, Value};
 
-use super::write::{Inserting, carry, unless};
+use super::failure::{carry, unless};
+use super::write::Inserting;
 use crate::error::{Result, SqlError, code};
 use crate::exec::{query, rows};
 use crate::expr::{Context, Pace};

@@ -8,10 +8,12 @@
 //! rows that are kept are counted.
 //! Does not do: telling which rows of a recursive UNION came before (`seen`).
 
+use std::borrow::Cow;
+
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::Result;
-use crate::exec::execution::Execution;
+use crate::exec::execution::{Common, Execution, SharedRows};
 use crate::exec::kept::{Growing, Keeping, Kept};
 use crate::exec::memory::Memory;
 use crate::exec::seen::Seen;
@@ -21,7 +23,7 @@ use crate::plan::node::{CteNode, CteSteps, Node, Op};
 use crate::types::Row;
 
 /// A common table expression that runs.
-pub(crate) struct Common {
+pub(crate) struct CommonTable {
     producer: Producer,
     rows: Growing,
     /// What it runs by, if it is planned apart from what reads it.
@@ -40,7 +42,7 @@ enum Producer {
 pub(super) fn define(definitions: &[CteNode], context: &Context) {
     let mut commons = Execution::of(context).commons.borrow_mut();
     for definition in definitions {
-        let common = Common {
+        let common = CommonTable {
             producer: Producer::Waiting(definition.clone()),
             rows: Growing::new(&context.budget(), context),
             own: None,
@@ -49,19 +51,31 @@ pub(super) fn define(definitions: &[CteNode], context: &Context) {
     }
 }
 
-impl Common {
+impl CommonTable {
     /// Of a query that is planned apart from what reads it, which runs by `own` when it is read.
-    pub(super) fn of_query(number: usize, node: &std::sync::Arc<Node>, own: Context) -> Common {
+    pub(super) fn of_query(
+        number: usize,
+        node: &std::sync::Arc<Node>,
+        own: Context,
+    ) -> CommonTable {
         let body = CteSteps::Query(std::sync::Arc::clone(node));
         let definition = CteNode { number, name: String::new(), body };
         let rows = Growing::new(&own.budget(), &own);
-        Common { producer: Producer::Waiting(definition), rows, own: Some(Box::new(own)) }
+        CommonTable { producer: Producer::Waiting(definition), rows, own: Some(Box::new(own)) }
     }
 
     /// Of rows that are there, which `memory` counts.
-    pub(super) fn of_rows(rows: Vec<Row>, memory: Memory) -> Common {
+    pub(super) fn of_rows(rows: Vec<Row>, memory: Memory) -> CommonTable {
         let rows = Growing::of_rows(rows, memory);
-        Common { producer: Producer::Done, rows, own: None }
+        CommonTable { producer: Producer::Done, rows, own: None }
+    }
+}
+
+impl Common for CommonTable {
+    fn row(&mut self, at: u64, most: usize, context: &Context) -> Result<Option<Cow<'_, Row>>> {
+        let CommonTable { producer, rows, own } = self;
+        let mut make = || producer.next(most, own.as_deref().unwrap_or(context));
+        rows.row(at, &mut make, context)
     }
 }
 
@@ -98,7 +112,7 @@ impl Stream for StepRows {
 
 /// Rows of an expression, from the first.
 struct CommonRows {
-    common: Arc<Mutex<Common>>,
+    common: SharedRows,
     at: u64,
     columns: Vec<usize>,
 }
@@ -106,9 +120,7 @@ struct CommonRows {
 impl Stream for CommonRows {
     fn next(&mut self, most: usize, context: &Context) -> Result<Option<Row>> {
         let mut common = self.common.lock();
-        let Common { producer, rows, own } = &mut *common;
-        let mut make = || producer.next(most, own.as_deref().unwrap_or(context));
-        let Some(row) = rows.row(self.at, &mut make, context)? else { return Ok(None) };
+        let Some(row) = common.row(self.at, most, context)? else { return Ok(None) };
         self.at += 1;
         Ok(Some(self.columns.iter().map(|at| row[*at].clone()).collect()))
     }

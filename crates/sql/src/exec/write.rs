@@ -10,16 +10,18 @@ use rightlink::{Budget, Busy, RowId, RowLock, Transaction, Value, Writer, Writte
 
 use crate::error::{Result, SqlError};
 use crate::exec::batch::ROWS;
+use crate::exec::failure::{carry, unless};
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{self, convert, place_options, scan_options, types_of};
-use crate::exec::{Execution, RowsOf, Stream, rows, upsert};
+use crate::exec::{Execution, RowsOf, Stream, rows};
 use crate::expr::probe::TARGET;
 use crate::expr::{Context, Expr, Pace, SortKey};
+use crate::plan::index_path::IndexPath;
 use crate::plan::node::{Node, Op};
-use crate::plan::path::{IndexPath, Path};
-use crate::plan::{Change, Insert, Query, Reads, Returning, Rules, TableScan};
+use crate::plan::path::Path;
+use crate::plan::{Change, Query, Reads, Returning, Rules, TableScan};
 use crate::types::{Datum, Row};
 
 /// What a statement that writes has done.
@@ -54,7 +56,7 @@ pub(super) struct Returned<'a> {
 }
 
 impl<'a> Returned<'a> {
-    fn new(returning: Option<&'a Returning>, budget: &Budget) -> Self {
+    pub(super) fn new(returning: Option<&'a Returning>, budget: &Budget) -> Self {
         Self { returning, rows: Vec::new(), memory: Memory::new(budget) }
     }
 
@@ -68,7 +70,7 @@ impl<'a> Returned<'a> {
         Ok(())
     }
 
-    fn done(self, count: u64) -> Changed {
+    pub(super) fn done(self, count: u64) -> Changed {
         Changed { count, rows: self.rows, memory: Some(self.memory) }
     }
 }
@@ -80,53 +82,6 @@ pub(super) fn apart(context: &Context) -> Context {
     Context { exec_state: Box::new(Execution::of(context).apart()), random, ..context.clone() }
 }
 
-/// Runs an INSERT.
-pub(crate) fn insert(
-    insert: &Insert,
-    txn: &mut Transaction,
-    context: &Context,
-    budget: &Budget,
-) -> Result<Changed> {
-    let mut tables = insert.source.tables.clone();
-    tables.extend(insert.reads.tables.iter().cloned());
-    source::prepare(&tables, &insert.reads.views, txn, context)?;
-    let reading = insert.reads.has_queries.then(|| apart(context));
-    let reading = reading.as_ref().unwrap_or(context);
-    if insert.reads.has_queries && !tables.is_empty() {
-        Execution::of(reading).read_by(Execution::of(context).reader()?);
-    }
-    source::prepare(&[], &insert.source.views, txn, reading)?;
-    let mut source = RowsOf::new(insert.source.root.open(None, reading)?);
-    let (table, rules) = (&*insert.table, &insert.rules);
-    let mut pending = Pending::new(rules, budget);
-    let changed = txn.write(&table.info.name, |writer| {
-        let mut returned = Returned::new(insert.returning.as_ref(), budget);
-        let (mut count, mut pace) = (0, Pace::default());
-        let mut batch = rows::Batch::new(budget);
-        loop {
-            while !batch.is_full()
-                && let Some(row) = source.next(ROWS, reading)?
-            {
-                pace.step(context)?;
-                batch.push(rows::complete((table, rules), &insert.given, row, context)?);
-            }
-            if batch.rows().is_empty() {
-                return Ok::<_, SqlError>(returned.done(count));
-            }
-            let mut to = Inserting { writer, pending: &mut pending, returned: &mut returned };
-            count += match &insert.conflict {
-                None => to.plain(rules, batch.take(), context)?,
-                Some(conflict) => upsert::run(&mut to, insert, conflict, batch.take(), context)?,
-            };
-            batch.clear();
-        }
-    })?;
-    if let Some(pending) = Execution::of(context).postpone(pending, &insert.table, rules) {
-        references::settle(pending, (table, rules), txn, (context, budget))?;
-    }
-    Ok(changed)
-}
-
 /// Where an INSERT puts rows and what it notes of them.
 pub(super) struct Inserting<'i, 't, 'r> {
     pub(super) writer: &'i mut Writer<'t>,
@@ -135,15 +90,6 @@ pub(super) struct Inserting<'i, 't, 'r> {
 }
 
 impl Inserting<'_, '_, '_> {
-    fn plain(&mut self, rules: &Rules, batch: Vec<Vec<Value>>, context: &Context) -> Result<u64> {
-        let ids = self.writer.insert_many(&batch)?;
-        let count = batch.len() as u64;
-        for (values, id) in batch.into_iter().zip(ids) {
-            self.took(rules, (None, values), id, context)?;
-        }
-        Ok(count)
-    }
-
     /// Notes a row that was written, in the place of another if there was one.
     pub(super) fn took(
         &mut self,
@@ -388,21 +334,6 @@ fn wanted(
     match &change.condition {
         Some(condition) if !is_asked && !condition.holds(&row, context)? => Ok(None),
         _ => Ok(Some(row)),
-    }
-}
-
-/// Keeps an error of ours while the engine carries a sign of it out.
-pub(super) fn carry<T>(slot: &mut Option<SqlError>, result: Result<T>) -> rightlink::Result<T> {
-    result.map_err(|error| {
-        *slot = Some(error);
-        rightlink::Error::Invalid("an expression failed".to_owned())
-    })
-}
-
-pub(super) fn unless<T>(failed: Option<SqlError>, result: rightlink::Result<T>) -> Result<T> {
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(result?),
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
+use crate::expr::length::check_length;
 use crate::expr::operators::{mismatch, out_of_range};
 use crate::types::array::{Array, Dimension, count, too_many_dimensions};
 use crate::types::{Datum, SqlType};
@@ -384,7 +385,7 @@ fn to_string(values: &[Datum], _: &Context) -> Result<Datum> {
             (Datum::Null, Some(null)) => out.push_str(null),
             (element, _) => element.write_text(&mut out),
         }
-        crate::expr::strings::check_length(out.len())?;
+        check_length(out.len())?;
     }
     Ok(Datum::Text(out))
 }

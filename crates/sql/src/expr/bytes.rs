@@ -7,8 +7,9 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::Registry;
+use crate::expr::length::check_length;
 use crate::expr::operators::mismatch;
-use crate::expr::strings::{check_length, hex};
+use crate::expr::strings::hex;
 use crate::types::text::parse_hex;
 use crate::types::{Datum, SqlType};
 

@@ -7,6 +7,7 @@
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::Registry;
+use crate::expr::length::check_length;
 use crate::names::identifier;
 use crate::types::literal::literal;
 use crate::types::{Datum, SqlType};
@@ -130,7 +131,7 @@ impl Reader<'_> {
         if !has_width && let Some(least) = self.number()? {
             width.least = least;
         }
-        super::strings::check_length(width.least.saturating_mul(4).max(out.len()))?;
+        check_length(width.least.saturating_mul(4).max(out.len()))?;
         context.held.check_fits(width.least + out.len())?;
         let kind = self.rest.next().ok_or_else(unterminated)?;
         if !matches!(kind, 's' | 'I' | 'L') {
@@ -158,6 +159,6 @@ impl Reader<'_> {
         if width.to_left {
             out.extend(std::iter::repeat_n(' ', blanks));
         }
-        super::strings::check_length(out.len())
+        check_length(out.len())
     }
 }

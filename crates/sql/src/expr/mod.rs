@@ -32,6 +32,7 @@ mod format;
 pub(crate) mod function;
 pub(crate) mod held;
 pub(crate) mod json;
+mod length;
 pub(crate) mod like;
 mod math;
 mod moments;
@@ -590,6 +591,11 @@ fn same_value(a: &Datum, b: &Datum) -> bool {
 }
 
 impl Typed {
+    /// A value that nobody gave.
+    pub(crate) fn null() -> Typed {
+        Typed::new(Expr::null(), SqlType::Unknown)
+    }
+
     /// As the operand of a CASE: what the conditions compare, and what is to be evaluated once for
     /// them, unless it is so simple that they have it themselves.
     pub(crate) fn operand(self) -> (Option<Typed>, Option<Expr>) {

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::function::{Eval, Holds, Registry};
-use crate::expr::strings::check_length;
+use crate::expr::length::check_length;
 use crate::expr::{Context, like};
 use crate::types::calendar::interval_out_of_range;
 use crate::types::casing::{self, Casing};

@@ -10,13 +10,11 @@ use md5::{Digest, Md5};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
+use crate::expr::length::{MAX_BYTES, check_length, too_long};
 use crate::expr::operators::mismatch;
 use crate::names;
 use crate::types::casing::{self, Casing};
 use crate::types::{Datum, SqlType, literal};
-
-/// Longest text made here.
-const MAX_BYTES: usize = 64 << 20;
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
@@ -84,15 +82,6 @@ fn int(values: &[Datum], at: usize) -> i64 {
 
 fn count(value: usize) -> Datum {
     Datum::Int4(i32::try_from(value).unwrap_or(i32::MAX))
-}
-
-/// Fails when a result of so many bytes is longer than any may be.
-pub(super) fn check_length(bytes: usize) -> Result<()> {
-    if bytes > MAX_BYTES { Err(too_long()) } else { Ok(()) }
-}
-
-fn too_long() -> SqlError {
-    SqlError::new(code::PROGRAM_LIMIT, "requested length too large")
 }
 
 fn parts(registry: &mut Registry) {

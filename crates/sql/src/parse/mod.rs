@@ -5,7 +5,6 @@
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
 //! | `cursor` | a walk over tokens |
-//! | `sequence` | CREATE and ALTER SEQUENCE |
 //! | `create_as` | CREATE TABLE AS, SELECT INTO |
 //! | `interval` | interval literals with a precision |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
@@ -35,7 +34,6 @@ pub(crate) mod identifiers;
 mod interval;
 pub(crate) mod modes;
 mod order;
-pub(crate) mod sequence;
 pub(crate) mod utility;
 pub(crate) mod view;
 mod weight;

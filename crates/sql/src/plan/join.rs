@@ -15,9 +15,11 @@ use crate::error::Result;
 use crate::expr::{ColumnId, Expr, columns_of};
 use crate::plan::TableScan;
 use crate::plan::lower::{Lowered, Lowerer, Want};
+use crate::plan::node::Estimate;
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
-use crate::plan::path::{self, Estimate, flatten, is_integer};
+use crate::plan::path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
+use crate::plan::term::{flatten, is_integer};
 use crate::settings::planner::penalty;
 use crate::types::SqlType;
 

@@ -11,7 +11,8 @@
 //! | `lower`, `made`, `node` | from the algebra to what runs |
 //! | `bound` | a query whose names are resolved, which is what is planned |
 //! | `custom` | the same again for the values of parameters |
-//! | `path` | which index a condition and an order ask for |
+//! | `path`, `index_path` | which index conditions and an order ask for, and its range of keys |
+//! | `term` | what one condition says about a column |
 //! | `model` | what a path is thought to cost |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
 //! | `window` | window functions |
@@ -23,11 +24,12 @@
 
 pub(crate) mod bound;
 pub(crate) mod custom;
+pub(crate) mod index_path;
 pub(crate) mod join;
 pub(crate) mod known;
 pub(crate) mod lower;
 mod made;
-mod model;
+pub(crate) mod model;
 pub(crate) mod node;
 mod order;
 pub(crate) mod path;
@@ -36,6 +38,7 @@ pub(crate) mod rel;
 pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
+pub(crate) mod term;
 pub(crate) mod window;
 
 use std::sync::Arc;
@@ -52,6 +55,7 @@ use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::collate::Rule;
 use crate::types::declared::{Declared, Modifier};
+use index_path::IndexPath;
 use node::Node;
 use path::Path;
 
@@ -158,7 +162,7 @@ pub(crate) struct TableScan {
 
 impl TableScan {
     /// The path, if it leads to one row at most, by its key in a unique index.
-    pub(crate) fn one_key(&self) -> Option<&path::IndexPath> {
+    pub(crate) fn one_key(&self) -> Option<&IndexPath> {
         match &self.path {
             path::Path::Index(path) if path.is_one_key() => Some(path),
             _ => None,
@@ -400,6 +404,25 @@ pub(crate) struct WithPart {
 }
 
 impl Plan {
+    /// What it is called in messages and tags.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Plan::Query(query) => match query.locks {
+                None => "SELECT",
+                Some((RowLock::Shared | RowLock::KeyShared, _)) => "SELECT FOR SHARE",
+                Some(_) => "SELECT FOR UPDATE",
+            },
+            Plan::Insert(_) => "INSERT",
+            Plan::Change(change) if change.assignments.is_some() => "UPDATE",
+            Plan::Change(_) => "DELETE",
+            Plan::With(with) => with.main.verb(),
+            Plan::Locked(query) => match query.tables.iter().map(|table| table.lock).max() {
+                Some(RowLock::Shared | RowLock::KeyShared) => "SELECT FOR SHARE",
+                _ => "SELECT FOR UPDATE",
+            },
+        }
+    }
+
     /// Columns of the results; `None` if there are none.
     pub(crate) fn columns(&self) -> Option<&[Column]> {
         match self {

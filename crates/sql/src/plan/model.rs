@@ -12,11 +12,12 @@ use std::borrow::Cow;
 
 use rightlink::{Comparison, Test};
 
-use super::path::{ELEMENTS, Estimate, IndexPath, Keys, Term, term};
+use super::index_path::IndexPath;
 use super::simplify::value_of;
+use super::term::{ELEMENTS, Keys, Term, term};
 use crate::expr::{Body, Expr};
 use crate::plan::TableScan;
-use crate::plan::node::Node;
+use crate::plan::node::{Estimate, Node};
 use crate::statistics::{ColumnStatistics, Statistics};
 use crate::types::{Datum, SqlType};
 

@@ -11,11 +11,19 @@ use rightlink::IndexInfo;
 use crate::catalog::system_views;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Expr, PlannedSubquery, SortKey};
-use crate::plan::path::Estimate;
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Group, TableScan};
 use crate::types::SqlType;
+
+/// What a node is thought to cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) startup: f64,
+    pub(crate) total: f64,
+    pub(crate) rows: f64,
+    pub(crate) width: usize,
+}
 
 /// An operator and what is thought of it.
 #[derive(Clone, Debug)]

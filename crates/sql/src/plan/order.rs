@@ -23,8 +23,10 @@ use crate::plan::join::{
 };
 use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::model::Model;
-use crate::plan::path::{self, Estimate, flatten};
+use crate::plan::node::Estimate;
+use crate::plan::path;
 use crate::plan::rel::{Join, JoinKind, Rel};
+use crate::plan::term::flatten;
 use crate::settings::planner::{MOST_TOGETHER, Switches, penalty};
 
 /// Relations up to which all orders are looked at.

@@ -5,17 +5,19 @@
 //! cheapest by a small model of pages and rows wins, an order that the index delivers counted in.
 //!
 //! Invariants: what a range of keys promises is exactly what the conditions it stands for say:
-//! nulls are outside of every range, and a bound that its column cannot hold is no bound or no row.
-//! Does not do: costs (`model`).
+//! nulls are outside of every range.
+//! Does not do: costs (`model`), what a single condition says (`term`), bounds for the values of
+//! one execution (`index_path`).
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use rightlink::{Collation, Direction, IndexInfo, IndexMethod, ScanOptions, Value};
+use rightlink::{Collation, IndexInfo, IndexMethod};
 
-use crate::error::Result;
-use crate::expr::{Context, Expr};
+use crate::expr::Expr;
+use crate::plan::index_path::IndexPath;
 use crate::plan::model::{Model, OPERATOR};
+use crate::plan::node::Estimate;
+use crate::plan::term::{Term, flatten, term};
 use crate::plan::{TableScan, predicate};
 use crate::settings::planner::{Switches, penalty};
 use crate::types::{Datum, SqlType};
@@ -32,85 +34,6 @@ pub(crate) enum Path {
     /// The version at this place.
     Tid(Expr),
 }
-
-/// A range of keys of an index.
-#[derive(Clone, Debug)]
-pub(crate) struct IndexPath {
-    pub(crate) index: IndexInfo,
-    /// Values of the first key columns.
-    pub(crate) equal: Vec<Expr>,
-    /// Lower and upper bound of the next one, and whether they are included.
-    pub(crate) low: Option<(Expr, bool)>,
-    pub(crate) high: Option<(Expr, bool)>,
-    /// Or values of the next one.
-    pub(crate) any_of: Option<Keys>,
-    /// Types of the key columns.
-    pub(crate) types: Vec<SqlType>,
-    pub(crate) backward: bool,
-    /// Are all columns in the index?
-    pub(crate) covers: bool,
-    /// The conditions it stands for.
-    pub(crate) conditions: Vec<Expr>,
-    /// Rows that meet them, as far as statistics tell.
-    pub(crate) expected: Option<u64>,
-}
-
-/// What a scan is thought to cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) startup: f64,
-    pub(crate) total: f64,
-    pub(crate) rows: f64,
-    pub(crate) width: usize,
-}
-
-/// A condition on one column.
-pub(super) enum Term {
-    Equal(Expr),
-    Null,
-    Low(Expr, bool),
-    High(Expr, bool),
-    AnyOf(Keys),
-}
-
-/// Values that a column has one of.
-#[derive(Clone, Debug)]
-pub(crate) enum Keys {
-    List(Vec<Expr>),
-    /// The elements of an array.
-    Elements(Expr),
-}
-
-impl Keys {
-    /// How many there are thought to be.
-    pub(super) fn expected(&self) -> usize {
-        match self {
-            Keys::List(list) => list.len(),
-            Keys::Elements(_) => ELEMENTS,
-        }
-    }
-
-    /// Calls `take` with each.
-    fn each(&self, context: &Context, take: &mut dyn FnMut(Datum)) -> Result<()> {
-        match self {
-            Keys::List(list) => {
-                for value in list {
-                    take(value.eval(&[], context)?);
-                }
-            }
-            Keys::Elements(array) => {
-                if let Datum::Array(array) = array.eval(&[], context)? {
-                    context.spend(array.values().len())?;
-                    array.values().iter().cloned().for_each(take);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Elements that an array is thought to have, as PostgreSQL thinks.
-pub(crate) const ELEMENTS: usize = 10;
 
 /// What is wanted of a scan.
 #[derive(Clone, Copy, Default)]
@@ -257,7 +180,7 @@ fn choose(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
         let mut cost = cost(&estimate, sorted, limit) + penalty(is_allowed) + sorts(sorted);
         if scan.statistics.is_some() {
             by_values |= conjuncts.iter().any(names_parameter);
-            if is_allowed && is_certain(&path) {
+            if is_allowed && path.is_certain() {
                 cost -= CERTAIN;
             }
         }
@@ -277,13 +200,6 @@ fn choose(scan: &mut TableScan, demand: &Demand<'_>) -> bool {
     scan.filter = joined(rest);
     scan.path = path;
     ordered
-}
-
-/// Is there one row at most?
-fn is_certain(path: &IndexPath) -> bool {
-    let whole = path.equal.len() == path.index.columns.len();
-    let null = path.equal.iter().any(|value| matches!(value, Expr::IsNull(..)));
-    path.index.unique && whole && !null
 }
 
 fn names_parameter(condition: &Expr) -> bool {
@@ -323,26 +239,6 @@ fn spare_own_terms(
 /// Types of the columns of the scan's rows.
 fn scan_types(scan: &TableScan) -> Vec<SqlType> {
     scan.columns.iter().map(|at| scan.table.types[*at]).collect()
-}
-
-/// The same of one condition, where they stand.
-pub(super) fn parts_of(condition: &Expr) -> Vec<&Expr> {
-    match condition {
-        Expr::And(list) => list.iter().flat_map(parts_of).collect(),
-        other => vec![other],
-    }
-}
-
-/// The parts of a conjunction, and of those in it.
-pub(crate) fn flatten(list: Vec<Expr>) -> Vec<Expr> {
-    let mut out = Vec::with_capacity(list.len());
-    for item in list {
-        match item {
-            Expr::And(inner) => out.extend(flatten(inner)),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// What putting so many rows in order costs.
@@ -425,115 +321,6 @@ fn add(path: &mut IndexPath, term: Term, before: usize) -> bool {
     true
 }
 
-/// What `conjunct` says about a column of the table, in a form that an index can use.
-pub(super) fn term(
-    scan: &TableScan,
-    conjunct: &Expr,
-    (column, collation): (usize, Option<&Collation>),
-) -> Option<Term> {
-    let is_column = |expr: &Expr| match expr {
-        Expr::Column(at) => scan.columns.get(*at) == Some(&column),
-        _ => false,
-    };
-    let own = scan.table.types[column];
-    match conjunct {
-        Expr::Call(function, args) => {
-            let [a, b] = args.as_slice() else { return None };
-            let ((a, b), under) = (without_weights(a, b), weights_of(a));
-            let flipped = is_column(b);
-            let (name, value) = match (is_column(a), flipped) {
-                (true, false) => (function.name, b),
-                (false, true) => (flip(function.name), a),
-                _ => return None,
-            };
-            let [x, y] = function.args.as_slice() else { return None };
-            let other = if flipped { *x } else { *y };
-            let other = if under.is_some() { SqlType::Text } else { other };
-            if !serves(collation, under, name == "=") {
-                return None;
-            }
-            let text = other == SqlType::Text && own == SqlType::Bpchar;
-            let fits = other == own || text || is_integer(other) && is_integer(own);
-            if !value.is_stable() || !fits {
-                return None;
-            }
-            let value = value.clone();
-            match name {
-                "=" => Some(Term::Equal(value)),
-                "<" => Some(Term::High(value, false)),
-                "<=" => Some(Term::High(value, true)),
-                ">" => Some(Term::Low(value, false)),
-                ">=" => Some(Term::Low(value, true)),
-                _ => None,
-            }
-        }
-        Expr::In(needle, list, false) if list.iter().all(Expr::is_stable) => {
-            let plain = |expr: &Expr| without_weights(expr, expr).0.clone();
-            let under = weights_of(needle);
-            let found = is_column(&plain(needle)) && serves(collation, under, true);
-            found.then(|| Term::AnyOf(Keys::List(list.iter().map(plain).collect())))
-        }
-        Expr::AnyOf(any) if !any.all && any.array.is_stable() => {
-            let Expr::Call(function, pair) = &any.test else { return None };
-            // The value and the elements are compared as they are, or without the blanks at their
-            // ends.
-            let is_plain = pair.iter().enumerate().all(|(at, side)| {
-                let (side, _) = without_weights(side, side);
-                matches!(side, Expr::Column(place) if *place == at)
-            });
-            let under = pair.first().and_then(weights_of);
-            let other = if under.is_some() { SqlType::Text } else { *function.args.get(1)? };
-            let text = other == SqlType::Text && own == SqlType::Bpchar;
-            let fits = other == own || text || is_integer(other) && is_integer(own);
-            let found = function.name == "="
-                && is_plain
-                && fits
-                && is_column(&any.needle)
-                && serves(collation, under, true);
-            found.then(|| Term::AnyOf(Keys::Elements(any.array.clone())))
-        }
-        Expr::IsNull(inner, false) if is_column(inner) => Some(Term::Null),
-        _ => None,
-    }
-}
-
-/// Texts in place of their sort keys.
-fn without_weights<'e>(a: &'e Expr, b: &'e Expr) -> (&'e Expr, &'e Expr) {
-    match (a, b) {
-        (Expr::Weights(a, _), Expr::Weights(b, _)) => (a, b),
-        both => both,
-    }
-}
-
-/// What a text is compared under.
-fn weights_of(expr: &Expr) -> Option<&Collation> {
-    match expr {
-        Expr::Weights(_, collation) => Some(collation),
-        _ => None,
-    }
-}
-
-/// Can a key column under `own` tell how a comparison under `wanted` comes out? Of texts that are
-/// equal to the byte any key can that tells others apart.
-fn serves(own: Option<&Collation>, wanted: Option<&Collation>, equality: bool) -> bool {
-    let exact = wanted.is_none() && equality && own.is_some_and(Collation::is_deterministic);
-    own == wanted || exact
-}
-
-pub(super) fn is_integer(ty: SqlType) -> bool {
-    matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8)
-}
-
-pub(super) fn flip(name: &str) -> &str {
-    match name {
-        "<" => ">",
-        "<=" => ">=",
-        ">" => "<",
-        ">=" => "<=",
-        other => other,
-    }
-}
-
 /// Does the path deliver the order? Turns it if backward does.
 fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[Wanted]) -> bool {
     if order.is_empty() {
@@ -610,143 +397,5 @@ pub(crate) fn estimate(scan: &TableScan, params: &[Datum]) -> Estimate {
         Path::Sequential => model.sequential(&quals),
         Path::Index(path) => model.of_index(path, &quals),
         Path::Tid(_) => model.of_place(),
-    }
-}
-
-// From expressions to the bounds of one execution.
-
-/// A value as its key column holds it.
-pub(crate) enum Fit {
-    Is(Value),
-    /// Smaller than everything that the column can hold.
-    Below,
-    /// Larger than everything.
-    Above,
-    Null,
-}
-
-pub(crate) fn fit(value: Datum, ty: SqlType) -> Fit {
-    if value.is_null() {
-        return Fit::Null;
-    }
-    let Some(whole) = value.as_int().filter(|_| is_integer(ty)) else {
-        return fit_number(value);
-    };
-    let (low, high) = match ty {
-        SqlType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        SqlType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
-    match (whole < low, whole > high) {
-        (true, _) => Fit::Below,
-        (_, true) => Fit::Above,
-        _ => Fit::Is(match ty {
-            SqlType::Int2 => Value::Int2(whole as i16),
-            SqlType::Int4 => Value::Int4(whole as i32),
-            _ => Value::Int8(whole),
-        }),
-    }
-}
-
-fn fit_number(value: Datum) -> Fit {
-    value.into_value().map_or(Fit::Null, Fit::Is)
-}
-
-impl IndexPath {
-    /// Is it one key of a unique index, whatever the parameters are?
-    pub(crate) fn is_one_key(&self) -> bool {
-        let ranges = self.low.is_some() || self.high.is_some() || self.any_of.is_some();
-        is_certain(self) && !ranges
-    }
-
-    /// Values of the first key columns; `None` if no row can match.
-    pub(crate) fn key(&self, context: &Context) -> Result<Option<Vec<Value>>> {
-        let mut key = Vec::with_capacity(self.equal.len() + 1);
-        for (value, ty) in self.equal.iter().zip(&self.types) {
-            // IS NULL stands for itself: its evaluation is true.
-            if matches!(value, Expr::IsNull(..)) {
-                key.push(Value::Null);
-                continue;
-            }
-            match fit(value.eval(&[], context)?, *ty) {
-                Fit::Is(value) => key.push(value),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(key))
-    }
-
-    /// The scan that the path means for these parameters; `None` if no row can match.
-    pub(crate) fn options(&self, context: &Context) -> Result<Option<ScanOptions>> {
-        let mut options = ScanOptions::index(self.index.name.clone());
-        options.direction = if self.backward { Direction::Backward } else { Direction::Forward };
-        options.expected_rows = self.expected;
-        let Some(prefix) = self.key(context)? else { return Ok(None) };
-        if let Some(keys) = &self.any_of {
-            return self.list(keys, prefix, options, context);
-        }
-        if self.low.is_none() && self.high.is_none() {
-            if !prefix.is_empty() {
-                options = options.equal(prefix);
-            }
-            return Ok(Some(options));
-        }
-        self.range(prefix, options, context)
-    }
-
-    fn list(
-        &self,
-        keys: &Keys,
-        prefix: Vec<Value>,
-        mut options: ScanOptions,
-        context: &Context,
-    ) -> Result<Option<ScanOptions>> {
-        let ty = self.types[prefix.len()];
-        keys.each(context, &mut |value| {
-            if let Fit::Is(value) = fit(value, ty) {
-                let mut key = prefix.clone();
-                key.push(value);
-                options.any_of.push(key);
-            }
-        })?;
-        Ok((!options.any_of.is_empty()).then_some(options))
-    }
-
-    fn range(
-        &self,
-        prefix: Vec<Value>,
-        mut options: ScanOptions,
-        context: &Context,
-    ) -> Result<Option<ScanOptions>> {
-        let ty = self.types[prefix.len()];
-        let with = |value: Value| prefix.iter().cloned().chain([value]).collect::<Vec<Value>>();
-        let bound = |end: &Option<(Expr, bool)>, low: bool| -> Result<Option<Bound<Vec<Value>>>> {
-            let Some((value, included)) = end else { return Ok(Some(Bound::Unbounded)) };
-            Ok(match (fit(value.eval(&[], context)?, ty), low) {
-                (Fit::Is(value), _) if *included => Some(Bound::Included(with(value))),
-                (Fit::Is(value), _) => Some(Bound::Excluded(with(value))),
-                (Fit::Below, true) | (Fit::Above, false) => Some(Bound::Unbounded),
-                _ => None,
-            })
-        };
-        let (Some(low), Some(high)) = (bound(&self.low, true)?, bound(&self.high, false)?) else {
-            return Ok(None);
-        };
-        let key = &self.index.columns[prefix.len()];
-        let (mut from, mut to) = if key.descending { (high, low) } else { (low, high) };
-        // Nulls are in no range: an open end on their side stops before them.
-        let open = |at_nulls: bool| match (at_nulls, prefix.is_empty()) {
-            (true, _) => Bound::Excluded(with(Value::Null)),
-            (false, true) => Bound::Unbounded,
-            (false, false) => Bound::Included(prefix.clone()),
-        };
-        if from == Bound::Unbounded {
-            from = open(key.nulls_first);
-        }
-        if to == Bound::Unbounded {
-            to = open(!key.nulls_first);
-        }
-        (options.from, options.to) = (from, to);
-        Ok(Some(options))
     }
 }

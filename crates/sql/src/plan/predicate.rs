@@ -7,7 +7,7 @@
 use rightlink::{Collation, Comparison, Predicate, Term, Test, Value};
 
 use super::Table;
-use super::path::{Fit, fit, flip, is_integer};
+use super::term::{Fit, fit, flip, is_integer};
 use crate::expr::Expr;
 use crate::types::{Datum, SqlType};
 

@@ -15,9 +15,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expr::{ColumnId, Expr, Subquery, SubqueryKind, columns_of};
-use crate::plan::path::parts_of;
 use crate::plan::rel::{BoundSubquery, CteBody, Grouping, Join, JoinKind, Rel};
 use crate::plan::simplify::conjuncts;
+use crate::plan::term::parts_of;
 use crate::types::Datum;
 
 /// Rewrites a relation.

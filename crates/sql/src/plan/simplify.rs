@@ -14,7 +14,7 @@ use crate::expr::eval::apply;
 use crate::expr::operators::FIRST_DAY_FROM;
 use crate::expr::registry::{self, Function};
 use crate::expr::{Context, Expr};
-use crate::plan::path::{flatten, flip, parts_of};
+use crate::plan::term::{flatten, flip, parts_of};
 use crate::types::cast::cast;
 use crate::types::{Datum, SqlType};
 

@@ -19,6 +19,7 @@ use super::literals::{self, Cut, Shapes, Sharing};
 use super::prepared::{Planned, Prepared};
 use super::{Session, Sink};
 use crate::error::Result;
+use crate::exec::memory::reserve_spare;
 use crate::parse::{self, Parsed, Stmt};
 use crate::statistics;
 use crate::types::{Datum, SqlType};
@@ -42,13 +43,6 @@ pub(super) struct Cache {
     pub(super) last: Option<Planned>,
     /// Edition of the statistics that the plans were last looked at for.
     edition: u64,
-}
-
-/// Memory for what is kept only to be fast; `None` where that would leave less than a sixteenth of
-/// the budget to what is needed.
-pub(super) fn reserve(budget: &Budget, bytes: usize) -> Option<Reservation> {
-    let spare = budget.available().saturating_sub(budget.limit() / 16);
-    if bytes > spare { None } else { budget.try_reserve(bytes) }
 }
 
 /// A plan and what it takes of the database's memory.
@@ -93,7 +87,7 @@ impl Cache {
         if self.statements.len() >= MAX_CACHED {
             self.statements.clear();
         }
-        if let Some(memory) = reserve(budget, parse::weight(&prepared.text)) {
+        if let Some(memory) = reserve_spare(budget, parse::weight(&prepared.text)) {
             let kept = KeptStatement { prepared: Arc::clone(prepared), _memory: memory };
             self.statements.insert(prepared.text.to_string(), kept);
         }
@@ -227,7 +221,7 @@ impl Session {
             self.cache.plans.clear();
         }
         // What the budget has no memory for is not kept.
-        if let Some(memory) = reserve(self.db.budget(), parse::weight(sql) + sql.len()) {
+        if let Some(memory) = reserve_spare(self.db.budget(), parse::weight(sql) + sql.len()) {
             self.cache.plans.insert(sql.to_owned(), Kept { planned, _memory: memory });
         }
     }

@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use rightlink::{Budget, Reservation};
 use sqlparser::ast::{self, BinaryOperator as Op, Expr as Ast, SetExpr, UnaryOperator, Value};
 
-use super::cache::reserve;
 use super::prepared::Planned;
+use crate::exec::memory::reserve_spare;
 use crate::parse::{self, Place, places};
 use crate::types::{Datum, SqlType, numeric, text};
 
@@ -230,7 +230,7 @@ impl Shapes {
     /// No message of this key shares a plan; not noted where the budget has no memory for that.
     pub(super) fn set_apart(&mut self, cut: &Cut, budget: &Budget) {
         self.make_room();
-        if let Some(memory) = reserve(budget, KEY + cut.key.len()) {
+        if let Some(memory) = reserve_spare(budget, KEY + cut.key.len()) {
             self.0.insert(cut.key.clone(), Shape { plans: Vec::new(), _memory: memory });
         }
     }
@@ -251,8 +251,8 @@ impl Shapes {
     ) -> Option<Vec<Datum>> {
         let values = values(&slots, &planned.params, &cut.literals)?;
         self.make_room();
-        let key = reserve(budget, KEY + cut.key.len());
-        let plan = reserve(budget, parse::weight(&cut.key));
+        let key = reserve_spare(budget, KEY + cut.key.len());
+        let plan = reserve_spare(budget, parse::weight(&cut.key));
         let (Some(key), Some(memory)) = (key, plan) else { return Some(values) };
         let new = || Shape { plans: Vec::new(), _memory: key };
         let plans = &mut self.0.entry(cut.key.clone()).or_insert_with(new).plans;

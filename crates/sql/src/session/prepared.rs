@@ -11,7 +11,6 @@ use rightlink::{Reservation, Transaction};
 use rightlink_env::sync::{AtomicU64, Ordering};
 
 use super::custom::Customs;
-use super::statement::verb;
 use super::{Session, Sink};
 use crate::bind::{Binder, ddl};
 use crate::error::{Result, SqlError, code};
@@ -237,7 +236,7 @@ impl Portal {
         match plan {
             Plan::Insert(_) => counted("INSERT 0", count),
             Plan::Query(_) | Plan::Locked(_) => counted("SELECT", count),
-            other => counted(verb(other), count),
+            other => counted(other.verb(), count),
         }
     }
 }

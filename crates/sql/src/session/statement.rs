@@ -6,7 +6,6 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use rightlink::RowLock;
 use sqlparser::ast;
 
 use super::prepared::{Planned, Portal};
@@ -336,7 +335,7 @@ impl Session {
     pub(super) fn start(&mut self, plan: Arc<Plan>, params: Vec<Datum>) -> Result<Portal> {
         self.ensure()?;
         if plan.writes() {
-            self.check_writable(verb(&plan))?;
+            self.check_writable(plan.verb())?;
         }
         // `lastval` reads a sequence that it does not name.
         if plan.sequences().iter().any(|name| !name.is_empty()) {
@@ -361,7 +360,7 @@ impl Session {
             }
             Plan::Query(query) => (exec::source::open_query(query, txn, &context)?, None),
             Plan::Insert(insert) => {
-                let mut done = exec::write::insert(insert, txn, &context, &budget)?;
+                let mut done = exec::insert::insert(insert, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
             }
             Plan::Locked(query) => {
@@ -390,24 +389,5 @@ impl Session {
         let column = |name: &&str| Column::new(*name, SqlType::Text);
         sink.columns(&columns.iter().map(column).collect::<Vec<_>>())?;
         rows.into_iter().try_for_each(|row| sink.row(row.into_iter().map(Datum::Text).collect()))
-    }
-}
-
-/// What a plan is called in messages and tags.
-pub(super) fn verb(plan: &Plan) -> &'static str {
-    match plan {
-        Plan::Query(query) => match query.locks {
-            None => "SELECT",
-            Some((RowLock::Shared | RowLock::KeyShared, _)) => "SELECT FOR SHARE",
-            Some(_) => "SELECT FOR UPDATE",
-        },
-        Plan::Insert(_) => "INSERT",
-        Plan::Change(change) if change.assignments.is_some() => "UPDATE",
-        Plan::Change(_) => "DELETE",
-        Plan::With(with) => verb(&with.main),
-        Plan::Locked(query) => match query.tables.iter().map(|table| table.lock).max() {
-            Some(RowLock::Shared | RowLock::KeyShared) => "SELECT FOR SHARE",
-            _ => "SELECT FOR UPDATE",
-        },
     }
 }

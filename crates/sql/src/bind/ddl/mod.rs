@@ -33,7 +33,7 @@ use sqlparser::ast::{
 use super::collate;
 use crate::error::{Result, SqlError, code};
 use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
-use crate::parse::sequence::{IdentityChange, SequenceOptions};
+use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::parse::{Lines, identifiers};
 use crate::schemas::Resolver;
 

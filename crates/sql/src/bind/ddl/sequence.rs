@@ -8,7 +8,7 @@ use sqlparser::ast::{self, Expr as Ast};
 
 use crate::error::{Result, SqlError, code};
 use crate::notes::SequenceNotes;
-use crate::parse::sequence::SequenceOptions;
+use crate::parse::utility::sequence::SequenceOptions;
 use crate::types::SqlType;
 
 /// The error for an option that does not go with others.

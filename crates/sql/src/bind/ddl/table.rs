@@ -16,7 +16,7 @@ use crate::error::{Result, SqlError, code};
 use crate::names::{bare, beside};
 use crate::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey};
 use crate::parse::identifiers;
-use crate::parse::sequence::SequenceOptions;
+use crate::parse::utility::sequence::SequenceOptions;
 use crate::plan::Column;
 use crate::schemas::Resolver;
 use crate::types::SqlType;

@@ -10,7 +10,7 @@ use super::Definer;
 use crate::bind::ddl::identity_from;
 use crate::error::{Result, SqlError, code};
 use crate::names::{bare, beside, schema_of};
-use crate::parse::sequence::{IdentityChange, SequenceOptions};
+use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::plan::Table;
 
 impl Definer<'_> {

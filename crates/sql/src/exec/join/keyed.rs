@@ -36,7 +36,7 @@ use crate::exec::source::{read_batch, types_of};
 use crate::expr::Context;
 use crate::plan::TableScan;
 use crate::plan::node::{How, KeyPart, Node};
-use crate::plan::path::{Fit, fit};
+use crate::plan::term::{Fit, fit};
 
 /// Rows of the left side in a window at most.
 const MOST_ROWS: usize = 4_096;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::tree::{Below, Entry, Told};
 use super::{EachTime, Pages, Run};
 use crate::error::{Result, SqlError, code};
-use crate::plan::path::Estimate;
+use crate::plan::node::Estimate;
 
 /// A plan as a document of one statement.
 pub(super) fn document(entry: &Entry, run: &Run<'_>) -> Result<String> {

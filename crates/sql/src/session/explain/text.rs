@@ -6,7 +6,7 @@
 use super::tree::{Entry, Told};
 use super::{EachTime, Pages, Run};
 use crate::expr::probe::Figures;
-use crate::plan::path::Estimate;
+use crate::plan::node::Estimate;
 
 /// The lines of a plan.
 pub(super) fn lines(entry: &Entry, run: &Run<'_>) -> Vec<String> {

@@ -10,8 +10,9 @@ use crate::expr::{Body, Expr, SortKey, Subquery, deparse};
 use crate::names;
 use crate::names::identifier;
 use crate::plan::lower::scan_names;
+use crate::plan::node::Estimate;
 use crate::plan::node::{CteNode, CteSteps, How, JoinNode, Node, Op};
-use crate::plan::path::{self, Estimate, Path};
+use crate::plan::path::{self, Path};
 use crate::plan::rel::{JoinKind, SetKind};
 use crate::plan::{Group, Plan, TableScan};
 

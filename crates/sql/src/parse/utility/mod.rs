@@ -5,6 +5,8 @@
 //! taken.
 //! Does not do: running them.
 
+pub(crate) mod sequence;
+
 use rightlink::LockMode;
 use sqlparser::ast;
 use sqlparser::parser::Parser;
@@ -16,8 +18,8 @@ use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
 use crate::parse::modes::{Modes, modes};
-use crate::parse::sequence::{self, IdentityChange, SequenceOptions};
 use crate::parse::{Parsed, Stmt, copy, run, statement};
+use sequence::{IdentityChange, SequenceOptions};
 
 /// A utility statement.
 #[derive(Clone, Debug)]
