@@ -129,6 +129,7 @@ fn exit_of(error: &Error) -> Exit {
         Error::Corruption { .. } => Exit::Damage,
         Error::Invalid(_) => Exit::Usage,
         Error::UniqueViolation { .. }
+        | Error::KeyTwice(_)
         | Error::NotNullViolation { .. }
         | Error::CheckViolation { .. }
         | Error::Limit(_)

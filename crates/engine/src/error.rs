@@ -85,6 +85,9 @@ pub enum Error {
         /// The key, for a person.
         key: String,
     },
+    /// Two rows of one call for this table have the same key, and the later one would change what
+    /// the earlier one did.
+    KeyTwice(String),
     /// A column that is never null got none.
     NotNullViolation {
         /// Table name.
@@ -240,8 +243,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Corruption { relation, file, block, what } => {
-                let relation =
-                    relation.as_ref().map(|name| format!("{name}, ")).unwrap_or_default();
+                let relation: String = relation.iter().map(|name| format!("{name}, ")).collect();
                 let block = block.map(|block| format!(", block {block}")).unwrap_or_default();
                 write!(f, "corruption in {relation}{file}{block}: {what}")
             }
@@ -250,6 +252,7 @@ impl fmt::Display for Error {
             Error::UniqueViolation { table, index, key } => {
                 write!(f, "key {key} exists already in unique index {index} of table {table}")
             }
+            Error::KeyTwice(table) => write!(f, "two rows for table {table} have the same key"),
             Error::NotNullViolation { table, column } => {
                 write!(f, "null in column {column} of table {table}")
             }

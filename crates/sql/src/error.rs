@@ -220,6 +220,13 @@ impl From<Error> for SqlError {
                 Self::new(code::SERIALIZATION_FAILURE, message).detail(what)
             }
             Error::UniqueViolation { index, key, .. } => unique_violation(&index, &key),
+            Error::KeyTwice(_) => {
+                let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                Self::new(code::CARDINALITY, message).hint(
+                    "Ensure that no rows proposed for insertion within the same command have \
+                     duplicate constrained values.",
+                )
+            }
             Error::NotNullViolation { table, column } => {
                 let table = bare(&table);
                 let message = format!(

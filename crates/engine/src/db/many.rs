@@ -170,9 +170,9 @@ impl<'t> Insert<'t> {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if `on` means no unique index, or two of the rows have the same key (`merge` does
-    /// not get those); `UniqueViolation` in other indexes; under snapshot isolation a retryable
-    /// conflict if a row with the key was committed since.
+    /// `Invalid` if `on` means no unique index; `KeyTwice` if two of the rows have the same key
+    /// (`merge` does not get those); `UniqueViolation` in other indexes; under snapshot isolation a
+    /// retryable conflict if a row with the key was committed since.
     pub fn or_update(
         self,
         on: OnConflict<'_>,

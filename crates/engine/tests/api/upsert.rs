@@ -88,26 +88,26 @@ fn a_statement_does_not_change_its_own_rows() {
         let mut txn = db.begin_with(TransactionOptions { isolation, ..Default::default() });
         let twice = [row(1, None, 1), row(1, None, 2)];
         let done = txn.insert_into("t").or_update(OnConflict::Any, &twice, &mut add);
-        assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
+        assert!(matches!(done, Err(Error::KeyTwice(_))), "{done:?}");
         let done = txn.insert_into("t").or_skip(OnConflict::Any, &twice).unwrap();
         assert!(matches!(done[..], [Upserted::Inserted(_), Upserted::Untouched(_)]), "{done:?}");
         assert_eq!(txn.get("t", &[Value::Int8(1)]).unwrap().unwrap().values, row(1, None, 1));
         // An earlier statement's row is changed, but once.
         let done = txn.insert_into("t").or_update(OnConflict::Any, &twice, &mut add);
-        assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
+        assert!(matches!(done, Err(Error::KeyTwice(_))), "{done:?}");
         let done = txn.insert_into("t").or_update(OnConflict::Any, &twice[..1], &mut add).unwrap();
         assert!(matches!(done[..], [Upserted::Updated(_)]), "{done:?}");
         // The condition that would spare the row is not asked.
         let mut spare = |_: &[Value], _: &[Value]| -> Result<_> { panic!("asked about own rows") };
         let rows = [row(3, None, 1), row(3, None, 2)];
         let done = txn.insert_into("t").or_update(OnConflict::Any, &rows, &mut spare);
-        assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
+        assert!(matches!(done, Err(Error::KeyTwice(_))), "{done:?}");
         // Whatever way the statement wrote it.
         let both = txn.write("t", |writer| {
             writer.insert_many(&[row(2, None, 1)])?;
             writer.upsert(OnConflict::Any, &[row(2, None, 1)], Some(&mut add))
         });
-        assert!(matches!(both, Err(Error::Invalid(_))), "{both:?}");
+        assert!(matches!(both, Err(Error::KeyTwice(_))), "{both:?}");
         let skipped = txn.write("t", |writer| {
             writer.insert_many(&[row(2, None, 1)])?;
             writer.upsert(OnConflict::Any, &[row(2, None, 1)], None)

@@ -7,7 +7,7 @@ use rightlink::{OnConflict, RowId, Upserted, Value};
 
 use super::failure::{carry, unless};
 use super::write::Inserting;
-use crate::error::{Result, SqlError, code};
+use crate::error::Result;
 use crate::exec::{query, rows};
 use crate::expr::{Context, Pace};
 use crate::plan::{Conflict, Insert, Target};
@@ -62,7 +62,7 @@ fn some(
     };
     let merge = conflict.assignments.as_ref().map(|_| &mut merge as rightlink::Merge<'_>);
     let result = to.writer.upsert(on, &part, merge);
-    let done = unless(failed, result).map_err(twice)?;
+    let done = unless(failed, result)?;
     let mut count = 0;
     for (values, upserted) in part.into_iter().zip(done) {
         match upserted {
@@ -110,16 +110,4 @@ fn merged(
         row[*at] = value;
     }
     rows::checked((&insert.table, &insert.rules), row, context).map(Some)
-}
-
-/// A second row with the same key has a message of its own.
-fn twice(error: SqlError) -> SqlError {
-    if error.sqlstate != code::INVALID_PARAMETER || !error.message.contains("have the same key") {
-        return error;
-    }
-    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
-    SqlError::new(code::CARDINALITY, message).hint(
-        "Ensure that no rows proposed for insertion within the same command have duplicate \
-         constrained values.",
-    )
 }

@@ -215,8 +215,7 @@ impl Table {
             }
             let Some(merge) = merge else { return Ok(None) };
             if own {
-                let what = format!("two rows for table {} have the same key", self.def.name);
-                return Err(Error::Invalid(what));
+                return Err(Error::KeyTwice(self.def.name.clone()));
             }
             let Some(new) = merge(&old, proposed.values)? else { return Ok(None) };
             let old = OldRow { bytes, values: old, unread: Vec::new(), is_countable: true };
