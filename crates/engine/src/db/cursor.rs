@@ -3,11 +3,14 @@
 //! A thread of the cursor's own runs the scan ahead of its reader into a bounded queue, and wakes
 //! the reader when a row is there. No runtime is asked for: any that polls will do.
 //!
-//! Invariants: what is in the queue was reserved from the memory budget when the cursor was made;
-//! the thread ends soon after the cursor does, or after the transaction, if it is not waiting for
-//! room then; rows, order and errors are those of the [`Rows`] that the cursor was made of, and
-//! rows that were read ahead end with their savepoint, too; a scan that panics ends with an error;
-//! wakers are called with nothing locked.
+//! Invariants:
+//! - Rows, order and errors are those of the [`Rows`] that the cursor was made of. Rows that were
+//!   read ahead end with their savepoint, too. A scan that panics ends with an error.
+//! - Memory for the queue was reserved when the cursor was made.
+//! - The thread ends soon after the cursor does, or after the transaction, unless it waits for
+//!   space in the queue then.
+//! - Wakers are called with nothing locked.
+//!
 //! Does not do: writes, which may wait for other transactions: a runtime has a place for those.
 
 use std::collections::VecDeque;

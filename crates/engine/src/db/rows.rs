@@ -1,10 +1,13 @@
 //! Rows of a scan, handed out one by one.
 //!
-//! Invariants: owned and `Send`; rows are of the snapshot of their statement, whatever happens
-//! meanwhile; the scan ends with its transaction, and with a savepoint that it began after, if the
-//! transaction returns to that; between two rows it holds no latch and no pin; after an error the
-//! same error comes again, so that no row is ever skipped silently. A snapshot that became too old
-//! shows instead of whatever was read by it since.
+//! Invariants:
+//! - The scan is owned and `Send`, and holds no latch and no pin between two rows.
+//! - Rows are of the snapshot of their statement, whatever happens meanwhile. If that became too
+//!   old, its error comes in place of whatever was read by it since.
+//! - The scan ends with its transaction, and with a savepoint that it began after, if the
+//!   transaction returns to that.
+//! - After an error the same error comes again, so that no row is skipped silently.
+//!
 //! Does not do: choosing the index.
 
 use rightlink_env::Budget;

@@ -1,11 +1,14 @@
 //! Several reads and writes of one table as one statement, for layers that choose rows by more than
 //! a row id: what SQL's INSERT, UPDATE and DELETE are made of.
 //!
-//! Invariants: everything a [`Writer`] does has one snapshot, which does not see the statement's
-//! own writes, and one xid. All of it is undone, and the transaction goes on, if the work fails or
-//! panics, or if any write in it failed, whatever the work made of that error.
-//! Index entries of rows that it updates go in together, so that their leaves are read together: at
-//! the end, before it inserts, and when they have used their share of memory.
+//! Invariants:
+//! - Everything a [`Writer`] does has one xid and one snapshot, which does not see the statement's
+//!   own writes.
+//! - All of it is undone, and the transaction goes on, if the work fails or panics, or if any write
+//!   in it failed, whatever the work made of that error.
+//! - Index entries of rows that it updates go in together, so that their leaves are read together:
+//!   at the end, before it inserts, and when they have used their share of memory.
+//!
 //! Does not do: statements over several tables.
 
 use rightlink_env::sync::Arc;

@@ -1,9 +1,12 @@
 //! DECLARE, FETCH, MOVE and CLOSE, and the rows that UPDATE and DELETE change at a cursor.
 //!
-//! Invariants: a cursor ends with its transaction, unless it was declared WITH HOLD and that
-//! commits: then its rows are kept until it is closed. One declared with SCROLL keeps the rows it
-//! has read, counted against the memory budget; one that does not say does so as long as they are
-//! few, if its query is one that PostgreSQL would run backward; any other goes forward only.
+//! Invariants:
+//! - A cursor ends with its transaction, unless it was declared WITH HOLD and that commits: then
+//!   its rows are kept until it is closed.
+//! - A cursor with SCROLL keeps the rows it has read, counted against the memory budget. One that
+//!   says neither does so as long as they are few, if PostgreSQL would run its query backward. Any
+//!   other goes forward only.
+//!
 //! Does not do: FOR UPDATE row by row: all rows are locked when the cursor is declared.
 
 use std::sync::Arc;

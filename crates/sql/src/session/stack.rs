@@ -34,8 +34,9 @@ const LEAST: usize = if IS_DEBUG { 8 << 20 } else { 1_280 << 10 };
 /// A thread with less can use a session, too: a message that may need more than is left runs on a
 /// thread of its own with this stack, which costs some ten microseconds. In builds with
 /// optimisation that concerns threads with less than 1.3 MiB left, and messages of over a thousand
-/// characters on a thread of 2 MiB, which is what Rust gives threads by default. Only dropping a
-/// session happens where it is dropped; it takes at most 1 MiB.
+/// characters on a thread of 2 MiB, which is what Rust gives threads by default.
+///
+/// Only dropping a session happens where it is dropped. It takes at most 1 MiB.
 pub const STACK: usize = (LEAST + MAX_DEPTH * LEVEL).next_multiple_of(1 << 20);
 
 /// What a message of `length` characters takes.

@@ -4,10 +4,11 @@
 //! read committed, the transaction's under repeatable read) one at which it was taken. Reads order
 //! them: who wrote what a view shows committed before it, who wrote what it does not show
 //! committed after it, and a repeatable transaction replaces nothing that came after its view. The
-//! clients' clock orders them, too. The history is sound if nothing is before itself. This is
-//! Adya's phenomena by their cycles (G0, G1c, G-single) in the form in which snapshot isolation has
-//! none, with both levels in one history. Phenomena that show in one read (G1a, G1b, an own write
-//! that is not seen) are looked for where it is read.
+//! clients' clock orders them, too. The history is sound if nothing is before itself.
+//!
+//! This is Adya's phenomena by their cycles (G0, G1c, G-single) in the form in which snapshot
+//! isolation has none, with both levels in one history. Phenomena that show in one read (G1a, G1b,
+//! an own write that is not seen) are looked for where it is read.
 //!
 //! Does not do: serializability; write skew is allowed at both levels.
 

@@ -14,11 +14,14 @@
 //! than [`MAX_PAGES`] pages, records point them to the last xid first, page by page, and one record
 //! then commits that one. A crash in between leaves pointers to an xid that never commits.
 //!
-//! Invariants: the segments and blocks of all xids in `oldest .. limit` exist durably before the
-//! record that raises `limit`, which precedes every record of these xids. Commit numbers are
-//! written without a record, only into entries that are not 0, and only when the commit is durable
-//! (R1). A segment below `oldest` is removed after the record that raised it is durable and the
-//! control file says so. So redo finds every segment that it needs.
+//! Invariants:
+//! - Redo finds every segment that it needs: the segments and blocks of all xids in
+//!   `oldest .. limit` exist durably before the record that raises `limit`, which precedes every
+//!   record of these xids. A segment below `oldest` is removed after the record that raised it is
+//!   durable and the control file says so.
+//! - Commit numbers are written without a record, only into entries that are not 0, and only when
+//!   the commit is durable (R1).
+//!
 //! Does not do: cache, order commits, say where an entry lies (`segment`).
 
 use std::ops::Range;
