@@ -320,7 +320,8 @@ fn define(
 ) -> Result<()> {
     let mut txn = db.begin_with(TransactionOptions {
         isolation: Isolation::ReadCommitted,
-        lock_timeout: Some(std::time::Duration::from_secs(2)),
+        // Only a lock that nobody gives up takes so long, however busy the machine is.
+        lock_timeout: Some(Duration::from_secs(60)),
         ..Default::default()
     });
     change(&mut txn)?;
