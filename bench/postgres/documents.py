@@ -14,8 +14,6 @@ Does not do: what is refused by name; faults of a document that PostgreSQL forge
 path goes on below a container that it does not fit.
 """
 
-import argparse
-import collections
 import random
 import sys
 
@@ -166,37 +164,5 @@ class Maker:
         return self.random.choice(makers)()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--statements", type=int, default=50_000)
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--binary", default="target/release/rightlink")
-    parser.add_argument("--show", type=int, default=20)
-    parser.add_argument("--dir", default="/tmp")
-    args = parser.parse_args()
-    count = collections.Counter()
-    ours = peer.Rightlink(args.binary, args.dir)
-    theirs = peer.Postgres(args.dir, {"fsync": "off", "timezone": "'UTC'", "jit": "off"})
-    try:
-        mine, other = peer.Session(ours), peer.Session(theirs)
-        maker = Maker(args.seed)
-        for _ in range(args.statements):
-            sql = f"select {maker.expression()}"
-            answer, expected = mine.run(sql), other.run(sql)
-            count["error" if expected[0] == "error" else "rows"] += 1
-            if answer != expected:
-                count["different"] += 1
-                if count["different"] <= args.show:
-                    print(f"{sql}\n  ours:   {answer}\n  theirs: {expected}", flush=True)
-        mine.close()
-        other.close()
-        ours.verify()
-    finally:
-        ours.close()
-        theirs.close()
-    print(f"seed {args.seed}: {dict(count)}")
-    return count["different"] != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(peer.compare_expressions(__doc__, Maker))

@@ -4,6 +4,8 @@ say what a statement gave as text.
 Needs psycopg for sessions (`pip install 'psycopg[binary]'`). Does not do: anything by itself.
 """
 
+import argparse
+import collections
 import json
 import os
 import pathlib
@@ -205,3 +207,37 @@ def append_lines(path, lines):
     if path:
         with open(path, "a", encoding="utf-8") as out:
             out.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def compare_expressions(about, maker_of):
+    """The command of a script that sends random expressions to both: `maker_of(seed)` makes them by
+    its method `expression`. Returns whether any answer or error code was different."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--statements", type=int, default=50_000)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--binary", default="target/release/rightlink")
+    parser.add_argument("--show", type=int, default=20)
+    parser.add_argument("--dir", default="/tmp")
+    args = parser.parse_args()
+    count = collections.Counter()
+    ours = Rightlink(args.binary, args.dir)
+    theirs = Postgres(args.dir, {"fsync": "off", "timezone": "'UTC'", "jit": "off"})
+    try:
+        mine, other = Session(ours), Session(theirs)
+        maker = maker_of(args.seed)
+        for _ in range(args.statements):
+            sql = f"select {maker.expression()}"
+            answer, expected = mine.run(sql), other.run(sql)
+            count["error" if expected[0] == "error" else "rows"] += 1
+            if answer != expected:
+                count["different"] += 1
+                if count["different"] <= args.show:
+                    print(f"{sql}\n  ours:   {answer}\n  theirs: {expected}", flush=True)
+        mine.close()
+        other.close()
+        ours.verify()
+    finally:
+        ours.close()
+        theirs.close()
+    print(f"seed {args.seed}: {dict(count)}")
+    return count["different"] != 0

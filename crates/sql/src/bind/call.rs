@@ -87,9 +87,6 @@ impl Binder<'_> {
             Some(from) => self.expr(from)?,
             None => Typed::new(Expr::Const(Datum::Int4(1)), SqlType::Int4),
         });
-        if args[1].ty == SqlType::Unknown && matches!(args[1].expr, Expr::Const(Datum::Text(_))) {
-            return Err(SqlError::unsupported("substring by a regular expression"));
-        }
         if let Some(len) = len {
             args.push(self.expr(len)?);
         }

@@ -112,7 +112,17 @@ impl Binder<'_> {
             ast::Expr::InSubquery { subquery, negated, .. } => {
                 self.in_subquery(vec![value], subquery, *negated).map(|typed| typed.at(start))
             }
-            ast::Expr::SimilarTo { .. } => Err(SqlError::unsupported("SIMILAR TO").at(start)),
+            ast::Expr::SimilarTo { negated, pattern, escape_char, .. } => {
+                let name = if *negated { "!~" } else { "~" };
+                let mut args = vec![self.expr(pattern)?];
+                if let Some(escape) = escape_char {
+                    args.push(self.expr(escape)?);
+                }
+                let pattern = self.named("similar_to_escape", args)?;
+                self.operator(name, vec![value, pattern])
+                    .map(|typed| typed.at(start))
+                    .map_err(|error| error.at(start))
+            }
             _ => unreachable!("it has no operand in front"),
         }
     }

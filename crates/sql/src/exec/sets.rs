@@ -15,7 +15,7 @@ use crate::exec::memory::Memory;
 use crate::exec::query::project;
 use crate::exec::{Ready, RowsOf, Stream};
 use crate::expr::function::{JsonPart, JsonRows, SetFunction};
-use crate::expr::{Context, Pace, json};
+use crate::expr::{Context, Pace, json, regex};
 use crate::plan::node::{Node, Op};
 use crate::types::json::bytes_to_read;
 use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
@@ -32,6 +32,7 @@ pub(super) fn rows(
         SetFunction::Subscripts => Ok(Series::of_subscripts(&args)),
         SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
         SetFunction::Json(rows) => Ok(Box::new(Ready::new(members(rows, &args, context)?))),
+        SetFunction::Patterns(rows) => Ok(Box::new(Ready::new(regex::rows(rows, &args, context)?))),
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
         SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
     }

@@ -131,7 +131,7 @@ fn is_same(array: &Array, element: &Datum, value: &Datum) -> bool {
 }
 
 /// Fails where so many elements do not fit the memory beside what is held.
-fn check_fits(count: usize, context: &Context) -> Result<()> {
+pub(super) fn check_fits(count: usize, context: &Context) -> Result<()> {
     context.spend(count)?;
     context.held.check_fits(count.saturating_mul(size_of::<Datum>()))
 }

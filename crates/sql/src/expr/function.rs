@@ -31,10 +31,21 @@ pub(crate) enum SetFunction {
     Subscripts,
     /// Members of a document.
     Json(JsonRows),
+    /// Of a text and a regular expression.
+    Patterns(PatternRows),
     /// The one value of its argument, which any function in FROM is.
     Value,
     /// No rows.
     Nothing,
+}
+
+/// What a function gives of a text and a regular expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatternRows {
+    /// What the groups of each match hold.
+    Matches,
+    /// The texts between matches.
+    Parts,
 }
 
 /// What a function gives of a document.

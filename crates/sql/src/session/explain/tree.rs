@@ -4,8 +4,8 @@
 //! which PostgreSQL has not, is a "Keyed Join".
 //! Does not do: printing (`text`, `json`).
 
+use crate::expr::function::{PatternRows, SetFunction};
 use crate::expr::probe::{TARGET, WRITE};
-use crate::expr::registry::SetFunction;
 use crate::expr::{Body, Expr, SortKey, Subquery, deparse};
 use crate::names;
 use crate::names::identifier;
@@ -191,6 +191,8 @@ impl Shower {
                     SetFunction::Unnest => "unnest",
                     SetFunction::Subscripts => "generate_subscripts",
                     SetFunction::Json(rows) => rows.name,
+                    SetFunction::Patterns(PatternRows::Matches) => "regexp_matches",
+                    SetFunction::Patterns(PatternRows::Parts) => "regexp_split_to_table",
                     SetFunction::Value | SetFunction::Nothing => return entry("Result"),
                 };
                 let shown = match alias == name {
