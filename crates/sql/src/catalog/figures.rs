@@ -8,14 +8,15 @@ use std::collections::HashMap;
 use rightlink::{Database, LockInfo, LockMode, Locked};
 
 use super::SessionInfo;
-use super::numbers::{number, oid, relation_oid, text};
+use super::numbers::{DATABASE, OWNER, number, oid, relation_oid, text};
+use super::system_views::View;
 use crate::activity::{Client, Doing};
 use crate::error::Result;
-use crate::names::{bare, is_own, is_shown, marked, schema_of};
+use crate::names::{bare, is_own, is_shown, schema_of};
 use crate::statistics::Statistics;
 use crate::statistics::record::Record;
 use crate::types::calendar::EPOCH_SECONDS;
-use crate::types::{Datum, Row};
+use crate::types::{Datum, Decimal, Row};
 
 /// With what is `known` of tables that were analyzed.
 pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<Vec<Row>> {
@@ -103,7 +104,17 @@ fn kind(lock: &LockInfo) -> &'static str {
     }
 }
 
-pub(super) fn activity(db: &Database, session: &SessionInfo<'_>) -> Vec<Row> {
+/// A row with these values, and nulls in all other columns.
+fn row_of(view: &View, values: Vec<(&str, Datum)>) -> Row {
+    let mut row = vec![Datum::Null; view.columns.len()];
+    for (name, value) in values {
+        let at = view.columns.iter().position(|(known, _)| *known == name);
+        row[at.expect("the relation has this column")] = value;
+    }
+    row
+}
+
+pub(super) fn activity(view: &View, db: &Database, session: &SessionInfo<'_>) -> Vec<Row> {
     let locks = db.locks();
     let one = |client: &Client| {
         let number = client.transaction();
@@ -114,25 +125,114 @@ pub(super) fn activity(db: &Database, session: &SessionInfo<'_>) -> Vec<Row> {
             _ => (Some("Client"), Some("ClientRead")),
         };
         let who = &client.who;
-        vec![
-            text(session.database),
-            Datum::Int4(who.pid as i32),
-            text(&who.user),
-            text(client.application()),
-            optional(who.address.as_deref()),
-            who.port.map_or(Datum::Null, |port| Datum::Int4(i32::from(port))),
-            time(client.started),
-            time(client.transaction_started()),
-            time(client.query_started()),
-            time(client.changed()),
-            optional(class),
-            optional(event),
-            text(client.doing().name()),
-            text(client.query()),
-            text("client backend"),
-        ]
+        row_of(
+            view,
+            vec![
+                ("datid", Datum::Oid(DATABASE)),
+                ("datname", text(session.database)),
+                ("pid", Datum::Int4(who.pid as i32)),
+                ("usesysid", OWNER),
+                ("usename", text(&who.user)),
+                ("application_name", text(client.application())),
+                ("client_addr", optional(who.address.as_deref())),
+                ("client_port", who.port.map_or(Datum::Null, |port| Datum::Int4(i32::from(port)))),
+                ("backend_start", time(client.started)),
+                ("xact_start", time(client.transaction_started())),
+                ("query_start", time(client.query_started())),
+                ("state_change", time(client.changed())),
+                ("wait_event_type", optional(class)),
+                ("wait_event", optional(event)),
+                ("state", text(client.doing().name())),
+                ("query", text(client.query())),
+                ("backend_type", text("client backend")),
+            ],
+        )
     };
     session.activity.all().iter().map(|client| one(client)).collect()
+}
+
+/// What all tables and transactions were used for since the database was opened.
+pub(super) fn database(view: &View, db: &Database, session: &SessionInfo<'_>) -> Result<Row> {
+    let tables = db.table_figures()?;
+    let rows = |of: fn(&rightlink::HeapFigures) -> u64| {
+        number(tables.iter().map(|table| of(&table.rows)).sum::<u64>())
+    };
+    let by_index: u64 =
+        tables.iter().flat_map(|table| &table.indexes).map(|index| index.rows).sum();
+    let figures = Figures::of(db);
+    Ok(row_of(
+        view,
+        vec![
+            ("datid", Datum::Oid(DATABASE)),
+            ("datname", text(session.database)),
+            ("numbackends", Datum::Int4(session.activity.all().len() as i32)),
+            ("xact_commit", figures.number("commits")),
+            ("xact_rollback", figures.number("aborts")),
+            ("blks_read", figures.number("pool_reads")),
+            ("blks_hit", figures.number("pool_hits")),
+            ("tup_returned", rows(|rows| rows.rows_scanned)),
+            ("tup_fetched", number(by_index)),
+            ("tup_inserted", rows(|rows| rows.inserted)),
+            ("tup_updated", rows(|rows| rows.updated)),
+            ("tup_deleted", rows(|rows| rows.deleted)),
+            ("conflicts", Datum::Int8(0)),
+            ("deadlocks", figures.number("deadlocks")),
+        ],
+    ))
+}
+
+/// Checkpoints and pages written since the database was opened.
+pub(super) fn checkpoints(view: &View, db: &Database) -> Row {
+    let figures = Figures::of(db);
+    let asked = figures.get("checkpoints_asked");
+    let all = figures.get("checkpoints");
+    row_of(
+        view,
+        vec![
+            ("checkpoints_timed", number(all.saturating_sub(asked))),
+            ("checkpoints_req", number(asked)),
+            ("checkpoint_write_time", figures.milliseconds("checkpoint_us")),
+            ("buffers_checkpoint", figures.number("pool_written_pages")),
+            ("buffers_backend", figures.number("pool_foreground_groups")),
+        ],
+    )
+}
+
+/// What was logged since the database was opened.
+pub(super) fn log(view: &View, db: &Database) -> Row {
+    let figures = Figures::of(db);
+    let bytes = figures.get("log_bytes");
+    row_of(
+        view,
+        vec![
+            ("wal_records", figures.number("log_records")),
+            ("wal_bytes", Datum::Numeric(Decimal::from(i64::try_from(bytes).unwrap_or(i64::MAX)))),
+            ("wal_write", figures.number("log_flushes")),
+            ("wal_sync", figures.number("log_syncs")),
+        ],
+    )
+}
+
+/// What the store counts, by names.
+struct Figures(Vec<(&'static str, u64)>);
+
+impl Figures {
+    fn of(db: &Database) -> Figures {
+        Figures(db.stats().figures)
+    }
+
+    fn get(&self, name: &str) -> u64 {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.expect("the store counts this").1
+    }
+
+    fn number(&self, name: &str) -> Datum {
+        number(self.get(name))
+    }
+
+    fn milliseconds(&self, name: &str) -> Datum {
+        Datum::Float8(self.get(name) as f64 / 1_000.0)
+    }
 }
 
 const fn mode(mode: LockMode) -> &'static str {
@@ -145,30 +245,28 @@ const fn mode(mode: LockMode) -> &'static str {
     }
 }
 
-pub(super) fn locks(db: &Database, session: &SessionInfo<'_>) -> Result<Vec<Row>> {
+pub(super) fn locks(view: &View, db: &Database, session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     let clients = session.activity.all();
-    let figures = db.table_figures()?;
     let one = |lock: LockInfo| {
         let (table, transaction) = match lock.what {
             Locked::Table(table) => (Some(table), Datum::Null),
             Locked::Transaction(owner) => (None, number(owner)),
         };
-        let name = figures.iter().find(|figures| Some(figures.table) == table);
         let client = clients.iter().find(|client| client.transaction() == lock.transaction);
-        vec![
-            text(kind(&lock)),
-            table.map_or(Datum::Null, |table| oid(relation_oid(table))),
-            // The lock of a schema is that of its mark.
-            optional(name.map(|figures| match marked(&figures.name) {
-                Some(schema) => schema,
-                None => bare(&figures.name),
-            })),
-            transaction,
-            text(lock.transaction.to_string()),
-            client.map_or(Datum::Null, |client| Datum::Int4(client.who.pid as i32)),
-            text(mode(lock.mode)),
-            Datum::Bool(lock.granted),
-        ]
+        row_of(
+            view,
+            vec![
+                ("locktype", text(kind(&lock))),
+                ("database", Datum::Oid(DATABASE)),
+                ("relation", table.map_or(Datum::Null, |table| oid(relation_oid(table)))),
+                ("transactionid", transaction),
+                ("virtualtransaction", text(lock.transaction.to_string())),
+                ("pid", client.map_or(Datum::Null, |client| Datum::Int4(client.who.pid as i32))),
+                ("mode", text(mode(lock.mode))),
+                ("granted", Datum::Bool(lock.granted)),
+                ("fastpath", Datum::Bool(false)),
+            ],
+        )
     };
     Ok(db.locks().into_iter().map(one).collect())
 }

@@ -1,7 +1,8 @@
 //! Rows of `information_schema`: what standard SQL calls the catalogs.
 //!
 //! Invariants: columns mean what PostgreSQL's do; the rows are about what clients have made, as
-//! those of `pg_tables`. Does not do: privileges; there is one user, who may do everything.
+//! those of `pg_tables`. Does not do: privileges of others than the
+//! owner; every user may do everything.
 
 use std::collections::HashMap;
 
@@ -12,6 +13,7 @@ use super::objects::{Object, Objects};
 use super::relations::default_text;
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
+use super::{SessionInfo, shared};
 use crate::catalog::system_views::Information;
 use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
 use crate::notes::{Action, ColumnNotes, TableNotes};
@@ -25,9 +27,21 @@ const MAX_CHARACTER: i32 = 4;
 /// Most bytes of a text without a declared length.
 const MAX_TEXT: i32 = 1 << 30;
 
-pub(super) fn rows(about: Information, objects: &Objects, database: &str) -> Vec<Row> {
+pub(super) fn rows(about: Information, objects: &Objects, session: &SessionInfo<'_>) -> Vec<Row> {
+    let database = session.database;
     match about {
         Information::CatalogName => vec![vec![text(database)]],
+        Information::EnabledRoles => {
+            shared::role_names(session).into_iter().map(|name| vec![text(name)]).collect()
+        }
+        Information::CharacterSets => vec![character_set(database)],
+        Information::TablePrivileges => objects
+            .tables()
+            .flat_map(|object| table_privileges(database, &object.table.name))
+            .collect(),
+        Information::ColumnPrivileges => {
+            objects.tables().flat_map(|object| column_privileges(database, &object)).collect()
+        }
         Information::Schemata => {
             let made = objects.schemas().iter().map(|(_, name)| name.as_str());
             CATALOGS.into_iter().chain([PUBLIC]).chain(made).map(|n| schema(database, n)).collect()
@@ -73,6 +87,40 @@ fn nulls(row: &mut Row, count: usize) {
 /// A name of the store, in three columns.
 fn name(database: &str, stored: &str) -> [Datum; 3] {
     [text(database), text(schema_of(stored)), text(bare(stored))]
+}
+
+/// Texts are UTF-8.
+fn character_set(database: &str) -> Row {
+    let mut row = vec![Datum::Null, Datum::Null, text("UTF8"), text("UCS"), text("UTF8")];
+    row.push(text(database));
+    nulls(&mut row, 2);
+    row
+}
+
+/// What the owner may do with an object, which is everything.
+fn privilege(database: &str, stored: &str, rest: &[&str]) -> Row {
+    let mut row = vec![text(USER), text(USER)];
+    row.extend(name(database, stored));
+    row.extend(rest.iter().map(|one| text(*one)));
+    row
+}
+
+fn table_privileges(database: &str, stored: &str) -> impl Iterator<Item = Row> {
+    let all = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+    all.into_iter().map(move |what| {
+        let hierarchy = if what == "SELECT" { "YES" } else { "NO" };
+        privilege(database, stored, &[what, "YES", hierarchy])
+    })
+}
+
+fn column_privileges(database: &str, object: &Object<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for column in &object.table.columns {
+        for what in ["INSERT", "SELECT", "UPDATE", "REFERENCES"] {
+            rows.push(privilege(database, &object.table.name, &[&column.name, what, "YES"]));
+        }
+    }
+    rows
 }
 
 fn schema(database: &str, name: &str) -> Row {

@@ -46,10 +46,11 @@ use crate::interrupt::CheckInterrupts;
 use crate::names::PUBLIC;
 use crate::parse::modes::Level;
 use crate::settings::Settings;
+use crate::types::Row;
 
 pub(crate) use builtin::function_of;
 pub(crate) use lookups::{Asking, Sizes, no_object};
-pub(crate) use numbers::{DATABASE, relation_oid};
+pub(crate) use numbers::{DATABASE, TABLESPACE, relation_oid};
 pub(crate) use objects::Objects;
 
 /// The session that asks, and the server around it.
@@ -62,6 +63,14 @@ pub(crate) struct SessionInfo<'s> {
     pub(crate) settings: &'s Settings,
     pub(crate) modes: (Level, bool),
     pub(crate) interrupts: &'s dyn CheckInterrupts,
+    pub(crate) listing: &'s Listing,
+}
+
+/// What a session tells of its own, for a statement that asks: rows of two catalogs.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) prepared_statements: Vec<Row>,
+    pub(crate) cursors: Vec<Row>,
 }
 
 /// The name under which the comment on a schema is kept.

@@ -32,6 +32,8 @@ pub(super) const PG_CONSTRAINT: u32 = 2_606;
 pub(super) const PG_DATABASE: u32 = 1_262;
 pub(super) const PG_NAMESPACE: u32 = 2_615;
 pub(super) const PG_REWRITE: u32 = 2_618;
+/// The tablespace that everything is in.
+pub(crate) const TABLESPACE: u32 = 1_663;
 
 /// The number of the owner of everything, as PostgreSQL has it.
 pub(super) const OWNER_OID: u32 = 10;

@@ -10,7 +10,7 @@ use rightlink::ColumnSchema;
 use super::SessionInfo;
 use super::numbers::{
     CATALOGS_OID, DATABASE, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
-    PUBLIC_OID, STANDARD_SCHEMAS, char, made_oid, oid, relation_oid, text,
+    PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid, text,
 };
 use super::objects::{Comment, Objects};
 use crate::error::Result;
@@ -51,6 +51,11 @@ fn all_roles(session: &SessionInfo<'_>) -> Vec<(u32, String)> {
         all.push((user, session.user.to_string()));
     }
     all
+}
+
+/// Names of roles.
+pub(super) fn role_names(session: &SessionInfo<'_>) -> Vec<String> {
+    all_roles(session).into_iter().map(|(_, name)| name).collect()
 }
 
 /// Rows of `pg_namespace`.
@@ -131,7 +136,6 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
 /// Rows of `pg_database`.
 pub(super) fn databases(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     const UTF8: i32 = 6;
-    const TABLESPACE: u32 = 1_663;
     let mut row = vec![oid(DATABASE), text(session.database), OWNER, Datum::Int4(UTF8)];
     row.extend([char('c'), Datum::Bool(false), Datum::Bool(true), Datum::Int4(-1)]);
     row.extend([Datum::Int8(0), Datum::Int8(0), oid(TABLESPACE), text("C"), text("C")]);

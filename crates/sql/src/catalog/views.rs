@@ -19,7 +19,7 @@ use crate::names::{bare, schema_of};
 use crate::schemas::no_table;
 use crate::settings::{Shown, USER};
 use crate::statistics::ColumnStatistics;
-use crate::types::{Datum, RegKind, Registered, Row, SqlType};
+use crate::types::{Array, Datum, ElementType, RegKind, Registered, Row, SqlType};
 
 /// Are the rows made of what the transaction sees of the store's catalog, and nothing else?
 pub(crate) fn is_of_objects(kind: Kind) -> bool {
@@ -32,6 +32,11 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
             | Kind::TableUse
             | Kind::IndexUse
             | Kind::Activity
+            | Kind::DatabaseUse
+            | Kind::Checkpoints
+            | Kind::LogUse
+            | Kind::Cursors
+            | Kind::PreparedStatements
             | Kind::Locks
             | Kind::Settings
             | Kind::TreeMeta
@@ -72,7 +77,7 @@ pub(crate) fn rows_of_objects(
         Kind::Users => shared::users(session)?,
         Kind::Rewrite => relations::rewrites(objects)?,
         Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
-        Kind::Information(about) => information::rows(about, objects, session.database),
+        Kind::Information(about) => information::rows(about, objects, session),
         Kind::Nothing | Kind::Lookups => Vec::new(),
         _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };
@@ -97,8 +102,13 @@ pub(crate) fn rows(
         Kind::Keywords => keywords::rows(),
         Kind::Tuples => tuples::rows(args, txn, session)?,
         Kind::IndexUse => figures::indexes(db)?,
-        Kind::Activity => figures::activity(db, session),
-        Kind::Locks => figures::locks(db, session)?,
+        Kind::Activity => figures::activity(view, db, session),
+        Kind::DatabaseUse => vec![figures::database(view, db, session)?],
+        Kind::Checkpoints => vec![figures::checkpoints(view, db)],
+        Kind::LogUse => vec![figures::log(view, db)],
+        Kind::Cursors => session.listing.cursors.clone(),
+        Kind::PreparedStatements => session.listing.prepared_statements.clone(),
+        Kind::Locks => figures::locks(view, db, session)?,
         Kind::Settings => settings(session),
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
             trees::rows(view.kind, args, txn, &session.settings.path())?
@@ -142,14 +152,26 @@ fn columns(object: &super::objects::Object<'_>, objects: &Objects) -> Vec<Row> {
             Datum::Int4(column.width.round() as i32),
             float(column.distinct),
             list(values),
-            list(shares.into_iter().map(float).collect()),
+            shares_of(&shares),
             list(column.bounds.clone()),
             column.correlation.map_or(Datum::Null, float),
+            // Elements of arrays are not counted.
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
         ]
     };
     let names = object.table.columns.iter().map(|column| &column.name);
     let found = names.filter_map(|name| known.columns.iter().find(|one| one.name == *name));
     found.map(row).collect()
+}
+
+/// Shares of values as an array, null for none.
+fn shares_of(shares: &[f64]) -> Datum {
+    let element = ElementType::of(SqlType::Float4).expect("it is an element");
+    let values = shares.iter().map(|share| Datum::Float4(*share as f32)).collect();
+    let array = Array::of(element, values).ok().filter(|_| !shares.is_empty());
+    array.map_or(Datum::Null, Datum::from)
 }
 
 /// Values as PostgreSQL writes an array.
@@ -273,12 +295,9 @@ fn settings(session: &SessionInfo<'_>) -> Vec<Row> {
     session.settings.all(session.modes).into_iter().map(one).collect()
 }
 
-/// The text of an array, null for none.
+/// An array of texts, null for none.
 fn list(values: &[&str]) -> Datum {
-    let quoted = |value: &&str| match value.contains(' ') {
-        true => format!("\"{value}\""),
-        false => (*value).to_owned(),
-    };
-    let values: Vec<String> = values.iter().map(quoted).collect();
-    if values.is_empty() { Datum::Null } else { text(format!("{{{}}}", values.join(","))) }
+    let element = ElementType::of(SqlType::Text).expect("it is an element");
+    let array = Array::of(element, values.iter().map(|value| text(*value)).collect());
+    array.ok().filter(|_| !values.is_empty()).map_or(Datum::Null, Datum::from)
 }

@@ -301,6 +301,12 @@ fn sizes(registry: &mut Registry) {
                 .hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".")),
         }
     });
+    reading(registry, "pg_tablespace_size", &[T::Oid], T::Int8, |v, context| {
+        asked(context, |objects, _| {
+            let is_it = oid(&v[0]) == catalog::TABLESPACE;
+            Ok(Datum::Int8(if is_it { objects.size_of_all() } else { 0 }))
+        })
+    });
     reading(registry, "pg_database_size", &[T::Oid], T::Int8, |v, context| {
         asked(context, |objects, _| {
             let is_it = oid(&v[0]) == catalog::DATABASE;

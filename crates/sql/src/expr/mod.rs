@@ -57,6 +57,7 @@ use std::sync::Arc;
 use rightlink::Collation;
 
 use crate::activity::Activity;
+use crate::catalog::Listing;
 use crate::catalog::SessionInfo;
 use crate::error::Result;
 use crate::interrupt::{CheckInterrupts, Interrupt};
@@ -226,6 +227,8 @@ pub(crate) struct Context {
     pub(crate) modes: (Level, bool),
     /// Who else is there, and as whom the session is listed.
     pub(crate) activity: Activity,
+    /// Empty unless the statement asks for it.
+    pub(crate) listing: Arc<Listing>,
     pub(crate) pid: u32,
     /// Work until the next look at whether the statement is still wanted.
     pub(crate) work: Cell<usize>,
@@ -288,6 +291,7 @@ impl Context {
             database: &self.database,
             user: &self.user,
             activity: &self.activity,
+            listing: &self.listing,
             settings: &self.settings,
             modes: self.modes,
             interrupts: self,
@@ -325,6 +329,7 @@ impl Context {
             settings: Settings::default(),
             modes: (Level::ReadCommitted, false),
             activity: Activity::default(),
+            listing: Arc::default(),
             pid: 0,
             work: Cell::new(0),
             held: Held::default(),

@@ -86,6 +86,16 @@ pub(crate) struct Parsed {
     pub(crate) lines: Lines,
 }
 
+impl Parsed {
+    /// The statement, as it was understood; `None` for a utility statement.
+    pub(crate) fn written(&self) -> Option<String> {
+        match &self.stmt {
+            Stmt::Sql(statement) => Some(statement.to_string()),
+            Stmt::Utility(_) => None,
+        }
+    }
+}
+
 /// Where lines begin, to turn lines and columns into positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines(std::sync::Arc<Vec<usize>>);

@@ -41,6 +41,9 @@ pub(super) struct Cursor {
     at: u64,
     /// Rows there are, once the end was met.
     end: Option<u64>,
+    /// Its query, and when it was declared.
+    query: Option<String>,
+    declared: i64,
 }
 
 /// Where its rows come from.
@@ -85,6 +88,25 @@ fn forward_only() -> SqlError {
 }
 
 impl Cursor {
+    /// Its row of `pg_cursors`.
+    pub(super) fn row(&self, name: &str) -> Row {
+        let reads_back = match &self.rows {
+            Rows::Running { read, .. } => read.is_some(),
+            Rows::Held { gone, .. } => gone.is_none(),
+        };
+        let hold = if self.kind.hold { " WITH HOLD" } else { "" };
+        let statement =
+            self.query.as_ref().map(|query| format!("DECLARE {name} CURSOR{hold} FOR {query}"));
+        vec![
+            Datum::Text(name.to_owned()),
+            statement.map_or(Datum::Null, Datum::Text),
+            Datum::Bool(self.kind.hold),
+            Datum::Bool(false),
+            Datum::Bool(reads_back),
+            Datum::Timestamptz(self.declared),
+        ]
+    }
+
     /// Goes one row forward.
     fn forward(&mut self, context: &Context) -> Result<Option<Row>> {
         if self.end.is_some_and(|end| self.at >= end) {
@@ -284,6 +306,7 @@ impl Session {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
         }
+        let written = query.written();
         let planned = self.plan(&Arc::new(query.clone()), types)?;
         let query = match &*planned.plan {
             Plan::Query(query) => query,
@@ -317,7 +340,18 @@ impl Session {
         let memory = self.reserve_portal(&[])?;
         let rows = Rows::Running { portal: portal.counted(memory), read };
         let table = (table, locks);
-        let cursor = Cursor { rows, columns, kind, table, current: None, at: 0, end: None };
+        let declared = self.arrived;
+        let cursor = Cursor {
+            rows,
+            columns,
+            kind,
+            table,
+            current: None,
+            at: 0,
+            end: None,
+            query: written,
+            declared,
+        };
         self.cursors.insert(name.to_owned(), cursor);
         Ok(())
     }

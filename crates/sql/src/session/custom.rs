@@ -59,6 +59,11 @@ impl Customs {
         Arc::new(custom)
     }
 
+    /// How many custom plans there were.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().count
+    }
+
     fn takes_generic(&self, generic: &Plan) -> bool {
         let costs = self.0.lock();
         let average = costs.total / costs.count.max(1) as f64;

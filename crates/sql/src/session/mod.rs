@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `transaction` | blocks, savepoints, the failed state, implicit transactions |
 //! | `statement` | one statement after the other, and its tag |
+//! | `listing` | catalogs of prepared statements and cursors |
 //! | `prepared` | statements with parameters, portals with row limits |
 //! | `custom` | plans for the values of parameters, or for any values |
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
@@ -27,6 +28,7 @@ mod create_as;
 mod cursor;
 mod custom;
 mod explain;
+mod listing;
 mod literals;
 mod prepared;
 mod schema;

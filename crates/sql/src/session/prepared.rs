@@ -193,6 +193,17 @@ impl Planned {
     }
 }
 
+impl Prepared {
+    /// The statement, as it was understood.
+    pub(super) fn written(&self) -> Option<String> {
+        self.parsed.as_ref()?.written()
+    }
+
+    pub(super) fn parameters(&self) -> &[SqlType] {
+        &self.description.parameters
+    }
+}
+
 impl Portal {
     pub(super) fn new(
         number: u64,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
+use super::listing;
 use super::prepared::{Planned, Portal};
 use super::{Session, Sink};
 use crate::bind::ddl;
@@ -278,6 +279,7 @@ impl Session {
             settings: self.settings.clone(),
             modes: self.modes(),
             activity: self.seat.activity(),
+            listing: Arc::default(),
             pid: self.seat.pid(),
             work: Cell::new(0),
             held: Held::of(self.db.budget()),
@@ -346,6 +348,9 @@ impl Session {
             _ => None,
         };
         let mut context = self.context(params);
+        if listing::is_asked_by(&plan) {
+            context.listing = Arc::new(self.listing());
+        }
         let budget = self.db.budget().clone();
         let active = self.ensure()?;
         active.used = true;

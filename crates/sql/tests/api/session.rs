@@ -350,7 +350,7 @@ fn who_waits_for_whom_is_shown() {
     let shown = "select usename, state, wait_event_type, wait_event, query from pg_stat_activity \
                  where pid = 2";
     assert_eq!(one(&mut looker, shown), "u2|active|Lock|relation|insert into t values (1)");
-    let locks = "select pid, mode, granted from pg_locks where relname = 't' and \
+    let locks = "select pid, mode, granted from pg_locks where relation = 't'::regclass and \
                  mode <> 'AccessShareLock' order by granted desc";
     assert_eq!(one(&mut looker, locks), "1|ShareLock|t 2|RowExclusiveLock|f");
     let idle = "select state from pg_stat_activity where pid = 1";

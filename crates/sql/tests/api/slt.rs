@@ -181,7 +181,7 @@ files!(
     session_state catalog_joins catalog_relations strict_syntax casing tool_start numerics joins
     subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
-    recursive regular_expressions window_exclusion planner
+    recursive regular_expressions window_exclusion planner sessions
     views updatable_views table_as writing_with joined_locks
     arrays array_functions array_edges
     json_access json_change json_path

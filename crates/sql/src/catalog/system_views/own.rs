@@ -4,32 +4,13 @@
 //! otherwise; what is not known here is null. Does not do: their rows (`catalog::views`).
 
 use super::{Kind, View};
-use crate::types::SqlType::{
-    self, Bool, Float4, Float8, Int2, Int4, Int8, Name, Oid, Text, Tid, Timestamptz,
-};
+use crate::types::SqlType::{self, Bool, Float8, Int2, Int4, Int8, Name, Oid, Text, Tid};
 
 const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, SqlType)]) -> View {
     View { name, oid: 0, kind, columns, args: &[] }
 }
 
-pub(super) static OWN: [View; 15] = [
-    view(
-        "pg_stats",
-        Kind::ColumnStatistics,
-        &[
-            ("schemaname", Name),
-            ("tablename", Name),
-            ("attname", Name),
-            ("inherited", Bool),
-            ("null_frac", Float4),
-            ("avg_width", Int4),
-            ("n_distinct", Float4),
-            ("most_common_vals", Text),
-            ("most_common_freqs", Text),
-            ("histogram_bounds", Text),
-            ("correlation", Float4),
-        ],
-    ),
+pub(super) static OWN: [View; 9] = [
     view(
         "pg_stat_progress_vacuum",
         Kind::VacuumProgress,
@@ -58,107 +39,6 @@ pub(super) static OWN: [View; 15] = [
         ],
     ),
     view("rightlink_stats", Kind::Figures, &[("name", Text), ("value", Int8)]),
-    view(
-        "pg_stat_user_tables",
-        Kind::TableUse,
-        &[
-            ("relid", Oid),
-            ("schemaname", Name),
-            ("relname", Name),
-            ("seq_scan", Int8),
-            ("seq_tup_read", Int8),
-            ("idx_scan", Int8),
-            ("idx_tup_fetch", Int8),
-            ("n_tup_ins", Int8),
-            ("n_tup_upd", Int8),
-            ("n_tup_del", Int8),
-            ("n_tup_hot_upd", Int8),
-            ("n_live_tup", Int8),
-            ("n_dead_tup", Int8),
-            ("n_mod_since_analyze", Int8),
-            ("n_ins_since_vacuum", Int8),
-            ("last_vacuum", Timestamptz),
-            ("last_autovacuum", Timestamptz),
-            ("last_analyze", Timestamptz),
-            ("last_autoanalyze", Timestamptz),
-            ("vacuum_count", Int8),
-            ("autovacuum_count", Int8),
-            ("analyze_count", Int8),
-            ("autoanalyze_count", Int8),
-        ],
-    ),
-    view(
-        "pg_stat_user_indexes",
-        Kind::IndexUse,
-        &[
-            ("relid", Oid),
-            ("indexrelid", Oid),
-            ("schemaname", Name),
-            ("relname", Name),
-            ("indexrelname", Name),
-            ("idx_scan", Int8),
-            ("idx_tup_read", Int8),
-            ("idx_tup_fetch", Int8),
-        ],
-    ),
-    view(
-        "pg_stat_activity",
-        Kind::Activity,
-        &[
-            ("datname", Name),
-            ("pid", Int4),
-            ("usename", Name),
-            ("application_name", Text),
-            ("client_addr", Text),
-            ("client_port", Int4),
-            ("backend_start", Timestamptz),
-            ("xact_start", Timestamptz),
-            ("query_start", Timestamptz),
-            ("state_change", Timestamptz),
-            ("wait_event_type", Text),
-            ("wait_event", Text),
-            ("state", Text),
-            ("query", Text),
-            ("backend_type", Text),
-        ],
-    ),
-    view(
-        "pg_locks",
-        Kind::Locks,
-        &[
-            ("locktype", Text),
-            ("relation", Oid),
-            ("relname", Name),
-            ("transactionid", Int8),
-            ("virtualtransaction", Text),
-            ("pid", Int4),
-            ("mode", Text),
-            ("granted", Bool),
-        ],
-    ),
-    view(
-        "pg_settings",
-        Kind::Settings,
-        &[
-            ("name", Text),
-            ("setting", Text),
-            ("unit", Text),
-            ("category", Text),
-            ("short_desc", Text),
-            ("extra_desc", Text),
-            ("context", Text),
-            ("vartype", Text),
-            ("source", Text),
-            ("min_val", Text),
-            ("max_val", Text),
-            ("enumvals", Text),
-            ("boot_val", Text),
-            ("reset_val", Text),
-            ("sourcefile", Text),
-            ("sourceline", Int4),
-            ("pending_restart", Bool),
-        ],
-    ),
     View {
         name: "bt_metap",
         oid: 0,
