@@ -370,14 +370,14 @@ impl Core<'_> {
     }
 
     fn parse(&mut self, name: &str, sql: &str, oids: &[u32]) -> Result<(), SqlError> {
-        let known = |oid: &u32| {
-            SqlType::from_oid(*oid).ok_or_else(|| {
+        let mut types = Vec::with_capacity(oids.len());
+        for oid in oids {
+            types.push(self.session.type_numbered(*oid)?.ok_or_else(|| {
                 let what = format!("a parameter of the type with OID {oid} is not supported yet");
                 SqlError::new("0A000", what)
-            })
-        };
-        let types = oids.iter().map(known).collect::<Result<Vec<SqlType>, SqlError>>();
-        self.session.prepare(name, sql, &types?)?;
+            })?);
+        }
+        self.session.prepare(name, sql, &types)?;
         self.out.plain(b'1');
         Ok(())
     }

@@ -44,13 +44,13 @@
 //! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
 //! | `activity` | sessions as they see each other |
 //! | `settings` | SET, SHOW, RESET |
-//! | `schemas` | what names mean along the search path |
+//! | `user_types`, `schemas` | what names mean along the search path |
 //! | `statistics` | what ANALYZE has found out |
 //! | `interrupt` | ending a statement from another thread |
 //! | `notes` | properties of definitions that SQL keeps beside those of the store |
 //! | `parse` | text to syntax |
 //! | `types` | PostgreSQL's types and values |
-//! | `names` | names with schemas in front, the search path |
+//! | `names`, `oids` | names with schemas in front, the search path; numbers |
 //!
 //! Answers differ from PostgreSQL's in these places:
 //!
@@ -75,6 +75,7 @@ mod expr;
 mod interrupt;
 mod names;
 mod notes;
+mod oids;
 mod parse;
 mod plan;
 mod schemas;
@@ -82,6 +83,7 @@ mod session;
 mod settings;
 mod statistics;
 mod types;
+mod user_types;
 
 pub use activity::{Activity, TransactionStatus, Who};
 pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
@@ -96,8 +98,8 @@ pub use plan::Column;
 
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
-    Array, Datum, Decimal, Dimension, ElementType, Interval, JsonPath, Jsonb, RegKind, Registered,
-    Row, SqlType,
+    Array, Datum, Decimal, Dimension, ElementType, EnumType, EnumValue, Interval, JsonPath, Jsonb,
+    RegKind, Registered, Row, SqlType,
 };
 
 /// The examples of the README, compiled and run as tests.

@@ -2,7 +2,8 @@
 //! and identifiers as SQL writes them.
 //!
 //! The store's names have no schemas. A relation of `public` has its own name there; a relation of
-//! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark.
+//! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark. A type
+//! is named as a relation would be, and kept as the empty table `s␟name␟type`, its entry.
 //!
 //! Invariants: no name of a client has the separator in it (`parse` refuses it).
 //! Does not do: looking names up (`schemas`).
@@ -15,6 +16,8 @@ pub const SEPARATOR: char = '␟';
 pub(crate) const STATISTICS: &str = "pg_statistic";
 /// In front of a name that was looked for and is in no schema of the path.
 pub(crate) const NOWHERE: &str = "␟␟";
+/// Behind the name of the table that a type is kept as.
+const OF_TYPE: &str = "␟type";
 /// Longest name of a schema: with it the name of a column's sequence keeps the schema in front.
 pub(crate) const MAX_BYTES: usize = 25;
 
@@ -34,6 +37,17 @@ pub(crate) fn mark(schema: &str) -> String {
 /// The schema that a table stands for, if it does for one.
 pub(crate) fn marked(stored: &str) -> Option<&str> {
     stored.strip_suffix(SEPARATOR)
+}
+
+/// The table that a type is kept as, which is named as a relation would be.
+pub(crate) fn type_entry(stored: &str) -> String {
+    format!("{}{SEPARATOR}{}{OF_TYPE}", schema_of(stored), bare(stored))
+}
+
+/// The name of the type that a table is the entry of, if it is one.
+pub(crate) fn type_of_entry(entry: &str) -> Option<String> {
+    let (schema, name) = entry.strip_suffix(OF_TYPE)?.split_once(SEPARATOR)?;
+    Some(stored(schema, name))
 }
 
 /// The schema of a name of the store.
@@ -78,14 +92,14 @@ pub fn stored_name(shown: &str) -> String {
 }
 
 /// A name of the store for a person: `schema.name`, or `name` if it is in `public`; `None` for the
-/// table that stands for a schema.
+/// table that stands for a schema or a type.
 pub fn shown_name(stored: &str) -> Option<String> {
-    marked(stored).is_none().then(|| said(stored))
+    is_shown(stored).then(|| said(stored))
 }
 
-/// Is the relation an object for clients, and not the mark of a schema?
+/// Is the relation an object for clients, and neither the mark of a schema nor the entry of a type?
 pub(crate) fn is_shown(stored: &str) -> bool {
-    marked(stored).is_none()
+    marked(stored).is_none() && !stored.ends_with(OF_TYPE)
 }
 
 /// Is it a table of this layer's own?
@@ -250,6 +264,9 @@ mod tests {
             assert_eq!((schema_of(&stored), bare(&stored)), (schema, name));
             assert_eq!(beside(&stored, "x"), super::stored(schema, "x"));
         }
+        assert_eq!(type_of_entry(&type_entry("s␟t")).as_deref(), Some("s␟t"));
+        assert_eq!(type_of_entry(&type_entry("t")).as_deref(), Some("t"));
+        assert_eq!((type_of_entry("t"), marked(&type_entry("t"))), (None, None));
         assert_eq!(marked(&mark("s")), Some("s"));
         assert_eq!(said("relation \"s␟t\" beside \"␟␟u\""), "relation \"s.t\" beside \"u\"");
         assert_eq!(reference("s x␟t"), "\"s x\".t");

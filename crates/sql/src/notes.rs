@@ -8,10 +8,14 @@
 //! Does not do: expressions, which stay text here.
 
 pub(crate) mod storage;
+pub(crate) mod types;
 pub(crate) mod view;
+
+use std::collections::HashMap;
 
 use rightlink::{ColumnSchema, SequenceDefinition, Type};
 
+use crate::names::reference;
 use crate::types::declared::{ByteOrder, Declared, Modifier};
 use crate::types::{ElementType, SqlType};
 use view::ViewNotes;
@@ -22,7 +26,13 @@ const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
 /// The type of a column as SQL declares it, such as `integer[]`.
 #[must_use]
 pub fn column_type(column: &ColumnSchema) -> String {
-    ColumnNotes::decode(&column.note).shown_type(column.kind)
+    let notes = ColumnNotes::decode(&column.note);
+    match &notes.made {
+        _ if notes.domain.is_some() => notes.domain.as_deref().map_or_else(String::new, reference),
+        Some(made) if made.is_array => format!("{}[]", reference(&made.name)),
+        Some(made) => reference(&made.name),
+        None => notes.shown_type(column.kind, &MadeTypes::default()),
+    }
 }
 
 /// Has the column a default that only SQL works out: an expression that is no constant?
@@ -48,6 +58,10 @@ pub(crate) struct ColumnNotes {
     pub(crate) element: Option<ElementType>,
     /// Its type, if the store has none for it: of a column of a view, or `jsonb`.
     pub(crate) shown_as: Option<SqlType>,
+    /// Its type, if that was made by CREATE TYPE.
+    pub(crate) made: Option<MadeType>,
+    /// The domain it is of, as the store calls it; its type is noted too.
+    pub(crate) domain: Option<String>,
     /// The default as SQL.
     pub(crate) default: Option<String>,
     /// Was it declared `serial`? Its sequence is the store's.
@@ -58,6 +72,18 @@ pub(crate) struct ColumnNotes {
     /// The collation it was declared with, if that is one by bytes.
     pub(crate) collation: Option<ByteOrder>,
 }
+
+/// A type that was made, as a column has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MadeType {
+    /// As the store calls it.
+    pub(crate) name: String,
+    /// Has the column arrays of it?
+    pub(crate) is_array: bool,
+}
+
+/// Types that were made, by the names that the store has for them.
+pub(crate) type MadeTypes = HashMap<String, SqlType>;
 
 /// What is kept with a sequence.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -156,15 +182,29 @@ impl ColumnNotes {
     /// The column gets this type.
     pub(crate) fn declare(&mut self, declared: Declared) {
         self.modifier = declared.modifier;
+        self.domain = declared.domain.map(|domain| domain.stored().to_owned());
+        self.made = match declared.ty.element().unwrap_or(declared.ty) {
+            SqlType::Enum(ty) => {
+                let (name, is_array) = (ty.stored().to_owned(), declared.ty.is_array());
+                Some(MadeType { name, is_array })
+            }
+            _ => None,
+        };
         self.element = match declared.ty {
-            SqlType::Array(element) => Some(element),
+            SqlType::Array(element) => Some(element).filter(|_| self.made.is_none()),
             _ => None,
         };
         self.shown_as = (declared.ty == SqlType::Jsonb).then_some(SqlType::Jsonb);
     }
 
     /// The type of the column, which the store has as `kind`.
-    pub(crate) fn type_of(&self, kind: Type) -> SqlType {
+    pub(crate) fn type_of(&self, kind: Type, made: &MadeTypes) -> SqlType {
+        if let Some(own) = &self.made
+            && let Some(ty) = made.get(&own.name)
+        {
+            let array = SqlType::array_of(*ty).filter(|_| own.is_array);
+            return array.unwrap_or(*ty);
+        }
         let shown = || match (self.element, self.modifier) {
             (Some(element), _) => SqlType::Array(element),
             (None, Some(Modifier::Char(_))) => SqlType::Bpchar,
@@ -174,12 +214,33 @@ impl ColumnNotes {
     }
 
     /// The type of the column as it is declared.
-    pub(crate) fn shown_type(&self, kind: Type) -> String {
+    pub(crate) fn shown_type(&self, kind: Type, made: &MadeTypes) -> String {
         match (self.element, self.modifier) {
             (Some(_), Some(modifier)) => format!("{modifier}[]"),
             (None, Some(modifier)) => modifier.to_string(),
-            (_, None) => self.type_of(kind).name().to_owned(),
+            (_, None) => self.type_of(kind, made).name().to_owned(),
         }
+    }
+
+    /// Is its type the one called `name`, or made of it?
+    pub(crate) fn uses_type(&self, name: &str) -> bool {
+        self.made.as_ref().is_some_and(|made| made.name == name)
+            || self.domain.as_deref() == Some(name)
+    }
+
+    /// The type called `name` has another name.
+    pub(crate) fn rename_type(&mut self, name: &str, to: &str) {
+        for made in self.made.iter_mut().filter(|made| made.name == name) {
+            to.clone_into(&mut made.name);
+        }
+        for domain in self.domain.iter_mut().filter(|domain| *domain == name) {
+            to.clone_into(domain);
+        }
+    }
+
+    /// Has the column arrays?
+    pub(crate) fn is_array(&self) -> bool {
+        self.element.is_some() || self.made.as_ref().is_some_and(|made| made.is_array)
     }
 
     pub(crate) fn decode(note: &str) -> ColumnNotes {
@@ -191,6 +252,11 @@ impl ColumnNotes {
                     notes.element = SqlType::of_short_name(name).and_then(ElementType::of);
                 }
                 ["shown as", name] => notes.shown_as = SqlType::of_short_name(name),
+                ["made", name, rest @ ..] => {
+                    let (name, is_array) = ((*name).to_owned(), !rest.is_empty());
+                    notes.made = Some(MadeType { name, is_array });
+                }
+                ["domain", name] => notes.domain = Some((*name).to_owned()),
                 ["default", text] => notes.default = Some((*text).to_owned()),
                 ["serial"] => notes.serial = true,
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
@@ -212,6 +278,13 @@ impl ColumnNotes {
         }
         if let Some(ty) = self.shown_as {
             line(&mut out, &["shown as", ty.short_name()]);
+        }
+        if let Some(made) = &self.made {
+            let fields = ["made", &made.name, "array"];
+            line(&mut out, &fields[..if made.is_array { 3 } else { 2 }]);
+        }
+        if let Some(domain) = &self.domain {
+            line(&mut out, &["domain", domain]);
         }
         if let Some(default) = &self.default {
             line(&mut out, &["default", default]);
@@ -423,6 +496,8 @@ mod tests {
             modifier: Some(Modifier::Char(3)),
             element: ElementType::of(SqlType::Bpchar),
             shown_as: Some(SqlType::Oid),
+            made: Some(MadeType { name: "s␟mood".into(), is_array: true }),
+            domain: Some("s␟natural".into()),
             default: Some("'a\tb\n\\' || 'c'".into()),
             serial: true,
             comment: Some(String::new()),

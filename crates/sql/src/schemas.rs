@@ -14,6 +14,7 @@ use sqlparser::ast::ObjectName;
 use crate::error::{Result, SqlError, code};
 use crate::names::{
     CATALOGS, NOWHERE, PUBLIC, SearchPath, beside, is_own, mark, one_name, said, schema_of, stored,
+    type_entry,
 };
 use crate::parse::identifiers;
 
@@ -91,6 +92,22 @@ pub(crate) fn refuse(name: &str) -> Result<()> {
     Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
 }
 
+/// What the name of a type means along `path`. Nothing is locked.
+pub(crate) fn find_type(
+    txn: &mut Transaction,
+    path: &SearchPath,
+    parts: &[String],
+) -> Result<Found> {
+    let [name] = parts else { return find_kept(parts) };
+    for (at, schema) in path.of_tables().enumerate() {
+        let stored = stored(schema, name);
+        if txn.catalog().has_relation(&type_entry(&stored))? {
+            return Ok(Found { name: stored, settled: at == 0 });
+        }
+    }
+    Ok(Found { name: format!("{NOWHERE}{name}"), settled: false })
+}
+
 /// What a name means that is kept with a definition.
 pub(crate) fn find_kept(parts: &[String]) -> Result<Found> {
     match parts {
@@ -141,6 +158,11 @@ impl<'r> Resolver<'r> {
         Resolver { txn, path, pending: None }
     }
 
+    /// Where it looks, and along which path.
+    pub(crate) fn place(&mut self) -> (&mut Transaction, &SearchPath) {
+        (self.txn, self.path)
+    }
+
     /// Something that may be there or not.
     pub(crate) fn any(&mut self, name: &ObjectName) -> Result<String> {
         self.any_parts(&identifiers::parts(name)?)
@@ -163,6 +185,20 @@ impl<'r> Resolver<'r> {
             return Err(no_schema(schema));
         }
         Ok(found.name)
+    }
+
+    /// A type that may be there or not.
+    pub(crate) fn any_type(&mut self, parts: &[String]) -> Result<String> {
+        Ok(find_type(self.txn, self.path, parts)?.name)
+    }
+
+    /// A type that should be there: its schema must be.
+    pub(crate) fn existing_type(&mut self, parts: &[String]) -> Result<String> {
+        let name = self.any_type(parts)?;
+        match parts {
+            [schema, _] if !exists(self.txn, schema)? => Err(no_schema(schema)),
+            _ => Ok(name),
+        }
     }
 
     /// Something that is to be made: its schema stays until the transaction ends.

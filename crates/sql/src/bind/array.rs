@@ -240,7 +240,7 @@ impl Binder<'_> {
         else {
             return Ok(None);
         };
-        match identifiers::data_type(data_type).map(|declared| declared.ty) {
+        match identifiers::data_type(data_type, self).map(|declared| declared.ty) {
             Ok(SqlType::Array(element)) if array.named => {
                 self.array(array, Some(element)).map(Some)
             }
@@ -276,6 +276,11 @@ impl Binder<'_> {
         if value.ty == SqlType::Jsonb {
             return self.member(value, &chain[dots..]).map_err(|error| error.at(position));
         }
+        if let (SqlType::Name, [ast::AccessExpr::Subscript(ast::Subscript::Index { index })]) =
+            (value.ty, &chain[dots..])
+        {
+            return self.letter(value, index).map_err(|error| error.at(position));
+        }
         let value = self.as_array(value)?;
         let SqlType::Array(element) = value.ty else {
             let ty = value.ty.name();
@@ -307,6 +312,17 @@ impl Binder<'_> {
         };
         let expr = called(function_of(name, 1), args);
         Ok(Typed { modifier, ..Typed::new(expr, ty).at(position) })
+    }
+
+    /// A letter of a name, counted from 0, as a `"char"`.
+    fn letter(&mut self, name: Typed, index: &ast::Expr) -> Result<Typed> {
+        let one = || Typed::new(Expr::Const(Datum::Int4(1)), SqlType::Int4);
+        let place = Typed::new(self.place(index)?, SqlType::Int4);
+        let from = self.operator("+", vec![place, one()])?;
+        let text = Typed::new(self.coerce(name, SqlType::Text)?, SqlType::Text);
+        let letter = self.named("substr", vec![text, from, one()])?;
+        let letter = self.coerce_checked(letter, SqlType::Char, CastContext::Explicit)?;
+        Ok(Typed::new(letter, SqlType::Char))
     }
 
     /// A member of a document, by keys and places.
@@ -420,6 +436,12 @@ impl Binder<'_> {
         let ty = signature.result.type_with(element);
         let modifier = modifier.filter(|_| ty.is_array()).map(|_| Modifier::Varchar(0));
         Ok(Typed { modifier, ..Typed::new(Expr::Call(function, bound), ty) })
+    }
+
+    /// The labels of an array of all between two of them.
+    pub(super) fn labels_between(&self, args: Vec<Expr>, element: ElementType) -> Result<Typed> {
+        let function = function_of("enum_range", args.len());
+        Ok(Typed::new(Expr::Call(function, args), SqlType::Array(element)))
     }
 
     /// An operator of which an operand is an array.

@@ -253,10 +253,16 @@ impl Binder<'_> {
                     ty if is_varchar && ty.element() == Some(SqlType::Text) => VARCHAR_ARRAY,
                     ty => ty.name(),
                 };
-                let oid = SqlType::named(name).map_or(705, |(oid, _)| oid);
+                let oid = match args[0].ty {
+                    SqlType::Text | SqlType::Array(_) if is_varchar => {
+                        SqlType::named(name).map_or(705, |(oid, _)| oid)
+                    }
+                    ty => ty.oid(),
+                };
                 let value = Registered::datum(RegKind::Type, oid, Some(name.to_owned()));
                 Ok(Typed::new(Expr::Const(value), SqlType::Reg(RegKind::Type)))
             }
+            ("enum_first" | "enum_last" | "enum_range", _) => self.of_enum(name, args),
             ("current_schema" | "current_schemas", _) => self.about_schemas(name, args),
             ("row", _) => Err(SqlError::unsupported("a row value")),
             ("unnest", _) => self.unnested(args),
@@ -267,6 +273,42 @@ impl Binder<'_> {
                 Err(args) => self.named(name, args),
             },
         }
+    }
+
+    /// Functions of an enum, which its labels tell.
+    fn of_enum(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+        let missing = || registry::no_function(name, &types, &registry::Miss::None);
+        let count = if name == "enum_range" { 1..=2 } else { 1..=1 };
+        if !count.contains(&args.len()) {
+            return Err(missing());
+        }
+        let known = types.iter().copied().find(|ty| *ty != SqlType::Unknown);
+        let Some(ty @ SqlType::Enum(made)) = known else { return Err(missing()) };
+        if types.iter().any(|other| *other != ty && *other != SqlType::Unknown) {
+            return Err(missing());
+        }
+        let element = ElementType::of(ty).expect("labels are elements");
+        let all = || Array::of(element, made.values().collect());
+        let empty = || {
+            let message = format!("enum {} contains no values", made.shown());
+            SqlError::new(code::NOT_IN_STATE, message)
+        };
+        let end = match name {
+            "enum_first" => made.values().next().ok_or_else(empty)?,
+            "enum_last" => made.values().next_back().ok_or_else(empty)?,
+            _ if args.len() == 1 => {
+                return Ok(Typed::new(Expr::Const(all()?.into()), SqlType::Array(element)));
+            }
+            _ => {
+                let mut bound = vec![Expr::Const(all()?.into())];
+                for arg in args {
+                    bound.push(self.coerce(arg, ty)?);
+                }
+                return self.labels_between(bound, element);
+            }
+        };
+        Ok(Typed::new(Expr::Const(end), ty))
     }
 
     /// What depends on the search path and on what is there: good for once.

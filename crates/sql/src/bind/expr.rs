@@ -358,7 +358,7 @@ impl Binder<'_> {
         kind: &ast::DataType,
         position: Option<usize>,
     ) -> Result<Typed> {
-        let declared = identifiers::data_type(kind).map_err(|error| error.at(position))?;
+        let declared = identifiers::data_type(kind, self).map_err(|error| error.at(position))?;
         self.cast_to(value, declared, position)
     }
 
@@ -375,12 +375,12 @@ impl Binder<'_> {
         };
         let expr = match (&value.expr, declared) {
             // Of no length: blanks at the end stay what they are.
-            (_, Declared { ty: SqlType::Bpchar, modifier: None })
+            (_, Declared { ty: SqlType::Bpchar, modifier: None, .. })
                 if value.ty == SqlType::Bpchar =>
             {
                 value.expr
             }
-            (_, Declared { ty: SqlType::Bpchar, modifier: None }) => {
+            (_, Declared { ty: SqlType::Bpchar, modifier: None, .. }) => {
                 self.coerce_checked(value, SqlType::Text, CastContext::Explicit)?
             }
             // What a number in the text counts depends on the parts.
@@ -397,13 +397,17 @@ impl Binder<'_> {
             None => expr,
         };
         let modifier = declared.modifier;
+        let expr = match declared.domain {
+            Some(domain) => self.in_domain(expr, domain)?,
+            None => expr,
+        };
         let expr = padded(expr, modifier);
         Ok(Typed { modifier, collated, ..Typed::new(expr, declared.ty).at(position) })
     }
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> Result<Typed> {
         let position = self.lines.position(typed.value.span);
-        let declared = identifiers::data_type(&typed.data_type)?;
+        let declared = identifiers::data_type(&typed.data_type, self)?;
         let value = self.value(&typed.value.value)?.at(position);
         self.cast_to(value, declared, position)
     }

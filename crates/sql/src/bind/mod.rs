@@ -18,7 +18,7 @@
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
 //! | `write`, `assign`, `writing_with` | INSERT, UPDATE, DELETE; SET; WITH that writes |
-//! | `rules` | defaults, checks, foreign keys |
+//! | `rules`, `domains` | defaults, checks, foreign keys; what domains ask |
 //! | `ddl` | definitions of tables and indexes |
 //!
 //! Invariants: what is not built is refused by name, never skipped; a parameter has one type.
@@ -30,6 +30,7 @@ mod assign;
 pub(crate) mod call;
 pub(crate) mod collate;
 pub(crate) mod ddl;
+mod domains;
 pub(crate) mod expr;
 pub(crate) mod from;
 mod group;
@@ -67,6 +68,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{ColumnId, Expr, Typed};
 use crate::parse::Lines;
+use crate::parse::identifiers::TypeNames;
 use crate::plan::bound::Bound;
 use crate::plan::known::Known;
 use crate::plan::{Plan, Table, lower};
@@ -74,8 +76,9 @@ use crate::schemas::{self, Found};
 use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
 use crate::types::cast::{self, CastContext};
-use crate::types::declared::Modifier;
+use crate::types::declared::{Declared, Modifier};
 use crate::types::{Datum, SqlType, text};
+use crate::user_types::{self, UsedType, UserType};
 
 /// Most parameters of a statement: their number has 16 bits on the wire.
 const MAX_PARAMETERS: usize = 65_535;
@@ -97,6 +100,12 @@ pub(crate) trait Catalog {
 
     /// As `regclass` shows the relation that the store calls `name`; `None` if it is not there.
     fn shown(&mut self, name: &str) -> Result<Option<String>>;
+
+    /// The type that these parts name, if it is one that was made.
+    fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>>;
+
+    /// The type that is called so, as the store calls it.
+    fn stored_type(&mut self, name: &str) -> Result<Option<UserType>>;
 
     /// The number of the sequence that the store calls `name`.
     fn sequence(&mut self, name: &str) -> Result<u32>;
@@ -165,6 +174,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
+    /// Types that were named and made, besides those of columns.
+    used_types: Vec<UsedType>,
     /// Where columns are named, and where (`None`) the table in front of one.
     pub(crate) mentions: Vec<(Span, Option<usize>)>,
     /// Was something named that may be another thing the next time, whatever the tables are?
@@ -200,6 +211,7 @@ impl<'a> Binder<'a> {
             groupings: Vec::new(),
             place: Place::None("here"),
             sequences: Vec::new(),
+            used_types: Vec::new(),
             mentions: Vec::new(),
             once: false,
             kept: false,
@@ -233,6 +245,11 @@ impl<'a> Binder<'a> {
         let result = work(self);
         self.kept = before;
         result
+    }
+
+    /// The types that were made and that it has met.
+    pub(crate) fn take_used_types(&mut self) -> Vec<UsedType> {
+        std::mem::take(&mut self.used_types)
     }
 
     /// Numbers for so many columns, one behind the other: the first.
@@ -417,6 +434,35 @@ impl<'a> Binder<'a> {
         let wanted = slot.modifier.filter(limits);
         let wanted = wanted.filter(|wanted| !same || before != Some(*wanted));
         fitted(expr, wanted).map_err(|error| error.at(position))
+    }
+}
+
+impl TypeNames for Binder<'_> {
+    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>> {
+        let found = match (self.kept, self.type_in_view(parts)) {
+            (true, _) => match user_types::kept_name(parts) {
+                Some(name) => self.catalog.stored_type(&name)?,
+                None => None,
+            },
+            (false, Some(name)) => self.catalog.stored_type(&name)?,
+            (false, None) => self.catalog.type_named(parts)?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        self.once |= !found.settled;
+        if let Some(own) = found.used.first() {
+            self.note_type(parts, &own.entry);
+        }
+        found.used.into_iter().for_each(|used| self.use_type(used));
+        Ok(Some(found.declared))
+    }
+}
+
+impl Binder<'_> {
+    /// Remembers that the statement uses a type that was made.
+    fn use_type(&mut self, used: UsedType) {
+        if !self.used_types.iter().any(|known| known.entry == used.entry) {
+            self.used_types.push(used);
+        }
     }
 }
 

@@ -49,6 +49,11 @@ impl Binder<'_> {
             let node = parse::expression(text)?;
             return self.of_kept(|binder| binder.default_from(&node, &slot));
         }
+        if let Some(domain) = &table.column_notes[at].domain
+            && column.default.is_none()
+        {
+            return Ok(self.domain_default(domain, &slot)?.unwrap_or_else(Expr::null));
+        }
         match &column.default {
             None => Ok(Expr::null()),
             Some(ColumnDefault::Value(value)) => Datum::stored(value.clone(), ty).map(Expr::Const),
@@ -155,6 +160,11 @@ impl Binder<'_> {
             types: table.types.clone(),
             ..Rules::default()
         };
+        for (at, notes) in table.column_notes.iter().enumerate() {
+            if let Some(domain) = &notes.domain {
+                rules.domains.push((at, self.domain_tests(domain)?.into()));
+            }
+        }
         for (name, text) in &table.notes.checks {
             let node = parse::expression(text)?;
             let condition = self.of_kept(|binder| binder.check_from(&node, table))?;

@@ -9,9 +9,10 @@ use super::Binder;
 use super::scope::{ScopeColumn, not_lateral};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Typed;
-use crate::parse::identifiers;
+use crate::parse::identifiers::{self, TypeNames};
 use crate::plan::{Column, Returning};
 use crate::types::SqlType;
+use crate::types::declared::Declared;
 
 /// Most columns of a result, as in PostgreSQL: their number has 16 bits on the wire.
 const MAX_COLUMNS: usize = 1_664;
@@ -185,21 +186,32 @@ fn name_of_query(query: &ast::Query) -> Option<String> {
     }
 }
 
+/// Names of types alone.
+struct OnlyNames(Option<String>);
+
+impl TypeNames for OnlyNames {
+    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>> {
+        self.0 = parts.last().cloned();
+        Ok(None)
+    }
+}
+
 /// What a cast to a type calls a column: an array has the name of its elements.
-fn element_name(ty: SqlType) -> String {
-    ty.element().unwrap_or(ty).short_name().to_owned()
+fn name_of_type(kind: &ast::DataType) -> Option<String> {
+    let mut made = OnlyNames(None);
+    let known = identifiers::data_type(kind, &mut made).ok();
+    let element = |ty: SqlType| ty.element().unwrap_or(ty).short_name().to_owned();
+    known.map(|declared| element(declared.ty)).or(made.0)
 }
 
 /// A name that a name from deeper inside takes precedence over.
 fn weak_name(expr: &ast::Expr) -> Option<String> {
     match expr {
         ast::Expr::Nested(inner) => weak_name(inner),
-        ast::Expr::Cast { expr: inner, data_type, .. } => weak_name(inner)
-            .filter(|name| name == "case")
-            .or_else(|| identifiers::data_type(data_type).ok().map(|d| element_name(d.ty))),
-        ast::Expr::TypedString(typed) => {
-            identifiers::data_type(&typed.data_type).ok().map(|d| element_name(d.ty))
+        ast::Expr::Cast { expr: inner, data_type, .. } => {
+            weak_name(inner).filter(|name| name == "case").or_else(|| name_of_type(data_type))
         }
+        ast::Expr::TypedString(typed) => name_of_type(&typed.data_type),
         ast::Expr::Interval(_) => Some("interval".to_owned()),
         ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => {
             Some("bool".to_owned())

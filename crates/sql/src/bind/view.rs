@@ -23,7 +23,7 @@ use super::{Binder, Place};
 use crate::catalog::relation_oid;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{ColumnId, ColumnOrigin, Expr, SubqueryKind};
-use crate::names::{bare, schema_of};
+use crate::names::{SEPARATOR, bare, schema_of, type_of_entry};
 use crate::notes::view::{ViewColumn, ViewNotes, ViewSource};
 use crate::parse::identifiers;
 use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
@@ -209,6 +209,19 @@ impl Binder<'_> {
         named.push(Named { written, name, columns: Vec::new() });
     }
 
+    /// What the store calls the type that these parts name in the query of a view that is being
+    /// bound.
+    pub(super) fn type_in_view(&self, parts: &[String]) -> Option<String> {
+        let notes = self.views.inside.as_ref()?;
+        let source = notes.source(&written_type(parts))?;
+        type_of_entry(&source.name)
+    }
+
+    /// Remembers that the query of a new view names a type that was made.
+    pub(super) fn note_type(&mut self, parts: &[String], entry: &str) {
+        self.note_name(&written_type(parts), entry);
+    }
+
     /// Remembers which columns a relation has that the query of a new view names.
     pub(super) fn note_columns(&mut self, written: &[String], relation: &Relation) {
         let Some(named) = &mut self.views.named else { return };
@@ -329,6 +342,11 @@ impl Binder<'_> {
             _ => {}
         });
     }
+}
+
+/// The parts of the name of a type, as no relation can be named.
+fn written_type(parts: &[String]) -> Vec<String> {
+    std::iter::once(SEPARATOR.to_string()).chain(parts.iter().cloned()).collect()
 }
 
 /// The columns that a view has: those of its query, under the names that are given.

@@ -84,7 +84,12 @@ pub(crate) fn type_facts(oid: u32) -> Option<&'static TypeFacts> {
 /// The number of the operator class of a key of this type.
 pub(super) fn operator_class(method: u32, ty: SqlType) -> u32 {
     const ANY_ARRAY: u32 = 2277;
-    let ty = if ty.is_array() { ANY_ARRAY } else { ty.oid() };
+    const ANY_ENUM: u32 = 3500;
+    let ty = match ty {
+        SqlType::Array(_) => ANY_ARRAY,
+        SqlType::Enum(_) => ANY_ENUM,
+        ty => ty.oid(),
+    };
     classes().get(&(method, ty)).copied().unwrap_or(0)
 }
 

@@ -3,10 +3,11 @@
 //! Invariants: columns are those of PostgreSQL 15. Does not do: finding the constraints (`rules`).
 
 use super::numbers::{
-    PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, array, char, oid, relation_oid, short, text,
+    PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, PG_TYPE, array, char, oid, relation_oid,
+    short, text,
 };
 use super::objects::Objects;
-use super::relations::{default_oid, default_text, rewrite_oid};
+use super::relations::{default_oid, default_text, rewrite_oid, type_oid};
 use super::rules::{Constraint, Key, Reference, Rule, place};
 use crate::error::Result;
 use crate::names::bare;
@@ -21,6 +22,19 @@ pub(super) fn rows(objects: &Objects) -> Result<Vec<Row>> {
     }
     for one in objects.constraints() {
         rows.push(one.row(objects)?);
+    }
+    for domain in objects.domains() {
+        for check in domain.checks() {
+            let own = domain.check_oid(check);
+            let mut row = head(own, &check.name, &domain.stored, 'c', objects);
+            row[6] = Datum::Bool(check.is_valid);
+            row.extend([0, domain.oid, 0, 0, 0].map(oid));
+            row.extend([' ', ' ', ' '].map(char));
+            row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(false)]);
+            row.extend(std::iter::repeat_n(Datum::Null, 7));
+            row.push(text(check.text.as_str()));
+            rows.push(row);
+        }
     }
     Ok(rows)
 }
@@ -112,6 +126,13 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
             if default_text(column, &ColumnNotes::decode(&column.note)).is_some() {
                 let own = default_oid(object.oid, at + 1);
                 add([PG_ATTRDEF, own], [PG_CLASS, object.oid], at + 1, 'a');
+            }
+        }
+        for (at, column) in object.table.columns.iter().enumerate() {
+            let notes = ColumnNotes::decode(&column.note);
+            if notes.made.is_some() || notes.domain.is_some() {
+                let ty = type_oid(column, &notes, objects);
+                add([PG_CLASS, object.oid], [PG_TYPE, ty], at + 1, 'n');
             }
         }
         let Some(notes) = TableNotes::decode(&object.table.note).view else { continue };

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use rightlink::{ColumnSchema, IndexInfo};
 
 use super::numbers::{relation_oid, text};
-use super::objects::{Object, Objects};
+use super::objects::{DomainObject, Object, Objects};
 use super::relations::default_text;
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
 use super::{SessionInfo, shared};
 use crate::catalog::system_views::Information;
 use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
+use crate::notes::types::DomainCheck;
 use crate::notes::{Action, ColumnNotes, TableNotes};
 use crate::settings::USER;
 use crate::types::collate::built_in;
@@ -53,7 +54,16 @@ pub(super) fn rows(about: Information, objects: &Objects, session: &SessionInfo<
         Information::Columns => {
             let known: HashMap<&str, &Sequence> =
                 objects.sequences().iter().map(|one| (one.schema.name.as_str(), one)).collect();
-            objects.tables().flat_map(|object| columns(database, &object, &known)).collect()
+            objects
+                .tables()
+                .flat_map(|object| columns(database, &object, objects, &known))
+                .collect()
+        }
+        Information::Domains => {
+            objects.domains().iter().map(|one| domain(database, one, objects)).collect()
+        }
+        Information::DomainConstraints => {
+            objects.domains().iter().flat_map(|one| domain_constraints(database, one)).collect()
         }
         Information::TableConstraints => objects
             .tables()
@@ -147,31 +157,24 @@ fn view(database: &str, object: &Object<'_>) -> Option<Row> {
     Some(row)
 }
 
-fn columns(database: &str, object: &Object<'_>, known: &HashMap<&str, &Sequence>) -> Vec<Row> {
+fn columns(
+    database: &str,
+    object: &Object<'_>,
+    objects: &Objects,
+    known: &HashMap<&str, &Sequence>,
+) -> Vec<Row> {
     let table = object.table;
     let one = |(at, column): (usize, &ColumnSchema)| {
         let notes = ColumnNotes::decode(&column.note);
-        let (ty, udt) = match notes.modifier {
-            Some(Modifier::Char(_)) => ("character", "bpchar"),
-            Some(Modifier::Varchar(_)) => ("character varying", "varchar"),
-            _ => {
-                let ty = notes.type_of(column.kind);
-                (ty.name(), ty.short_name())
-            }
-        };
-        let (ty, udt) = match notes.element {
-            None => (ty, udt),
-            Some(_) if udt == "varchar" => ("ARRAY", "_varchar"),
-            Some(element) => ("ARRAY", SqlType::Array(element).short_name()),
-        };
+        let (ty, udt) = names_of_type(column, &notes, objects);
         let mut row = name(database, &table.name).to_vec();
         let number = i32::try_from(at + 1).unwrap_or(i32::MAX);
         let identity = column.identity.as_ref().filter(|_| !notes.serial);
         let default = default_text(column, &notes).filter(|_| identity.is_none());
         row.extend([text(column.name.as_str()), Datum::Int4(number)]);
         row.extend([default.map_or(Datum::Null, text), yes(column.nullable), text(ty)]);
-        let modifier = notes.modifier.filter(|_| notes.element.is_none());
-        row.extend(sizes(notes.type_of(column.kind), modifier));
+        let modifier = notes.modifier.filter(|_| !notes.is_array());
+        row.extend(sizes(notes.type_of(column.kind, &objects.made), modifier));
         // Parts of intervals, character sets.
         nulls(&mut row, 5);
         let locale = column.collation.as_ref().map(rightlink::Collation::name);
@@ -183,8 +186,12 @@ fn columns(database: &str, object: &Object<'_>, known: &HashMap<&str, &Sequence>
             }
             None => nulls(&mut row, 3),
         }
-        nulls(&mut row, 3);
-        row.extend([text(database), text(CATALOGS[0]), text(udt)]);
+        match &notes.domain {
+            Some(domain) => row.extend(name(database, domain)),
+            None => nulls(&mut row, 3),
+        }
+        let schema = notes.made.as_ref().map_or(CATALOGS[0], |made| schema_of(&made.name));
+        row.extend([text(database), text(schema), text(udt)]);
         nulls(&mut row, 4);
         row.extend([text(number.to_string()), yes(false), yes(identity.is_some())]);
         match identity.and_then(|one| Some((one, known.get(one.sequence.as_str())?))) {
@@ -204,6 +211,66 @@ fn columns(database: &str, object: &Object<'_>, known: &HashMap<&str, &Sequence>
         row
     };
     table.columns.iter().enumerate().map(one).collect()
+}
+
+/// What the standard calls the type of a column, and its name in `pg_type`.
+fn names_of_type(
+    column: &ColumnSchema,
+    notes: &ColumnNotes,
+    objects: &Objects,
+) -> (&'static str, &'static str) {
+    let (ty, udt) = match notes.modifier {
+        Some(Modifier::Char(_)) => ("character", "bpchar"),
+        Some(Modifier::Varchar(_)) => ("character varying", "varchar"),
+        _ => {
+            let ty = notes.type_of(column.kind, &objects.made);
+            let made = matches!(ty, SqlType::Enum(_));
+            (if made { "USER-DEFINED" } else { ty.name() }, ty.short_name())
+        }
+    };
+    match notes.element {
+        None if notes.is_array() => ("ARRAY", udt),
+        None => (ty, udt),
+        Some(_) if udt == "varchar" => ("ARRAY", "_varchar"),
+        Some(element) => ("ARRAY", SqlType::Array(element).short_name()),
+    }
+}
+
+fn domain(database: &str, one: &DomainObject, objects: &Objects) -> Row {
+    let column = &one.column;
+    let notes = ColumnNotes::decode(&column.note);
+    let (mut ty, mut udt) = names_of_type(column, &notes, objects);
+    let mut schema = notes.made.as_ref().map_or(CATALOGS[0], |made| schema_of(&made.name));
+    let modifier = notes.modifier.filter(|_| !notes.is_array());
+    let mut about = sizes(notes.type_of(column.kind, &objects.made), modifier);
+    if let Some(below) = &notes.domain {
+        (ty, udt, schema) = ("USER-DEFINED", bare(below), schema_of(below));
+        about = Default::default();
+    }
+    let [length, bytes, precision, base, scale, digits] = about;
+    let mut row = name(database, &one.stored).to_vec();
+    row.push(text(ty));
+    row.extend([length, bytes]);
+    // Character set and collation.
+    nulls(&mut row, 6);
+    row.extend([precision, base, scale, digits]);
+    nulls(&mut row, 2);
+    row.push(notes.default.as_deref().map_or(Datum::Null, text));
+    row.extend([text(database), text(schema), text(udt)]);
+    nulls(&mut row, 4);
+    row.push(text("1"));
+    row
+}
+
+fn domain_constraints(database: &str, one: &DomainObject) -> Vec<Row> {
+    let row = |check: &DomainCheck| {
+        let mut row = vec![text(database), text(schema_of(&one.stored))];
+        row.push(text(check.name.as_str()));
+        row.extend(name(database, &one.stored));
+        row.extend([yes(false), yes(false)]);
+        row
+    };
+    one.checks().iter().map(row).collect()
 }
 
 /// Lengths in characters and bytes; precision, its base and scale; digits of seconds.

@@ -39,7 +39,10 @@ impl Objects {
     pub(crate) fn shown(&self, kind: RegKind, oid: u32, asking: Asking<'_>) -> Option<String> {
         match kind {
             RegKind::Class => self.shown_relation(oid, asking.path),
-            RegKind::Type => SqlType::name_of(oid).map(str::to_owned),
+            RegKind::Type => {
+                let built_in = SqlType::name_of(oid).map(str::to_owned);
+                built_in.or_else(|| self.shown_type(oid, asking.path))
+            }
             RegKind::Proc => builtin::function_of(oid).map(|one| identifier(&one.name)),
             RegKind::Procedure => builtin::function_of(oid).map(|one| one.signature()),
             RegKind::Namespace => self.schema_name(oid).map(identifier),
@@ -90,7 +93,10 @@ impl Objects {
             };
         }
         if kind == RegKind::Type {
-            return Ok(SqlType::named(text).map(|(oid, _)| oid));
+            return match SqlType::named(text) {
+                Some((oid, _)) => Ok(Some(oid)),
+                None => self.made_type(text, asking.path),
+            };
         }
         if kind == RegKind::Procedure {
             return Ok(builtin::function_by_signature(trimmed));
@@ -129,6 +135,15 @@ impl Objects {
                 _ => one.definition.clone(),
             });
         }
+        for domain in self.domains() {
+            if let Some(check) = domain.checks().iter().find(|one| domain.check_oid(one) == oid) {
+                let valid = if check.is_valid { "" } else { " NOT VALID" };
+                return Some(match pretty {
+                    true => format!("CHECK ({}){valid}", check.text),
+                    false => format!("CHECK (({})){valid}", check.text),
+                });
+            }
+        }
         let object = self.of_oid(oid)?;
         let index = object.index.filter(|index| rules::is_key(index))?;
         Some(rules::key_definition(Key { table: object.table, index }))
@@ -140,7 +155,7 @@ impl Objects {
         let index = object.index?;
         let Ok(place) = usize::try_from(column) else { return Some(String::new()) };
         if place == 0 {
-            return object.definition(pretty);
+            return object.definition(pretty, &self.made);
         }
         let key = keys(index, object.table).get(place - 1).cloned();
         let included = || index.included.get(place - 1 - index.columns.len());
@@ -167,8 +182,11 @@ impl Objects {
         let indexes = self.all().filter(|object| {
             object.index.is_some() && table.is_some_and(|table| table.table.id == object.table.id)
         });
-        let mut same = indexes.filter(|object| object.condition(false).as_deref() == Some(text));
-        same.next().and_then(|object| object.condition(true)).unwrap_or_else(|| text.to_owned())
+        let mut same =
+            indexes.filter(|object| object.condition(false, &self.made).as_deref() == Some(text));
+        same.next()
+            .and_then(|object| object.condition(true, &self.made))
+            .unwrap_or_else(|| text.to_owned())
     }
 
     /// The sequence of a column, as SQL names it from anywhere.

@@ -6,7 +6,7 @@
 //! | `lookups` | names, numbers and definitions, as functions ask for them |
 //! | `system_views` | the relations and their columns |
 //! | `views` | which rows a relation has; settings and statistics |
-//! | `relations`, `constraints`, `shared` | rows of `pg_catalog` |
+//! | `relations`, `constraints`, `types`, `shared` | rows of `pg_catalog` |
 //! | `information` | rows of `information_schema` |
 //! | `builtin` | rows that are the same in every database |
 //! | `numbers` | numbers of objects, values of columns |
@@ -36,6 +36,7 @@ mod shared;
 pub(crate) mod system_views;
 mod trees;
 mod tuples;
+mod types;
 pub(crate) mod views;
 
 use rightlink::{Database, Transaction};

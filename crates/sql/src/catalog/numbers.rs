@@ -1,19 +1,12 @@
 //! Numbers of objects, and values of the columns of catalogs.
 //!
-//! Invariants: numbers below [`FIRST`] are PostgreSQL's own; those above are the store's, or made
-//! of a table and a name. Does not do: which object has which number (`objects`).
+//! Invariants: what the store gives no number has one that is made of a table and a name.
+//! Does not do: which object has which number (`objects`).
 
 use crate::error::Result;
 use crate::names::PUBLIC;
+pub(crate) use crate::oids::relation_oid;
 use crate::types::{Array, Datum, ElementType, SqlType};
-
-/// The first number that PostgreSQL gives to an object of a user.
-pub(super) const FIRST: u32 = 16_384;
-
-/// The number of the table, index or sequence to which the store has given `id`.
-pub(crate) fn relation_oid(id: u32) -> u32 {
-    FIRST + id
-}
 
 /// The number of `public`, as PostgreSQL has it.
 pub(super) const PUBLIC_OID: u32 = 2_200;
@@ -32,6 +25,7 @@ pub(super) const PG_CONSTRAINT: u32 = 2_606;
 pub(super) const PG_DATABASE: u32 = 1_262;
 pub(super) const PG_NAMESPACE: u32 = 2_615;
 pub(super) const PG_REWRITE: u32 = 2_618;
+pub(super) const PG_TYPE: u32 = 1_247;
 /// The tablespace that everything is in.
 pub(crate) const TABLESPACE: u32 = 1_663;
 

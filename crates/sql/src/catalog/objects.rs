@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use rightlink::{
-    Collation, Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction, Value,
+    Collation, ColumnSchema, Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test,
+    Transaction, Value,
 };
 
-use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, relation_oid};
+use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, made_oid, relation_oid};
 use super::rules::{self, Constraint, Key, is_key};
 use super::sequences::{self, Sequence};
 use crate::catalog::system_views;
@@ -18,11 +19,14 @@ use crate::error::Result;
 use crate::names;
 use crate::names::{
     PUBLIC, SearchPath, bare, full_reference, identifier, is_shown, marked, schema_of,
+    type_of_entry,
 };
-use crate::notes::{TableNotes, is_view};
+use crate::notes::types::{DomainCheck, TypeNotes};
+use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_view};
 use crate::statistics::{Statistics, store};
-use crate::types::Datum;
 use crate::types::literal::constant;
+use crate::types::{Datum, EnumType, SqlType};
+use crate::user_types;
 
 /// A table, or an index of it.
 #[derive(Clone, Copy)]
@@ -40,6 +44,34 @@ pub(super) struct Comment {
     /// Number of the column, or 0.
     pub(super) part: usize,
     pub(super) text: String,
+}
+
+/// A type that was made.
+pub(super) struct MadeObject {
+    pub(super) ty: EnumType,
+    pub(super) comment: Option<String>,
+}
+
+/// A domain that was made.
+pub(super) struct DomainObject {
+    pub(super) oid: u32,
+    /// As the store calls it.
+    pub(super) stored: String,
+    /// Its type, and its default.
+    pub(super) column: ColumnSchema,
+    pub(super) notes: TypeNotes,
+}
+
+impl DomainObject {
+    /// Its checks.
+    pub(super) fn checks(&self) -> &[DomainCheck] {
+        self.notes.domain.as_ref().map_or(&[], |domain| &domain.checks)
+    }
+
+    /// The number of a check.
+    pub(super) fn check_oid(&self, check: &DomainCheck) -> u32 {
+        made_oid(self.oid, &check.name)
+    }
 }
 
 /// Where an object stands among those that a transaction sees.
@@ -61,6 +93,11 @@ pub(crate) struct Objects {
     /// Numbers of relations by the names that the store has for them.
     by_name: HashMap<String, u32>,
     statistics: HashMap<u32, Statistics>,
+    /// Enums that were made, by name.
+    types: Vec<MadeObject>,
+    domains: Vec<DomainObject>,
+    /// Enums, for columns.
+    pub(super) made: MadeTypes,
     /// Collations that were made.
     pub(super) collations: Vec<Collation>,
     /// Comments on schemas and on the database.
@@ -83,6 +120,12 @@ impl Objects {
         let schema =
             |table: &TableInfo| Some((relation_oid(table.id), marked(&table.name)?.to_owned()));
         let schemas: Vec<_> = tables.iter().filter_map(schema).collect();
+        let mut types: Vec<MadeObject> = tables.iter().filter_map(made_object).collect();
+        types.sort_by_key(|one| one.ty.stored());
+        let mut domains: Vec<DomainObject> = tables.iter().filter_map(domain_object).collect();
+        domains.sort_by(|a, b| a.stored.cmp(&b.stored));
+        let made = types.iter().map(|one| (one.ty.stored().to_owned(), SqlType::Enum(one.ty)));
+        let made = made.collect();
         let sequences = sequences::all(&tables, txn)?;
         tables.retain(|table| is_shown(&table.name) && !names::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
@@ -99,6 +142,9 @@ impl Objects {
             by_oid: HashMap::new(),
             by_name: HashMap::new(),
             statistics: store::load_all(txn)?,
+            types,
+            domains,
+            made,
             collations: txn.catalog().collations()?,
             schema_comments,
             database_comment: txn.catalog().kept("comment on database")?,
@@ -173,6 +219,58 @@ impl Objects {
         let made =
             || self.schemas.iter().find(|(known, _)| *known == oid).map(|one| one.1.as_str());
         standard.or_else(made)
+    }
+
+    /// Domains, by name.
+    pub(super) fn domains(&self) -> &[DomainObject] {
+        &self.domains
+    }
+
+    /// The domain that the store calls so.
+    pub(super) fn domain(&self, stored: &str) -> Option<&DomainObject> {
+        self.domains.iter().find(|one| one.stored == stored)
+    }
+
+    /// Enums that were made, by name.
+    pub(super) fn types(&self) -> &[MadeObject] {
+        &self.types
+    }
+
+    /// What the store calls the type that was made and has this number, and whether that is the
+    /// number of the type of its arrays.
+    pub(super) fn made_numbered(&self, oid: u32) -> Option<(&str, bool)> {
+        let of = |one: &MadeObject| match oid {
+            oid if oid == one.ty.oid() => Some((one.ty.stored(), false)),
+            oid if oid == one.ty.array_oid() => Some((one.ty.stored(), true)),
+            _ => None,
+        };
+        let domain = || {
+            let found = self.domains.iter().find(|one| one.oid == oid)?;
+            Some((found.stored.as_str(), false))
+        };
+        self.types.iter().find_map(of).or_else(domain)
+    }
+
+    /// The number of the type that was made and that the store calls so.
+    fn number_of_type(&self, stored: &str) -> Option<u32> {
+        let made = self.made.get(stored).map(|ty| ty.oid());
+        made.or_else(|| self.domain(stored).map(|domain| domain.oid))
+    }
+
+    /// The number of the type that was made and that these parts name, by this path.
+    pub(super) fn type_named(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
+        let known = |stored: String| self.number_of_type(&stored);
+        match parts {
+            [name] => path.of_tables().find_map(|schema| known(names::stored(schema, name))),
+            [schema, name] => known(names::stored(schema, name)),
+            _ => None,
+        }
+    }
+
+    /// Is the type of this number meant by its name alone, by this path?
+    pub(crate) fn type_is_visible(&self, oid: u32, path: &SearchPath) -> bool {
+        let is_there = |name: &str| self.number_of_type(name).is_some();
+        self.made_numbered(oid).is_none_or(|(stored, _)| path.shows(stored, is_there))
     }
 
     /// Tables and indexes, in the order of their names.
@@ -331,7 +429,7 @@ impl<'o> Object<'o> {
     }
 
     /// The statement that would make an index; `pretty` leaves parentheses out.
-    pub(super) fn definition(&self, pretty: bool) -> Option<String> {
+    pub(super) fn definition(&self, pretty: bool, made: &MadeTypes) -> Option<String> {
         let index = self.index?;
         let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
         let included = match names.is_empty() {
@@ -339,7 +437,7 @@ impl<'o> Object<'o> {
             false => format!(" INCLUDE ({})", names.join(", ")),
         };
         let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
-        let condition = self.condition(pretty).map(|text| format!(" WHERE {text}"));
+        let condition = self.condition(pretty, made).map(|text| format!(" WHERE {text}"));
         Some(format!(
             "CREATE {}INDEX {} ON {} USING {} ({}){included}{nulls}{}",
             if index.unique { "UNIQUE " } else { "" },
@@ -351,6 +449,14 @@ impl<'o> Object<'o> {
         ))
     }
 
+    /// A value of a column that the condition of an index compares it with.
+    fn constant_of(&self, column: &str, value: &Value, made: &MadeTypes) -> Datum {
+        let column = self.table.columns.iter().find(|known| known.name == column);
+        let ty = column.map(|one| ColumnNotes::decode(&one.note).type_of(one.kind, made));
+        let stored = ty.and_then(|ty| Datum::stored(value.clone(), ty).ok());
+        stored.unwrap_or_else(|| Datum::from(value.clone()))
+    }
+
     /// The query of a view, as it is kept.
     pub(super) fn query(&self) -> Option<String> {
         let notes = TableNotes::decode(&self.table.note).view.filter(|_| self.index.is_none())?;
@@ -358,7 +464,7 @@ impl<'o> Object<'o> {
     }
 
     /// Which rows an index holds, as SQL.
-    pub(super) fn condition(&self, pretty: bool) -> Option<String> {
+    pub(super) fn condition(&self, pretty: bool, made: &MadeTypes) -> Option<String> {
         let predicate = self.index?.predicate.as_ref()?;
         let term = |term: &Term| {
             let name = identifier(&term.column);
@@ -368,7 +474,7 @@ impl<'o> Object<'o> {
                 Test::Compare(Comparison::Equal, Value::Bool(true)) => return name,
                 Test::Compare(Comparison::Equal, Value::Bool(false)) => format!("NOT {name}"),
                 Test::Compare(how, value) => {
-                    let value = constant(&Datum::from(value.clone()));
+                    let value = constant(&self.constant_of(&term.column, value, made));
                     format!("{name} {} {value}", how.sign())
                 }
             };
@@ -378,6 +484,18 @@ impl<'o> Object<'o> {
         let text = terms.join(" AND ");
         Some(if terms.len() > 1 && !pretty { format!("({text})") } else { text })
     }
+}
+
+fn domain_object(info: &TableInfo) -> Option<DomainObject> {
+    let stored = type_of_entry(&info.name)?;
+    let notes = TypeNotes::decode(&info.note);
+    let (oid, column) = (relation_oid(info.id), info.columns.first()?.clone());
+    notes.domain.is_some().then_some(DomainObject { oid, stored, column, notes })
+}
+
+fn made_object(info: &TableInfo) -> Option<MadeObject> {
+    let ty = user_types::enum_of_entry(info)?;
+    Some(MadeObject { ty, comment: TypeNotes::decode(&info.note).comment })
 }
 
 /// The key columns of an index, as they are declared.

@@ -13,7 +13,7 @@ use super::sequences::Sequence;
 use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
 use crate::names::{bare, reference};
-use crate::notes::{ColumnNotes, TableNotes, storage};
+use crate::notes::{ColumnNotes, MadeTypes, TableNotes, storage};
 use crate::settings::USER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
@@ -127,8 +127,14 @@ fn options(object: &Object<'_>) -> Datum {
 }
 
 /// The number of the type of a column as it is declared.
-pub(super) fn type_oid(column: &ColumnSchema, notes: &ColumnNotes) -> u32 {
-    Declared { ty: notes.type_of(column.kind), modifier: notes.modifier }.oid()
+pub(super) fn type_oid(column: &ColumnSchema, notes: &ColumnNotes, objects: &Objects) -> u32 {
+    let domain = notes.domain.as_ref().and_then(|name| objects.domain(name));
+    domain.map_or_else(|| base_oid(column, notes, objects), |domain| domain.oid)
+}
+
+/// The same, of a domain that of the type below it.
+pub(super) fn base_oid(column: &ColumnSchema, notes: &ColumnNotes, objects: &Objects) -> u32 {
+    Declared::modified(notes.type_of(column.kind, &objects.made), notes.modifier).oid()
 }
 
 /// A column of `pg_attribute`.
@@ -137,9 +143,13 @@ struct Attribute<'a> {
     place: usize,
     name: &'a str,
     ty: u32,
+    /// Of a domain the number of the type below it.
+    base: u32,
     modifier: i32,
     collation: u32,
     is_array: bool,
+    /// Is it of an enum?
+    is_label: bool,
     not_null: bool,
     has_default: bool,
     identity: char,
@@ -173,9 +183,11 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
                 place: at + 1,
                 name,
                 ty: ty.oid(),
+                base: ty.oid(),
                 modifier: -1,
                 collation: 0,
                 is_array: false,
+                is_label: false,
                 not_null: true,
                 has_default: false,
                 identity: '\0',
@@ -188,8 +200,8 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
 fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: &Objects) -> Row {
     let notes = ColumnNotes::decode(&column.note);
     let is_table = object.index.is_none();
-    let ty = type_oid(column, &notes);
-    let own = is_collatable(ty).then(|| collation_of(column, &notes, objects));
+    let base = base_oid(column, &notes, objects);
+    let own = is_collatable(base).then(|| collation_of(column, &notes, objects));
     let identity = match &column.identity {
         Some(identity) if !notes.serial && is_table => {
             if identity.always {
@@ -204,10 +216,15 @@ fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: 
         relation: object.oid,
         place,
         name: &column.name,
-        ty,
-        modifier: notes.modifier.map_or(-1, Modifier::number),
+        ty: type_oid(column, &notes, objects),
+        base,
+        modifier: match notes.domain {
+            Some(_) => -1,
+            None => notes.modifier.map_or(-1, Modifier::number),
+        },
         collation: own.unwrap_or(0),
-        is_array: notes.element.is_some() && is_table,
+        is_array: notes.is_array() && is_table,
+        is_label: notes.made.is_some() && !notes.is_array(),
         not_null: !column.nullable && is_table,
         has_default: is_table && default_text(column, &notes).is_some(),
         identity,
@@ -221,7 +238,9 @@ fn is_collatable(ty: u32) -> bool {
 fn attribute(column: &Attribute<'_>) -> Row {
     let unknown =
         TypeFacts { length: -1, by_value: false, align: b'i', storage: b'x', collation: 0 };
-    let facts = builtin::type_facts(column.ty).unwrap_or(&unknown);
+    let label = TypeFacts { length: 4, by_value: true, align: b'i', storage: b'p', collation: 0 };
+    let own = if column.is_label { &label } else { &unknown };
+    let facts = builtin::type_facts(column.base).unwrap_or(own);
     let (off, none) = (Datum::Bool(false), Datum::Char(0));
     let mut row = vec![
         oid(column.relation),
@@ -261,7 +280,7 @@ pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option
     }
     match column.default.as_ref()? {
         ColumnDefault::Value(value) => {
-            let ty = notes.type_of(column.kind).name();
+            let ty = notes.type_of(column.kind, &MadeTypes::new()).name();
             Some(format!("{}::{ty}", literal(&value.to_string())))
         }
         ColumnDefault::Now => Some("now()".to_owned()),
@@ -304,8 +323,9 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
     for key in &index.columns {
         let column = object.table.columns.iter().find(|column| column.name == key.name);
         let notes = column.map_or_else(ColumnNotes::default, |one| ColumnNotes::decode(&one.note));
-        let ty = column.map_or(SqlType::Unknown, |column| notes.type_of(column.kind));
-        let own = column.filter(|column| is_collatable(type_oid(column, &notes)));
+        let ty =
+            column.map_or(SqlType::Unknown, |column| notes.type_of(column.kind, &objects.made));
+        let own = column.filter(|column| is_collatable(base_oid(column, &notes, objects)));
         collations.push(oid(match (own, key.collation.given()) {
             (None, _) => 0,
             (Some(_), Some(given)) => collation_oid(given.name(), objects),
@@ -336,7 +356,7 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
         vector(SqlType::Oid, classes)?,
         vector(SqlType::Int2, options)?,
         Datum::Null,
-        object.condition(false).map_or(Datum::Null, text),
+        object.condition(false, &objects.made).map_or(Datum::Null, text),
     ])
 }
 
@@ -379,7 +399,7 @@ pub(super) fn rewrite_oid(view: u32) -> u32 {
 /// Rows of `pg_indexes`.
 pub(super) fn definitions(objects: &Objects) -> Result<Vec<Row>> {
     let one = |object: Object<'_>| {
-        let definition = object.definition(false)?;
+        let definition = object.definition(false, &objects.made)?;
         let (schema, table) = (text(object.schema()), text(object.table_name()));
         Some(vec![schema, table, text(object.name()), Datum::Null, text(definition)])
     };

@@ -10,7 +10,7 @@ use rightlink::ColumnSchema;
 use super::SessionInfo;
 use super::numbers::{
     CATALOGS_OID, DATABASE, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
-    PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid, text,
+    PG_TYPE, PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid, text,
 };
 use super::objects::{Comment, Objects};
 use crate::error::Result;
@@ -212,6 +212,12 @@ fn comments(objects: &Objects) -> Vec<Comment> {
         for (name, comment) in notes.of_checks {
             add(made_oid(object.oid, &name), PG_CONSTRAINT, 0, Some(comment));
         }
+    }
+    for one in objects.types() {
+        add(one.ty.oid(), PG_TYPE, 0, one.comment.clone());
+    }
+    for one in objects.domains() {
+        add(one.oid, PG_TYPE, 0, one.notes.comment.clone());
     }
     for one in objects.sequences() {
         add(one.oid, PG_CLASS, 0, one.notes.comment.clone());

@@ -12,7 +12,7 @@ use super::SessionInfo;
 use super::numbers::{number, text};
 use super::objects::Objects;
 use super::{builtin, constraints, figures, information, keywords, relations, shared};
-use super::{trees, tuples};
+use super::{trees, tuples, types};
 use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
@@ -57,6 +57,8 @@ pub(crate) fn rows_of_objects(
 ) -> Result<Vec<Row>> {
     let rows = match view.kind {
         Kind::Fixed(file) => builtin::rows(view, file)?,
+        Kind::Type => types::rows(view, objects)?,
+        Kind::Enum => types::labels(objects),
         Kind::Namespace => shared::namespaces(objects)?,
         Kind::Collation => shared::collations(objects)?,
         Kind::Class => relations::classes(objects)?,

@@ -15,7 +15,7 @@ use crate::expr::{Context, Pace};
 use crate::names::bare;
 use crate::plan::Table;
 use crate::statistics::sample::{Kept, MOST, Sample};
-use crate::statistics::{ColumnStatistics, Statistics};
+use crate::statistics::{ColumnStatistics, Statistics, kept_type};
 use crate::types::{Datum, SqlType};
 
 /// Most common values that are kept, and parts of a histogram.
@@ -68,7 +68,7 @@ pub(crate) fn analyze(
         let values = Values::of(&sample, place);
         found.push(ColumnStatistics {
             name: column.name.clone(),
-            ty: table.types[*at],
+            ty: kept_type(table.types[*at]),
             ..values.statistics(rows, column.collation.is_none())
         });
     }

@@ -70,11 +70,12 @@ impl Pending {
         for (key, wanted) in rules.keys.iter().zip(&mut self.wanted) {
             let changed =
                 old.is_none_or(|old| key.columns.iter().any(|(own, ..)| old[*own] != new[*own]));
-            let own = key.columns.iter().map(|(own, ..)| &new[*own]);
-            if !changed || own.clone().any(Value::is_null) {
+            let own = key.columns.iter().map(|(own, ..)| *own);
+            if !changed || own.clone().any(|at| new[at].is_null()) {
                 continue;
             }
-            let values: Row = own.cloned().map(Datum::from).collect();
+            let value = |at: usize| Datum::stored(new[at].clone(), rules.types[at]);
+            let values = own.map(value).collect::<Result<Row>>()?;
             let bytes = row_bytes(&values);
             if wanted.insert(Ordered(values)) {
                 self.memory.charge(bytes)?;
@@ -95,8 +96,10 @@ impl Pending {
             return Ok(());
         }
         let keyed = self.gone.keyed.iter();
-        let kept = |row: &[Value]| keyed.clone().map(|at| Datum::from(row[*at].clone())).collect();
-        let (old, new): (Row, Option<Row>) = (kept(old), new.map(kept));
+        let kept = |row: &[Value]| -> Result<Row> {
+            keyed.clone().map(|at| Datum::stored(row[*at].clone(), rules.types[*at])).collect()
+        };
+        let (old, new) = (kept(old)?, new.map(kept).transpose()?);
         self.memory.charge(row_bytes(&old) + new.as_ref().map_or(0, |new| row_bytes(new)))?;
         self.gone.rows.push((old, new));
         Ok(())
@@ -396,8 +399,9 @@ fn key_of<'r>(key: &ParentKey, row: &'r [Value]) -> impl Iterator<Item = &'r Val
 fn is_there(table: &Table, key: &ParentKey, own: &[Datum], txn: &mut Transaction) -> Result<bool> {
     for row in txn.scan(&table.info.name, &scan(table, key, own)?.latest())? {
         let row = row?.values;
-        let same =
-            |((at, ..), own): (&(usize, _, _), &Datum)| Datum::from(row[*at].clone()) == *own;
+        let same = |((at, ..), own): (&(usize, _, _), &Datum)| {
+            Datum::stored(row[*at].clone(), table.types[*at]).is_ok_and(|value| value == *own)
+        };
         if key.columns.iter().zip(own).all(same) {
             return Ok(true);
         }
@@ -538,8 +542,10 @@ impl Link {
     }
 
     fn refers(&self, row: &[Value], theirs: &[Datum]) -> bool {
+        let types = &self.child.table.types;
         self.key().columns.iter().zip(theirs).all(|((own, _, ty), theirs)| {
-            let own = as_parent(&Datum::from(row[*own].clone()), *ty);
+            let own = Datum::stored(row[*own].clone(), types[*own]);
+            let own = own.and_then(|own| as_parent(&own, *ty));
             own.is_ok_and(|own| own.is_some_and(|own| own.compare(theirs).is_eq()))
         })
     }

@@ -98,8 +98,11 @@ pub(crate) fn checked(
     row.into_iter().map(to_value).collect()
 }
 
-/// NOT NULL and CHECK.
+/// What domains ask, NOT NULL and CHECK.
 fn check(table: &Table, rules: &Rules, row: &Row, context: &Context) -> Result<()> {
+    for (at, tests) in &rules.domains {
+        tests.iter().try_for_each(|test| test.ask(&row[*at], context))?;
+    }
     let null = table.info.columns.iter().zip(row).find(|(c, v)| !c.nullable && v.is_null());
     if let Some((column, _)) = null {
         let message = format!(

@@ -4,13 +4,18 @@
 //! written reads back as equal values of the same types. Does not do: rows on disk for longer than
 //! a statement.
 
+use rightlink::Value;
+
 use crate::error::Result;
 use crate::expr::SortKey;
 use crate::types::json::{Jsonb, Node};
-use crate::types::{Array, Datum, Decimal, Registered, Row, SqlType, numeric};
+use crate::types::{Array, Datum, Decimal, EnumType, Registered, Row, SqlType, numeric};
 
 /// In place of a type: a null.
 const NULL: u8 = u8::MAX;
+/// The same: a label of an enum, or an array of them; which enum it is follows.
+const LABEL: u8 = u8::MAX - 1;
+const LABELS: u8 = u8::MAX - 2;
 const SIGN: u64 = 1 << 63;
 
 /// In front of an element of an array, and behind the last.
@@ -55,6 +60,7 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
         Datum::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Char(value) => out.push(*value),
         Datum::Reg(value) => out.extend_from_slice(&value.oid.to_be_bytes()),
+        Datum::Enum(value) => bytes(out, value.code()),
         Datum::Array(value) | Datum::Vector(value) => array(out, value),
     }
     if key.descending {
@@ -170,6 +176,17 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
             out.push(NULL);
             continue;
         };
+        if let SqlType::Enum(made) = ty.element().unwrap_or(ty) {
+            out.push(if ty.is_array() { LABELS } else { LABEL });
+            out.extend_from_slice(&made.place().to_le_bytes());
+            let bytes = match value.clone().into_value() {
+                Some(Value::Bytes(bytes)) => bytes,
+                other => unreachable!("the store has codes for labels: {other:?}"),
+            };
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(&bytes);
+            continue;
+        }
         let place = SqlType::every().position(|known| known == ty).expect("a known type");
         let bytes = match value {
             Datum::Numeric(number) => number.as_bytes().to_vec(),
@@ -192,8 +209,20 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
             row.push(Datum::Null);
             continue;
         }
-        let (len, rest) = bytes.split_first_chunk::<4>().expect("a length was written");
+        let made = matches!(*place, LABEL | LABELS).then(|| {
+            let (made, rest) = rest.split_first_chunk::<4>().expect("a type was written");
+            (u32::from_le_bytes(*made), rest)
+        });
+        let rest = made.map_or(rest, |(_, rest)| rest);
+        let (len, rest) = rest.split_first_chunk::<4>().expect("a length was written");
         let (value, rest) = rest.split_at(u32::from_le_bytes(*len) as usize);
+        if let Some((made, _)) = made {
+            let label = SqlType::Enum(EnumType::at_place(made).expect("a type was written"));
+            let array = SqlType::array_of(label).filter(|_| *place == LABELS);
+            row.push(Datum::stored(Value::Bytes(value.to_vec()), array.unwrap_or(label))?);
+            bytes = rest;
+            continue;
+        }
         let ty = SqlType::every().nth(usize::from(*place)).expect("a type was written");
         row.push(match ty {
             SqlType::Numeric => {

@@ -11,11 +11,12 @@ use crate::error::Result;
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
 use crate::names::{SearchPath, identifier};
-use crate::notes::{ColumnNotes, TableNotes};
+use crate::notes::{ColumnNotes, MadeTypes, TableNotes};
 use crate::plan::Table;
 use crate::schemas::{self, Found, no_table};
 use crate::statistics::{Statistics, store};
 use crate::types::collate;
+use crate::user_types::{self, UserType};
 
 /// Tables as a transaction sees them; a name without a schema is one of `public`.
 pub(crate) struct Tables<'t>(pub(crate) &'t mut Transaction);
@@ -42,6 +43,14 @@ impl Catalog for Along<'_> {
             true => identifier(bare),
             false => names::full_reference(name),
         }))
+    }
+
+    fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>> {
+        user_types::find(self.0.0, self.1, parts)
+    }
+
+    fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {
+        self.0.stored_type(name)
     }
 
     fn sequence(&mut self, name: &str) -> Result<u32> {
@@ -76,6 +85,17 @@ impl Catalog for Tables<'_> {
         Along(Tables(self.0), &SearchPath::default()).shown(name)
     }
 
+    fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>> {
+        match user_types::kept_name(parts) {
+            Some(name) => self.stored_type(&name),
+            None => Ok(None),
+        }
+    }
+
+    fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {
+        user_types::load(self.0, name)
+    }
+
     fn sequence(&mut self, name: &str) -> Result<u32> {
         let mut all = self.0.catalog().sequences()?.into_iter();
         match all.find(|known| known.schema.name == name) {
@@ -99,10 +119,23 @@ impl Catalog for Tables<'_> {
         let notes = TableNotes::decode(&info.note);
         let column_notes: Vec<ColumnNotes> =
             info.columns.iter().map(|column| ColumnNotes::decode(&column.note)).collect();
-        let of_column =
-            |(column, notes): (&rightlink::ColumnSchema, &ColumnNotes)| notes.type_of(column.kind);
-        let types = info.columns.iter().zip(&column_notes).map(of_column).collect();
-        Ok(Arc::new(Table { info, version, types, notes, column_notes }))
+        let (mut made, mut used) = (MadeTypes::default(), Vec::new());
+        for own in column_notes.iter().filter_map(|notes| notes.made.as_ref()) {
+            if made.contains_key(&own.name) {
+                continue;
+            }
+            let found = self.stored_type(&own.name)?;
+            let found = found.ok_or_else(|| user_types::no_type(&own.name))?;
+            made.insert(own.name.clone(), found.declared.ty);
+            used.extend(found.used);
+        }
+        for domain in column_notes.iter().filter_map(|notes| notes.domain.as_ref()) {
+            let found = self.stored_type(domain)?.ok_or_else(|| user_types::no_type(domain))?;
+            used.extend(found.used);
+        }
+        let columns = info.columns.iter().zip(&column_notes);
+        let types = columns.map(|(column, notes)| notes.type_of(column.kind, &made)).collect();
+        Ok(Arc::new(Table { info, version, types, notes, column_notes, used }))
     }
 
     fn collation(&mut self, name: &str) -> Result<Option<rightlink::Collation>> {

@@ -43,6 +43,17 @@ pub(super) struct Definition {
 
 type Eval = fn(&[Datum], &Context) -> Result<Datum>;
 
+/// Of all labels of an enum those from one to another; a null is an end that is open.
+fn labels_between(v: &[Datum], _: &Context) -> Result<Datum> {
+    let all = array(v, 0);
+    let within = |value: &&Datum| {
+        (v[1].is_null() || value.compare(&v[1]).is_ge())
+            && (v[2].is_null() || value.compare(&v[2]).is_le())
+    };
+    let values = all.values().iter().filter(within).cloned().collect();
+    Ok(Array::of(all.element(), values)?.into())
+}
+
 /// All of them.
 pub(super) fn definitions() -> Vec<Definition> {
     use SqlType as T;
@@ -61,7 +72,8 @@ pub(super) fn definitions() -> Vec<Definition> {
         (ELEMENT, true, element),
         (SLICE, true, slice),
     ];
-    let lenient: [(&'static str, usize, T, Eval); 10] = [
+    let lenient: [(&'static str, usize, T, Eval); 11] = [
+        ("enum_range", 3, T::Unknown, labels_between),
         ("array_append", 3, T::Unknown, |v, context| added(v, true, context)),
         ("array_prepend", 3, T::Unknown, |v, context| added(v, false, context)),
         ("array_cat", 2, T::Unknown, joined),

@@ -100,7 +100,11 @@ fn names(registry: &mut Registry) {
             Ok(Datum::Text(name.unwrap_or_else(|| format!("unknown (OID={oid})"))))
         })
     });
-    let format = registry.add("format_type", &[T::Oid, T::Int4], T::Text, |v, _| type_text(v));
+    let format = reading(registry, "format_type", &[T::Oid, T::Int4], T::Text, |v, context| {
+        let shown =
+            asked(context, |objects, asking| Ok(objects.shown_type(oid(&v[0]), asking.path)));
+        shown?.map_or_else(|| type_text(v), |shown| Ok(Datum::Text(shown)))
+    });
     format.strict = false;
 }
 
@@ -419,7 +423,6 @@ fn visibility(registry: &mut Registry) {
     });
     // All of these are in `pg_catalog`, but collations, of which others are in `public`.
     for name in [
-        "pg_type_is_visible",
         "pg_function_is_visible",
         "pg_operator_is_visible",
         "pg_opclass_is_visible",
@@ -434,6 +437,11 @@ fn visibility(registry: &mut Registry) {
     ] {
         registry.add(name, &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(true)));
     }
+    reading(registry, "pg_type_is_visible", &[T::Oid], T::Bool, |v, context| {
+        asked(context, |objects, asking| {
+            Ok(Datum::Bool(objects.type_is_visible(oid(&v[0]), asking.path)))
+        })
+    });
     let relation = T::Reg(RegKind::Class);
     reading(registry, "pg_relation_is_publishable", &[relation], T::Bool, |v, context| {
         asked(context, |objects, _| Ok(Datum::Bool(objects.is_table(oid(&v[0])))))

@@ -64,6 +64,8 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
             let (op, all) = if *negated { ("<>", "ALL") } else { ("=", "ANY") };
             format!("({} {op} {all} ({{{}}}))", inner(needle), list(parts, ","))
         }
+        // As PostgreSQL, which does not say what a cast to a domain asks.
+        Expr::Checked(checked) => inner(&checked.value),
         Expr::AnyOf(any) => {
             let quantifier = if any.all { "ALL" } else { "ANY" };
             let (needle, array) = (inner(&any.needle), inner(&any.array));

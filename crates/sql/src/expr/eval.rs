@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::expr::{AnyOf, Context, Expr};
+use crate::expr::{AnyOf, Context, Expr, domain};
 use crate::types::cast::cast;
 use crate::types::declared::pad;
 use crate::types::{Datum, SqlType, json};
@@ -76,6 +76,7 @@ impl Expr {
             Expr::Extreme(list, wanted) => extreme(list, *wanted, row, context),
             Expr::In(needle, list, negated) => contains(needle, list, *negated, (row, context)),
             Expr::AnyOf(any) => any_of(any, row, context),
+            Expr::Checked(inner) => domain::checked(inner, row, context),
             Expr::Subquery(query) => context.exec_state.value(query, row, context),
         }
     }

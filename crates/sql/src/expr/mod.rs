@@ -15,6 +15,7 @@
 //! | `catalog` | functions that read catalogs |
 //! | `arrays` | functions of arrays |
 //! | `aggregate`, `state`, `regression` | functions over many rows |
+//! | `domain` | values of domains |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
 //! Invariants: a bound expression evaluates without looking anything up; an evaluation that cannot
@@ -26,6 +27,7 @@ mod bytes;
 mod catalog;
 mod degrees;
 pub(crate) mod deparse;
+pub(crate) mod domain;
 pub(crate) mod eval;
 mod exec_state;
 mod format;
@@ -122,6 +124,8 @@ pub(crate) enum Expr {
     In(Box<Expr>, Vec<Expr>, bool),
     /// `value op ANY (array)`, or ALL.
     AnyOf(Box<AnyOf>),
+    /// A value of a domain.
+    Checked(Box<domain::Checked>),
     Subquery(Box<Subquery>),
 }
 
@@ -427,6 +431,7 @@ impl Expr {
                 any.needle.walk(visit);
                 any.array.walk(visit);
             }
+            Expr::Checked(checked) => checked.value.walk(visit),
             Expr::Subquery(query) => {
                 query.parts().for_each(|part| part.walk(visit));
             }
@@ -485,6 +490,7 @@ impl Expr {
                 any.needle.change(change);
                 any.array.change(change);
             }
+            Expr::Checked(checked) => checked.value.change(change),
             Expr::Subquery(query) => {
                 query.parts_mut().for_each(|part| part.change(change));
             }
@@ -568,6 +574,9 @@ impl Expr {
             (Expr::Extreme(a, wanted), Expr::Extreme(b, other)) => wanted == other && lists(a, b),
             (Expr::In(a, list, negated), Expr::In(b, other, too)) => {
                 negated == too && a.same(b) && lists(list, other)
+            }
+            (Expr::Checked(a), Expr::Checked(b)) => {
+                Arc::ptr_eq(&a.tests, &b.tests) && a.value.same(&b.value)
             }
             (Expr::AnyOf(a), Expr::AnyOf(b)) => {
                 a.all == b.all

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::error::{Result, SqlError, code};
-use crate::expr::function::{Eval, Holds, Registry};
+use crate::expr::function::{Eval, Function, Holds, Registry};
 use crate::expr::length::check_length;
 use crate::expr::{Context, like};
 use crate::types::calendar::interval_out_of_range;
@@ -253,6 +253,14 @@ const COMPARISONS: [Comparison; 6] = [
     Comparison { name: ">", holds: Ordering::is_gt, eval: |v, _| compared(v, Ordering::is_gt) },
     Comparison { name: ">=", holds: Ordering::is_ge, eval: |v, _| compared(v, Ordering::is_ge) },
 ];
+
+/// The comparison `name` of two values of a type that was made.
+pub(super) fn comparison_of(name: &str, ty: SqlType) -> Option<Function> {
+    let Comparison { name, holds, eval } = COMPARISONS.iter().find(|one| one.name == name)?;
+    let mut registry = Registry::default();
+    registry.add(name, &[ty, ty], SqlType::Bool, *eval).holds = Some(*holds);
+    registry.by_name.remove(name)?.pop()
+}
 
 fn compared(values: &[Datum], holds: Holds) -> Result<Datum> {
     Ok(Datum::Bool(holds(values[0].compare(&values[1]))))

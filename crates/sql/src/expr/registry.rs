@@ -7,7 +7,10 @@
 //! Invariants: the table is built once and never changes.
 //! Does not do: functions of users.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
+
+use rightlink_env::sync::Mutex;
 
 use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
@@ -64,11 +67,35 @@ pub(crate) fn of_arrays(name: &str, count: usize) -> Option<&'static Function> {
     registry().arrays.iter().find(|one| one.name == name && one.args.len() == count)
 }
 
+/// Functions over types that were made, by name and the place of the type; of arrays of it or not.
+type OfMade = HashMap<(String, u32, bool), &'static Function>;
+
+/// The comparison `name` of two values of `ty`, if that is a type that was made.
+fn of_made(name: &str, ty: SqlType) -> Option<&'static Function> {
+    static KNOWN: OnceLock<Mutex<OfMade>> = OnceLock::new();
+    let SqlType::Enum(made) = ty.element().unwrap_or(ty) else { return None };
+    let key = (name.to_owned(), made.place(), ty.is_array());
+    let mut known = KNOWN.get_or_init(Mutex::default).lock();
+    if let Some(found) = known.get(&key) {
+        return Some(found);
+    }
+    // It is there as long as the definition of its type.
+    let function: &'static Function = Box::leak(Box::new(operators::comparison_of(name, ty)?));
+    known.insert(key, function);
+    Some(function)
+}
+
 /// The function that `name` means for arguments of these types.
 pub(crate) fn resolve(
     name: &str,
     types: &[SqlType],
 ) -> std::result::Result<&'static Function, Miss> {
+    if let [a, b] = types
+        && a == b
+        && let Some(found) = of_made(name, *a)
+    {
+        return Ok(found);
+    }
     let all = registry().by_name.get(name).ok_or(Miss::None)?;
     let exact = |f: &&Function| {
         !f.variadic && f.args.len() == types.len() && f.args.iter().zip(types).all(|(a, b)| a == b)
@@ -91,6 +118,9 @@ pub(crate) fn resolve_operator(
             (SqlType::Unknown, other) | (other, SqlType::Unknown) => other,
             _ => SqlType::Unknown,
         };
+        if let Some(found) = of_made(name, same) {
+            return Ok(found);
+        }
         let all = registry().by_name.get(name).ok_or(Miss::None)?;
         let found = all.iter().find(|f| f.args == [same, same]);
         if let Some(found) = found.filter(|_| same != SqlType::Unknown) {

@@ -9,8 +9,15 @@ use sqlparser::ast::{
 };
 
 use crate::error::{Result, SqlError, code};
+use crate::names::CATALOGS;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{RegKind, SqlType};
+
+/// Who knows the types that users made.
+pub(crate) trait TypeNames {
+    /// The type that these parts name, if it is one that was made.
+    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>>;
+}
 
 /// An identifier as it is meant.
 pub(crate) fn ident(ident: &Ident) -> String {
@@ -70,8 +77,8 @@ pub(crate) fn function(name: &ObjectName) -> Result<String> {
 }
 
 /// The type that the declaration of a column names.
-pub(crate) fn column_type(kind: &DataType) -> Result<Declared> {
-    let declared = data_type(kind)?;
+pub(crate) fn column_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<Declared> {
+    let declared = data_type(kind, types)?;
     match declared.modifier {
         // How text is read would depend on the column.
         Some(modifier @ Modifier::Interval(fields, _)) if fields != IntervalFields::All => {
@@ -87,7 +94,7 @@ pub(crate) fn column_type(kind: &DataType) -> Result<Declared> {
 }
 
 /// The type that a declaration names.
-pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
+pub(crate) fn data_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<Declared> {
     let ty = match kind {
         DataType::Bool | DataType::Boolean => SqlType::Bool,
         DataType::Int2(None) | DataType::SmallInt(None) => SqlType::Int2,
@@ -123,29 +130,32 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         DataType::Interval { fields: None, precision: None } => SqlType::Interval,
         DataType::Interval { fields, precision } => {
             let modifier = interval(fields.as_ref(), *precision)?;
-            return Ok(Declared { ty: SqlType::Interval, modifier: Some(modifier) });
+            return Ok(Declared::modified(SqlType::Interval, Some(modifier)));
         }
-        DataType::Custom(name, modifiers) if modifiers.is_empty() => custom(name)?,
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => return custom(name, types),
         DataType::Array(
             ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _),
-        ) => return array(element),
+        ) => return array(element, types),
         other => return Err(SqlError::unsupported(format!("type {}", shown(other)))),
     };
     Ok(Declared::plain(ty))
 }
 
 /// An array: how many dimensions it is declared with, and how long they are, says nothing.
-fn array(element: &DataType) -> Result<Declared> {
+fn array(element: &DataType, types: &mut dyn TypeNames) -> Result<Declared> {
     let mut element = element;
     while let DataType::Array(ArrayElemTypeDef::SquareBracket(inner, _)) = element {
         element = inner;
     }
-    let Declared { ty, modifier } = data_type(element)?;
+    let Declared { ty, modifier, domain } = data_type(element, types)?;
+    if domain.is_some() {
+        return Err(SqlError::unsupported("an array of a domain"));
+    }
     let array = SqlType::array_of(ty).ok_or_else(|| {
         let message = format!("type \"{}[]\" does not exist", ty.name());
         SqlError::new(code::UNDEFINED_OBJECT, message)
     })?;
-    Ok(Declared { ty: array, modifier })
+    Ok(Declared::modified(array, modifier))
 }
 
 fn count(length: &CharacterLength) -> Result<u64> {
@@ -227,15 +237,19 @@ fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
         return Err(SqlError::new(code::INVALID_PARAMETER, message));
     }
     let modifier = Some(Modifier::Numeric(precision as u32, scale as i32));
-    Ok(Declared { ty: SqlType::Numeric, modifier })
+    Ok(Declared::modified(SqlType::Numeric, modifier))
 }
 
-/// Types that sqlparser has no word for.
-fn custom(name: &ObjectName) -> Result<SqlType> {
+/// Types that sqlparser has no word for; those that are there without being made come first.
+fn custom(name: &ObjectName, types: &mut dyn TypeNames) -> Result<Declared> {
     let parts = parts(name)?;
     let last = parts.last().map_or("", String::as_str);
-    if let Some(ty) = SqlType::of_short_name(last) {
-        return Ok(ty);
+    let is_built_in = matches!(parts.as_slice(), [_]) || parts[0] == CATALOGS[0];
+    if let Some(ty) = SqlType::of_short_name(last).filter(|_| is_built_in) {
+        return Ok(Declared::plain(ty));
+    }
+    if let Some(made) = types.type_named(&parts)? {
+        return Ok(made);
     }
     match last {
         "json" | "jsonb" | "inet" | "cidr" | "money" | "xml" | "time" | "timetz" | "point" => {

@@ -5,6 +5,7 @@
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
 //! | `cursor` | a walk over tokens |
+//! | `types` | statements about types |
 //! | `create_as` | CREATE TABLE AS, SELECT INTO |
 //! | `interval` | interval literals with a precision |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
@@ -34,6 +35,7 @@ pub(crate) mod identifiers;
 mod interval;
 pub(crate) mod modes;
 mod order;
+pub(crate) mod types;
 pub(crate) mod utility;
 pub(crate) mod view;
 mod weight;

@@ -47,6 +47,7 @@ use rightlink::{Busy, RowLock, TableInfo, TableVersion};
 
 use crate::catalog::system_views;
 use crate::expr::aggregate::Aggregate;
+use crate::expr::domain::DomainTest;
 use crate::expr::{ColumnOrigin, Expr};
 use crate::names;
 use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
@@ -55,6 +56,7 @@ use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::collate::Rule;
 use crate::types::declared::{Declared, Modifier};
+use crate::user_types::UsedType;
 use index_path::IndexPath;
 use node::Node;
 use path::Path;
@@ -67,6 +69,8 @@ pub(crate) struct Table {
     pub(crate) notes: TableNotes,
     /// Of each column.
     pub(crate) column_notes: Vec<ColumnNotes>,
+    /// Types of columns that were made.
+    pub(crate) used: Vec<UsedType>,
 }
 
 impl Table {
@@ -119,7 +123,7 @@ impl Column {
 
     /// The number of its type as clients know it: `varchar` is another type than `text` to them.
     pub fn type_oid(&self) -> u32 {
-        Declared { ty: self.shown_type(), modifier: self.modifier }.oid()
+        Declared::modified(self.shown_type(), self.modifier).oid()
     }
 
     /// Bytes of its values as clients know them (`typlen`); -1: they differ.
@@ -286,6 +290,8 @@ pub(crate) struct Rules {
     pub(crate) types: Vec<SqlType>,
     /// Names and conditions over the columns of the table.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// What domains ask of columns, by their places.
+    pub(crate) domains: Vec<(usize, Arc<[DomainTest]>)>,
     /// What views ask through which rows are written.
     pub(crate) view_checks: Vec<ViewCheck>,
     pub(crate) keys: Vec<ParentKey>,

@@ -25,6 +25,7 @@ use crate::plan::{Column, Plan};
 use crate::settings::Planning;
 use crate::statistics;
 use crate::types::{Datum, Row, SqlType, cast};
+use crate::user_types::{self, UsedType};
 
 /// Weight from which on a statement without a name is counted, too.
 const UNNAMED: usize = 256 << 10;
@@ -44,6 +45,8 @@ pub(super) struct Planned {
     edition: Edition,
     /// Where its names were looked for, and what the planner could choose.
     planning: Planning,
+    /// Types that were made and that it uses.
+    types: Arc<[UsedType]>,
 }
 
 /// An edition of the statistics. A clone is another one.
@@ -140,7 +143,12 @@ pub(super) fn bind(
         let (params, once) = (binder.parameter_types()?, binder.once);
         let (plan, planning) = (Arc::new(plan), planning.clone());
         let edition = edition.clone();
-        Ok(Some(Planned { plan, params, once, edition, planning }))
+        let mut types = binder.take_used_types();
+        types.extend(plan.tables().flat_map(|table| &table.used).cloned());
+        types.sort_by(|a, b| a.entry.cmp(&b.entry));
+        types.dedup_by(|a, b| a.entry == b.entry);
+        let types = types.into();
+        Ok(Some(Planned { plan, params, once, edition, planning, types }))
     };
     match bind(txn)? {
         Some(planned) => Ok(planned),
@@ -185,6 +193,13 @@ impl Planned {
             };
             match version.map_err(SqlError::from) {
                 Ok(version) if version == table.version => {}
+                Err(error) if error.ends_statement() => return Err(error),
+                Ok(_) | Err(_) => return Ok(false),
+            }
+        }
+        for used in self.types.iter() {
+            match txn.catalog().version(&used.entry).map_err(SqlError::from) {
+                Ok(version) if version == used.version => {}
                 Err(error) if error.ends_statement() => return Err(error),
                 Ok(_) | Err(_) => return Ok(false),
             }
@@ -280,6 +295,20 @@ impl Session {
             session.stop_deadline();
             prepared
         })
+    }
+
+    /// The type that clients know by this number, also one that was made.
+    ///
+    /// # Errors
+    /// What keeps the session from looking.
+    pub fn type_numbered(&mut self, oid: u32) -> Result<Option<SqlType>> {
+        match SqlType::from_oid(oid) {
+            Some(ty) => Ok(Some(ty)),
+            None => {
+                self.check_usable()?;
+                user_types::with_number(&mut self.ensure()?.txn, oid)
+            }
+        }
     }
 
     fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
@@ -394,11 +423,23 @@ impl Session {
 
     /// As [`Session::describe_statement`], for a while only.
     pub fn with_description<T>(
-        &self,
+        &mut self,
         name: &str,
         look: impl FnOnce(&Description) -> T,
     ) -> Result<T> {
-        self.find_prepared(name).map(|prepared| look(&prepared.description))
+        self.renewed(name).map(|prepared| look(&prepared.description))
+    }
+
+    /// A prepared statement. If it uses types that were made, these are as they are now, so that
+    /// values of its parameters can be read.
+    fn renewed(&mut self, name: &str) -> Result<Arc<Prepared>> {
+        let prepared = self.find_prepared(name)?;
+        let uses = prepared.planned.as_ref().is_some_and(|planned| !planned.types.is_empty());
+        if !uses || self.check_usable().is_err() {
+            return Ok(prepared);
+        }
+        self.current_plan(&prepared)?;
+        self.find_prepared(name)
     }
 
     /// What is known about a prepared statement.
@@ -593,7 +634,8 @@ impl Session {
             return Ok(Arc::clone(&planned.plan));
         }
         let parsed = prepared.parsed.as_ref().expect("a plan has a statement");
-        let again = self.plan(parsed, &planned.params)?;
+        let params = user_types::renewed(&mut self.ensure()?.txn, &planned.params)?;
+        let again = self.plan(parsed, &params)?;
         if again.plan.columns() != planned.plan.columns() {
             let message = "cached plan must not change result type";
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
@@ -604,7 +646,7 @@ impl Session {
             planned: Some(again.clone()),
             given: prepared.given.clone(),
             customs: Arc::clone(&prepared.customs),
-            description: prepared.description.clone(),
+            description: Description::of(&again),
             memory: prepared.memory.clone(),
         };
         let known = |other: &Arc<Prepared>| std::ptr::eq(Arc::as_ptr(other), prepared);
@@ -654,7 +696,7 @@ impl Session {
         args: Vec<Datum>,
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        let prepared = self.find_prepared(name)?;
+        let prepared = self.renewed(name)?;
         let Some(parsed) = &prepared.parsed else { return Ok(String::new()) };
         let types = parameters_of(&prepared, name, args.len())?;
         if let Some(tag) = self.unplanned(parsed, sink)? {

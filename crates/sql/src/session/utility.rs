@@ -171,6 +171,9 @@ impl Session {
                 };
                 return self.define_as(read, sink);
             }
+            Utility::Type(statement) => {
+                return self.define_as(|resolver| ddl::of_type(statement, resolver), sink);
+            }
             Utility::CreateTableAs(create) => return self.create_table_as(create, sink),
             Utility::Unlisten => "UNLISTEN",
             Utility::Lock { tables, mode, nowait } => {
@@ -265,9 +268,11 @@ impl Session {
         if matches!(statement.stmt, Stmt::Utility(_)) {
             return Err(SqlError::syntax("only queries can be prepared"));
         }
+        let path = self.settings.path();
+        let mut resolver = Resolver::new(&mut self.ensure()?.txn, &path);
         let types = types
             .iter()
-            .map(|kind| identifiers::data_type(kind).map(|declared| declared.ty))
+            .map(|kind| Ok(identifiers::data_type(kind, &mut resolver)?.ty))
             .collect::<Result<Vec<SqlType>>>()?;
         let parsed = Some(Arc::new(statement.clone()));
         self.prepare_parsed(name, (parsed, ""), &types).map(|_| ())

@@ -18,6 +18,7 @@ mod share;
 mod shared;
 pub(crate) mod store;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rightlink_env::sync::{AtomicU64, Mutex, OnceLock, Ordering};
@@ -59,6 +60,7 @@ pub(crate) struct ColumnStatistics {
 impl Statistics {
     /// Of the column called `name`, if it still has the type that it was analyzed with.
     pub(crate) fn column(&self, name: &str, ty: SqlType) -> Option<&ColumnStatistics> {
+        let ty = kept_type(ty);
         self.columns.iter().find(|column| column.name == name && column.ty == ty)
     }
 
@@ -157,6 +159,20 @@ fn number(text: &str) -> Option<f64> {
 
 fn value(ty: SqlType, text: &str) -> Option<Datum> {
     Datum::from_text(ty, text).ok()
+}
+
+/// The type of what is known about values of type `ty`: of an enum the codes of its labels, which
+/// stay what they are when labels get other names.
+pub(crate) fn kept_type(ty: SqlType) -> SqlType {
+    if matches!(ty, SqlType::Enum(_)) { SqlType::Bytea } else { ty }
+}
+
+/// A value as one of [`kept_type`].
+fn kept_value(value: &Datum) -> Cow<'_, Datum> {
+    match value {
+        Datum::Enum(value) => Cow::Owned(Datum::Bytes(value.code().to_vec())),
+        other => Cow::Borrowed(other),
+    }
 }
 
 /// When statistics changed in this process: editions are counted.

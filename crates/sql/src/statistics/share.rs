@@ -7,7 +7,7 @@
 //! Invariants: shares are between 0 and 1; a null compares with nothing.
 //! Does not do: texts under a collation.
 
-use super::ColumnStatistics;
+use super::{ColumnStatistics, kept_value};
 use crate::types::{Datum, SqlType};
 
 impl ColumnStatistics {
@@ -24,6 +24,8 @@ impl ColumnStatistics {
     /// Rows whose value is equal to one; `None`: one that is not known yet.
     pub(crate) fn equal(&self, value: Option<&Datum>, rows: f64) -> f64 {
         let values = self.values_among(rows);
+        let value = value.map(kept_value);
+        let value = value.as_deref();
         let Some(value) = value.filter(|value| self.compares(value)) else {
             let share = (1.0 - self.nulls) / values;
             let most = self.common.first().map_or(1.0, |(_, share)| *share);
@@ -44,7 +46,8 @@ impl ColumnStatistics {
 
     /// Rows whose value is smaller than one, or (`inclusive`) equal; `None` if it cannot be told.
     pub(crate) fn below(&self, value: Option<&Datum>, inclusive: bool) -> Option<f64> {
-        let value = value.filter(|value| self.compares(value))?;
+        let value = value.map(kept_value);
+        let value = value.as_deref().filter(|value| self.compares(value))?;
         if value.is_null() {
             return Some(0.0);
         }

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, EnumType, SqlType};
 
 /// Most dimensions of an array.
 pub(crate) const MAX_DIMENSIONS: usize = 6;
@@ -21,7 +21,14 @@ const MAX_ELEMENTS: i64 = 134_217_727;
 
 /// The type of the elements of an array: any type that a value can have, but no array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ElementType(u8);
+pub struct ElementType(Element);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Element {
+    /// A place in [`SqlType::ALL`].
+    BuiltIn(u8),
+    Enum(EnumType),
+}
 
 /// Names and OIDs of the types of arrays, in the order of [`SqlType::ALL`].
 const ARRAY_TYPES: [(&str, &str, u32); SqlType::ALL.len()] = [
@@ -56,32 +63,47 @@ const ARRAY_TYPES: [(&str, &str, u32); SqlType::ALL.len()] = [
 ];
 
 impl ElementType {
-    /// Every element type there is.
+    /// Every element type that is there without being made.
     pub(crate) fn all() -> impl Iterator<Item = ElementType> {
-        (0..SqlType::ALL.len()).map(|place| ElementType(place as u8))
+        (0..SqlType::ALL.len()).map(|place| ElementType(Element::BuiltIn(place as u8)))
     }
 
     /// `ty` as the type of elements; `None` for arrays and literals without a type.
     pub fn of(ty: SqlType) -> Option<ElementType> {
+        if let SqlType::Enum(ty) = ty {
+            return Some(ElementType(Element::Enum(ty)));
+        }
         let place = SqlType::ALL.iter().position(|known| *known == ty)?;
-        Some(ElementType(place as u8))
+        Some(ElementType(Element::BuiltIn(place as u8)))
     }
 
     /// The type of an element.
     pub const fn ty(self) -> SqlType {
-        SqlType::ALL[self.0 as usize]
+        match self.0 {
+            Element::BuiltIn(place) => SqlType::ALL[place as usize],
+            Element::Enum(ty) => SqlType::Enum(ty),
+        }
     }
 
     pub(super) const fn array_name(self) -> &'static str {
-        ARRAY_TYPES[self.0 as usize].0
+        match self.0 {
+            Element::BuiltIn(place) => ARRAY_TYPES[place as usize].0,
+            Element::Enum(ty) => ty.shown_array(),
+        }
     }
 
     pub(super) const fn array_short_name(self) -> &'static str {
-        ARRAY_TYPES[self.0 as usize].1
+        match self.0 {
+            Element::BuiltIn(place) => ARRAY_TYPES[place as usize].1,
+            Element::Enum(ty) => ty.short_array(),
+        }
     }
 
     pub(super) const fn array_oid(self) -> u32 {
-        ARRAY_TYPES[self.0 as usize].2
+        match self.0 {
+            Element::BuiltIn(place) => ARRAY_TYPES[place as usize].2,
+            Element::Enum(ty) => ty.array_oid(),
+        }
     }
 }
 
@@ -329,6 +351,30 @@ pub(crate) fn too_many_dimensions(count: usize) -> SqlError {
     SqlError::new(code::PROGRAM_LIMIT, message)
 }
 
+/// The bytes that the store keeps for an array: of labels of an enum it keeps the codes.
+pub(super) fn to_stored(array: &Array) -> Vec<u8> {
+    let SqlType::Enum(_) = array.element.ty() else { return to_binary(array) };
+    let code = |value: &Datum| match value {
+        Datum::Enum(label) => Datum::Bytes(label.code().to_vec()),
+        other => other.clone(),
+    };
+    let codes = array.values.iter().map(code).collect();
+    to_binary(&Array::made(bytes(), array.dimensions.clone(), codes))
+}
+
+/// The array for which the store keeps these bytes.
+pub(super) fn from_stored(element: ElementType, stored: &[u8]) -> Result<Array> {
+    let SqlType::Enum(ty) = element.ty() else { return from_binary(element, stored) };
+    from_binary(bytes(), stored)?.mapped(element, |value| match value {
+        Datum::Bytes(code) => ty.stored_value(code),
+        other => Ok(other.clone()),
+    })
+}
+
+fn bytes() -> ElementType {
+    ElementType::of(SqlType::Bytea).expect("bytes are elements")
+}
+
 /// Reads an array as PostgreSQL's binary formats have it.
 ///
 /// # Errors
@@ -346,7 +392,7 @@ pub(super) fn from_binary(element: ElementType, bytes: &[u8]) -> Result<Array> {
         return Err(invalid("invalid array flags".to_owned()));
     }
     let oid = word(&mut rest)? as u32;
-    if SqlType::from_oid(oid) != Some(element.ty()) {
+    if oid != element.ty().oid() && SqlType::from_oid(oid) != Some(element.ty()) {
         let (own, wanted) = (SqlType::name_of(oid).unwrap_or("???"), element.ty());
         let message = format!(
             "binary data has array element type {oid} ({own}) instead of expected {} ({})",

@@ -57,6 +57,7 @@ impl Datum {
             Datum::Oid(v) => v.to_be_bytes().to_vec(),
             Datum::Char(v) => vec![*v],
             Datum::Reg(v) => v.oid.to_be_bytes().to_vec(),
+            Datum::Enum(v) => v.label().as_bytes().to_vec(),
             Datum::Array(v) | Datum::Vector(v) => array::to_binary(v),
         })
     }
@@ -122,6 +123,7 @@ impl Datum {
                 let element = ElementType::of(plain).expect("numbers are elements");
                 Datum::Vector(Arc::new(array::from_binary(element, bytes)?))
             }
+            SqlType::Enum(ty) => ty.parse(&utf8(bytes.to_vec())?)?,
             SqlType::Array(element) => array::from_binary(element, bytes)?.into(),
         })
     }

@@ -141,9 +141,12 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
             other => other,
         }),
         SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to),
-        SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Jsonpath | SqlType::Tid => {
-            through_text(value, to)
-        }
+        SqlType::Bytea
+        | SqlType::Uuid
+        | SqlType::Interval
+        | SqlType::Jsonpath
+        | SqlType::Enum(_)
+        | SqlType::Tid => through_text(value, to),
         SqlType::Json | SqlType::Jsonb => match value {
             Datum::Json(text) => text::parse(to, &text),
             Datum::Jsonb(document) => Ok(Datum::Json(document.to_text())),

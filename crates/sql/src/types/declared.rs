@@ -6,9 +6,12 @@
 //! Invariants: a value that was stored into a column fits what the column declares.
 //! Does not do: precision of times and timestamps.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::OnceLock;
 
 use rightlink::internal::datum::IntervalFields;
+use rightlink_env::sync::Mutex;
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID, numeric};
@@ -54,16 +57,45 @@ impl ByteOrder {
     }
 }
 
+/// A domain, by its name in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Domain(&'static str);
+
+impl Domain {
+    /// The domain that the store calls `name`. Its name stays in memory until the process ends.
+    pub(crate) fn named(name: &str) -> Domain {
+        static KNOWN: OnceLock<Mutex<BTreeSet<&'static str>>> = OnceLock::new();
+        let mut known = KNOWN.get_or_init(Mutex::default).lock();
+        if let Some(found) = known.get(name) {
+            return Domain(found);
+        }
+        let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        known.insert(name);
+        Domain(name)
+    }
+
+    /// As the store calls it.
+    pub(crate) const fn stored(self) -> &'static str {
+        self.0
+    }
+}
+
 /// A type with what a declaration may add to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Declared {
+    /// Of a domain the type below it.
     pub(crate) ty: SqlType,
     pub(crate) modifier: Option<Modifier>,
+    pub(crate) domain: Option<Domain>,
 }
 
 impl Declared {
+    pub(crate) fn modified(ty: SqlType, modifier: Option<Modifier>) -> Declared {
+        Declared { ty, modifier, domain: None }
+    }
+
     pub(crate) fn plain(ty: SqlType) -> Declared {
-        Declared { ty, modifier: None }
+        Declared::modified(ty, None)
     }
 
     /// The number of the type as catalogs and clients know it: `varchar` is another one than
@@ -78,7 +110,7 @@ impl Declared {
 
     /// `character varying` of no declared length.
     pub(crate) fn varchar() -> Declared {
-        Declared { ty: SqlType::Text, modifier: Some(Modifier::Varchar(0)) }
+        Declared::modified(SqlType::Text, Some(Modifier::Varchar(0)))
     }
 
     /// A text of at most, or exactly, `length` characters.
@@ -93,8 +125,8 @@ impl Declared {
         }
         let length = length as u32;
         Ok(match fixed {
-            true => Declared { ty: SqlType::Bpchar, modifier: Some(Modifier::Char(length)) },
-            false => Declared { ty: SqlType::Text, modifier: Some(Modifier::Varchar(length)) },
+            true => Declared::modified(SqlType::Bpchar, Some(Modifier::Char(length))),
+            false => Declared::modified(SqlType::Text, Some(Modifier::Varchar(length))),
         })
     }
 }

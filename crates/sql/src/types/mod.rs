@@ -10,13 +10,14 @@
 //! | `collate`, `casing` | collations; upper and lower case |
 //! | `calendar` | fields of dates and times |
 //! | `registered` | objects of catalogs by their names |
+//! | `enums` | enums, whose labels are in an order of their own |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
 //! exists in expressions only. Columns of types that are not here (time) are read as text. The
-//! store keeps an array as bytes, in its binary form, and a `jsonb` in a form of its own; notes of
-//! the column say that it is one.
+//! store keeps an array as bytes, in its binary form, a `jsonb` in a form of its own, and for a
+//! label of an enum its code; notes of the column say so.
 //! Does not do: composite types, collations other than byte order.
 
 pub(crate) mod array;
@@ -27,6 +28,7 @@ pub(crate) mod casing;
 pub(crate) mod cast;
 pub(crate) mod collate;
 pub(crate) mod declared;
+pub(crate) mod enums;
 pub(crate) mod json;
 pub(crate) mod literal;
 pub(crate) mod numeric;
@@ -39,6 +41,7 @@ use std::sync::Arc;
 use rightlink::{RowId, Type, Value};
 
 pub use array::{Array, Dimension, ElementType};
+pub use enums::{EnumType, EnumValue};
 pub use json::{JsonPath, Jsonb};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
@@ -99,6 +102,8 @@ pub enum SqlType {
     Int2Vector,
     /// `oidvector`
     OidVector,
+    /// An enum
+    Enum(EnumType),
     /// An array of any of these
     Array(ElementType),
     /// A literal or parameter whose type its surroundings decide
@@ -191,6 +196,7 @@ impl SqlType {
             SqlType::Reg(kind) => kind.oid(),
             SqlType::Int2Vector => 22,
             SqlType::OidVector => 30,
+            SqlType::Enum(ty) => ty.oid(),
             SqlType::Array(element) => element.array_oid(),
             SqlType::Unknown => 705,
         }
@@ -264,6 +270,7 @@ impl SqlType {
             SqlType::Reg(kind) => kind.name(),
             SqlType::Int2Vector => "int2vector",
             SqlType::OidVector => "oidvector",
+            SqlType::Enum(ty) => ty.shown(),
             SqlType::Array(element) => element.array_name(),
             SqlType::Unknown => "unknown",
         }
@@ -329,6 +336,7 @@ impl SqlType {
             SqlType::Timestamptz => "timestamptz",
             SqlType::Bpchar => "bpchar",
             SqlType::Char => "char",
+            SqlType::Enum(ty) => ty.short(),
             SqlType::Array(element) => element.array_short_name(),
             other => other.name(),
         }
@@ -340,6 +348,7 @@ impl SqlType {
             SqlType::Bool | SqlType::Char => 1,
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Oid | SqlType::Reg(_) => 4,
+            SqlType::Enum(_) => 4,
             SqlType::Name => 64,
             SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::Timestamptz => 8,
             SqlType::Uuid | SqlType::Interval => 16,
@@ -377,6 +386,7 @@ impl SqlType {
             | SqlType::Json
             | SqlType::Jsonb
             | SqlType::Jsonpath
+            | SqlType::Enum(_)
             | SqlType::Tid => Category::User,
             SqlType::Char => Category::Internal,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,
@@ -433,7 +443,7 @@ impl SqlType {
     pub fn to_column(self) -> Option<Type> {
         match self {
             SqlType::Bpchar => return Some(Type::Text),
-            SqlType::Jsonb => return Some(Type::Bytes),
+            SqlType::Jsonb | SqlType::Enum(_) => return Some(Type::Bytes),
             _ => {}
         }
         if let Some(element) = self.element() {
@@ -497,6 +507,8 @@ pub enum Datum {
     Reg(Arc<Registered>),
     /// `int2vector` or `oidvector`, whose subscripts begin with 0.
     Vector(Arc<Array>),
+    /// A label of an enum.
+    Enum(EnumValue),
     /// An array.
     Array(Arc<Array>),
 }
@@ -539,6 +551,7 @@ impl Datum {
                 SqlType::Int2 => SqlType::Int2Vector,
                 _ => SqlType::OidVector,
             },
+            Datum::Enum(value) => SqlType::Enum(value.ty()),
             Datum::Array(array) => SqlType::Array(array.element()),
         })
     }
@@ -560,8 +573,9 @@ impl Datum {
     pub(crate) fn stored(value: Value, ty: SqlType) -> Result<Datum> {
         match (value, ty) {
             (Value::Bytes(bytes), SqlType::Array(element)) => {
-                Ok(array::from_binary(element, &bytes)?.into())
+                Ok(array::from_stored(element, &bytes)?.into())
             }
+            (Value::Bytes(bytes), SqlType::Enum(ty)) => ty.stored_value(&bytes),
             (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
             (value, _) => Ok(Datum::from(value)),
         }
@@ -595,7 +609,8 @@ impl Datum {
             Datum::Interval(v) => Value::Interval(v),
             Datum::Json(v) => Value::Json(v),
             Datum::Jsonb(v) => Value::Bytes(v.into_stored()),
-            Datum::Array(v) => Value::Bytes(array::to_binary(&v)),
+            Datum::Enum(v) => Value::Bytes(v.code().to_vec()),
+            Datum::Array(v) => Value::Bytes(array::to_stored(&v)),
             Datum::Tid(_)
             | Datum::Oid(_)
             | Datum::Char(_)
@@ -626,6 +641,7 @@ impl Datum {
             (D::Oid(a), D::Oid(b)) => a.cmp(b),
             (D::Char(a), D::Char(b)) => a.cmp(b),
             (D::Reg(a), D::Reg(b)) => a.oid.cmp(&b.oid),
+            (D::Enum(a), D::Enum(b)) => a.cmp(b),
             (D::Array(a), D::Array(b)) | (D::Vector(a), D::Vector(b)) => a.compare(b),
             _ => match (self.as_int(), other.as_int()) {
                 (Some(a), Some(b)) => a.cmp(&b),

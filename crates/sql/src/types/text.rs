@@ -52,6 +52,7 @@ impl Datum {
                 let all: Vec<String> = v.values().iter().filter_map(Datum::to_text).collect();
                 all.join(" ")
             }
+            Datum::Enum(v) => v.label().to_owned(),
             Datum::Array(v) => {
                 let mut out = String::new();
                 array_text::write(v, &mut out);
@@ -68,6 +69,10 @@ impl Datum {
             Datum::Int8(v) => write!(out, "{v}"),
             Datum::Text(v) | Datum::Json(v) => {
                 out.push_str(v);
+                Ok(())
+            }
+            Datum::Enum(v) => {
+                out.push_str(v.label());
                 Ok(())
             }
             Datum::Jsonb(v) => {
@@ -157,6 +162,7 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
         },
         SqlType::Int2Vector => vector(SqlType::Int2, trimmed),
         SqlType::OidVector => vector(SqlType::Oid, trimmed),
+        SqlType::Enum(ty) => ty.parse(text),
         SqlType::Array(element) => array_text::parse(element, text).map(Datum::from),
     }
 }

@@ -29,4 +29,5 @@ mod slt;
 mod spill;
 mod state;
 mod statistics;
+mod types;
 mod views;

@@ -8,6 +8,7 @@
 //! | `alter` | ALTER TABLE |
 //! | `schema` | schemas |
 //! | `view` | views |
+//! | `types` | types |
 //! | `sequence` | what options of sequences mean together |
 //! | `storage` | storage parameters |
 //!
@@ -19,9 +20,11 @@ mod schema;
 pub(crate) mod sequence;
 pub(crate) mod storage;
 mod table;
+mod types;
 mod view;
 
 pub(crate) use table::{create_as, identity_from};
+pub(crate) use types::{TypeDefinition, of_type};
 pub(crate) use view::NewView;
 
 use rightlink::{IndexMethod, IndexSchema, KeyColumn, TableSchema};
@@ -32,7 +35,7 @@ use sqlparser::ast::{
 
 use super::collate;
 use crate::error::{Result, SqlError, code};
-use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey};
+use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::parse::{Lines, identifiers};
 use crate::schemas::Resolver;
@@ -77,6 +80,7 @@ pub(crate) enum Definition {
         from: NewCollation,
         if_not_exists: bool,
     },
+    Type(TypeDefinition),
     Drop {
         kind: Kind,
         names: Vec<String>,
@@ -135,6 +139,7 @@ pub(crate) enum Commented {
     Column(String, String),
     Index(String),
     Sequence(String),
+    Type(String),
     /// Of a table.
     Constraint(String, String),
     Database(String),
@@ -149,6 +154,8 @@ pub(crate) enum Kind {
     Index,
     Sequence,
     Collation,
+    Type,
+    Domain,
 }
 
 /// A table to make, or columns to add to one.
@@ -158,6 +165,8 @@ pub(crate) struct NewTable {
     pub(crate) schema: TableSchema,
     /// What is noted with each column.
     pub(crate) notes: Vec<ColumnNotes>,
+    /// Types of columns that were made.
+    pub(crate) made: MadeTypes,
     /// The default of each column.
     pub(crate) defaults: Vec<Option<Ast>>,
     /// The name of the collation of each column.

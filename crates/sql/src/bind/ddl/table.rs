@@ -14,7 +14,7 @@ use super::super::from::check_column_name;
 use super::{Definition, NewCheck, NewTable, columns_in_name, primary, sequence, storage, unique};
 use crate::error::{Result, SqlError, code};
 use crate::names::{bare, beside};
-use crate::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey};
+use crate::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
 use crate::parse::identifiers;
 use crate::parse::utility::sequence::SequenceOptions;
 use crate::plan::Column;
@@ -83,7 +83,7 @@ pub(crate) fn create_as(
         })?;
         table.schema.columns.push(ColumnSchema::new(name, kind).nullable());
         let mut notes = ColumnNotes::default();
-        notes.declare(Declared { ty: column.ty, modifier: column.modifier });
+        table.declare(&mut notes, Declared::modified(column.ty, column.modifier));
         table.notes.push(notes);
         table.defaults.push(None);
         table.collations.push(column.collation.as_ref().map(|rule| rule.name().to_owned()));
@@ -139,6 +139,7 @@ impl NewTable {
         NewTable {
             schema: TableSchema::new(name),
             notes: Vec::new(),
+            made: MadeTypes::new(),
             defaults: Vec::new(),
             collations: Vec::new(),
             checks: Vec::new(),
@@ -146,6 +147,15 @@ impl NewTable {
             unnamed: Vec::new(),
             primary_name: None,
             analyze: AnalyzeAfter::default(),
+        }
+    }
+
+    /// Notes the type of a column.
+    fn declare(&mut self, notes: &mut ColumnNotes, declared: Declared) {
+        notes.declare(declared);
+        if let Some(made) = &notes.made {
+            let ty = declared.ty.element().unwrap_or(declared.ty);
+            self.made.insert(made.name.clone(), ty);
         }
     }
 
@@ -168,8 +178,8 @@ impl NewTable {
                 ColumnSchema::new(name.clone(), kind).generated()
             }
             None => {
-                let declared = identifiers::column_type(&column.data_type)?;
-                notes.declare(declared);
+                let declared = identifiers::column_type(&column.data_type, resolver)?;
+                self.declare(&mut notes, declared);
                 let unsupported = || {
                     SqlError::unsupported(format!("a column of type {}", declared.ty.name()))
                         .detail("The store has no such type.")
@@ -268,7 +278,7 @@ impl NewTable {
             ColumnOption::Collation(collation) => {
                 if last.kind != Type::Text {
                     let notes = self.notes.last().expect("a column was added");
-                    let ty = notes.type_of(last.kind).name();
+                    let ty = notes.type_of(last.kind, &self.made).name();
                     let message = format!("collations are not supported by type {ty}");
                     return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
                 }

@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Lookups,
     /// The same in every database.
     Fixed(&'static str),
+    Type,
+    Enum,
     Namespace,
     Collation,
     Class,
@@ -92,6 +94,8 @@ pub(crate) enum Information {
     Schemata,
     Tables,
     Columns,
+    Domains,
+    DomainConstraints,
     Views,
     TableConstraints,
     KeyColumns,
@@ -169,7 +173,8 @@ fn catalog_kind(name: &str) -> Kind {
         "pg_opfamily" => Kind::Fixed(include_str!("../../catalog/builtin/pg_opfamily.tsv")),
         "pg_proc" => Kind::Fixed(include_str!("../../catalog/builtin/pg_proc.tsv")),
         "pg_tablespace" => Kind::Fixed(include_str!("../../catalog/builtin/pg_tablespace.tsv")),
-        "pg_type" => Kind::Fixed(TYPES),
+        "pg_type" => Kind::Type,
+        "pg_enum" => Kind::Enum,
         "pg_amop" => Kind::Fixed(include_str!("../../catalog/builtin/pg_amop.tsv")),
         "pg_amproc" => Kind::Fixed(include_str!("../../catalog/builtin/pg_amproc.tsv")),
         "pg_attrdef" => Kind::AttributeDefault,
@@ -207,7 +212,7 @@ fn catalog_kind(name: &str) -> Kind {
     }
 }
 
-/// Rows of `pg_type`.
+/// Rows of `pg_type` about types that are there without being made.
 pub(crate) const TYPES: &str = include_str!("../../catalog/builtin/pg_type.tsv");
 
 fn information_kind(name: &str) -> Kind {
@@ -216,6 +221,8 @@ fn information_kind(name: &str) -> Kind {
         "check_constraints" => Information::CheckConstraints,
         "column_privileges" | "role_column_grants" => Information::ColumnPrivileges,
         "columns" => Information::Columns,
+        "domains" => Information::Domains,
+        "domain_constraints" => Information::DomainConstraints,
         "constraint_column_usage" => Information::ConstraintColumns,
         "constraint_table_usage" => Information::ConstraintTables,
         "enabled_roles" => Information::EnabledRoles,

@@ -169,6 +169,9 @@ impl Definer<'_> {
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         let default = self.finish_column(column, 0, &mut schema)?;
+        if let Some(domain) = &column.notes[0].domain {
+            self.ask_default(table, domain, &default)?;
+        }
         let keys = column.schema.indexes.iter().flat_map(|index| &index.columns);
         check_keys(std::slice::from_ref(&schema), keys.map(|key| &key.name))?;
         if schema.identity.is_some() {
@@ -244,7 +247,7 @@ impl Definer<'_> {
     }
 
     /// Indexes, checks and foreign keys of the column go with it, as in PostgreSQL.
-    fn drop_column(
+    pub(super) fn drop_column(
         &mut self,
         name: &str,
         column: &str,

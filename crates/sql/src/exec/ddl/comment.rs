@@ -35,6 +35,7 @@ impl Definer<'_> {
             }
             Commented::Index(index) => self.comment_index(index, text),
             Commented::Sequence(sequence) => self.comment_sequence(sequence, text),
+            Commented::Type(name) => self.comment_type(name, text),
             Commented::Constraint(table, name) => self.comment_constraint(table, name, text),
             Commented::Database(name) => {
                 if **name != *self.context.database {

@@ -10,6 +10,7 @@
 //! | `schema` | schemas; names of sequences in what is kept |
 //! | `rename` | names inside of what is noted with tables |
 //! | `sequence` | sequences and what they belong to |
+//! | `types`, `domains` | types |
 //! | `comment` | COMMENT ON |
 //!
 //! Invariants: what fails half-way is undone by the engine or by the transaction's failure. Both
@@ -20,6 +21,7 @@ mod alter;
 mod collation;
 mod comment;
 mod constraints;
+mod domains;
 mod identity;
 mod readers;
 mod rename;
@@ -27,6 +29,7 @@ mod retype;
 mod schema;
 pub(crate) mod sequence;
 mod table;
+mod types;
 mod view;
 
 use rightlink::{
@@ -39,7 +42,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Context;
 use crate::names::bare;
-use crate::notes::{ColumnNotes, TableNotes};
+use crate::notes::{ColumnNotes, MadeTypes, TableNotes, column_type};
 use crate::parse::Lines;
 use crate::schemas::no_table;
 use crate::statistics::store;
@@ -152,6 +155,7 @@ impl Definer<'_> {
                 self.create_collation(name, from, *if_not_exists)?;
                 "CREATE COLLATION"
             }
+            Definition::Type(definition) => self.define_type(definition)?,
             Definition::Drop { kind, names, if_exists, cascade } => {
                 self.drop(*kind, names, *if_exists, *cascade)?
             }
@@ -308,7 +312,7 @@ impl Definer<'_> {
             let Some(name) = name else { continue };
             let column = info.columns.iter().find(|column| column.name == key.name);
             if let Some(column) = column.filter(|column| column.kind != rightlink::Type::Text) {
-                let ty = ColumnNotes::decode(&column.note).type_of(column.kind).name();
+                let ty = column_type(column);
                 let message = format!("collations are not supported by type {ty}");
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
             }
@@ -357,6 +361,8 @@ impl Definer<'_> {
             Kind::Index => ("index", "DROP INDEX"),
             Kind::Sequence => ("sequence", "DROP SEQUENCE"),
             Kind::Collation => ("collation", "DROP COLLATION"),
+            Kind::Type => ("type", "DROP TYPE"),
+            Kind::Domain => ("type", "DROP DOMAIN"),
         };
         for name in names {
             let result = match kind {
@@ -364,6 +370,8 @@ impl Definer<'_> {
                 Kind::View => self.drop_view(name, names, cascade),
                 Kind::Index => self.drop_index(name, cascade),
                 Kind::Collation => self.drop_collation(name),
+                Kind::Type => self.drop_type(name, names, cascade),
+                Kind::Domain => self.drop_domain(name, names, cascade),
                 Kind::Sequence => self.drop_sequence(name, cascade),
             };
             let missing = format!("{what} \"{name}\" does not exist");
@@ -373,7 +381,7 @@ impl Definer<'_> {
             match result {
                 Err(error)
                     if absent(&error)
-                        && kind != Kind::Collation
+                        && !matches!(kind, Kind::Collation | Kind::Type | Kind::Domain)
                         && self.txn.catalog().has_relation(name)? =>
                 {
                     let found = self.kind_of(name)?;
@@ -382,7 +390,13 @@ impl Definer<'_> {
                 Err(error) if absent(&error) && if_exists => {
                     self.notices.push(format!("{missing}, skipping"));
                 }
-                Err(error) if absent(&error) && matches!(kind, Kind::Index | Kind::Collation) => {
+                Err(error)
+                    if absent(&error)
+                        && matches!(
+                            kind,
+                            Kind::Index | Kind::Collation | Kind::Type | Kind::Domain
+                        ) =>
+                {
                     return Err(SqlError::new(code::UNDEFINED_OBJECT, missing));
                 }
                 Err(error) if absent(&error) => {
@@ -418,7 +432,16 @@ fn check_keys<'n>(
 ) -> Result<()> {
     for key in keys {
         let found = columns.iter().find(|column| column.name == *key);
-        let ty = found.map(|column| ColumnNotes::decode(&column.note).type_of(column.kind));
+        let notes = found.map(|column| (column, ColumnNotes::decode(&column.note)));
+        if let Some((column, _)) =
+            notes.as_ref().filter(|(_, notes)| notes.made.as_ref().is_some_and(|it| it.is_array))
+        {
+            return Err(SqlError::unsupported(format!(
+                "a key column of type {}",
+                column_type(column)
+            )));
+        }
+        let ty = notes.map(|(column, notes)| notes.type_of(column.kind, &MadeTypes::new()));
         if let Some(ty) = ty.filter(|ty| !ty.is_ordered() && !ty.is_array()) {
             let message = format!(
                 "data type {} has no default operator class for access method \"btree\"",

@@ -28,6 +28,8 @@ pub(super) enum Needed<'n> {
     Table(&'n str),
     View(&'n str),
     Sequence(&'n str),
+    /// Its entry, and the type.
+    Type(&'n str, &'n str),
     Column(&'n str, &'n str),
 }
 
@@ -38,6 +40,7 @@ impl<'n> Needed<'n> {
             Needed::Table(name) => format!("table {}", shown(name)),
             Needed::View(name) => format!("view {}", shown(name)),
             Needed::Sequence(name) => format!("sequence {}", shown(name)),
+            Needed::Type(_, name) => format!("type {}", shown(name)),
             Needed::Column(table, column) => format!("column {column} of table {}", shown(table)),
         }
     }
@@ -46,13 +49,16 @@ impl<'n> Needed<'n> {
     fn name(self) -> &'n str {
         match self {
             Needed::Table(name) | Needed::View(name) | Needed::Sequence(name) => name,
-            Needed::Column(table, _) => table,
+            Needed::Type(name, _) | Needed::Column(name, _) => name,
         }
     }
 
     fn is_read(self, notes: &ViewNotes) -> bool {
         match self {
-            Needed::Table(name) | Needed::View(name) | Needed::Sequence(name) => notes.reads(name),
+            Needed::Table(name)
+            | Needed::View(name)
+            | Needed::Sequence(name)
+            | Needed::Type(name, _) => notes.reads(name),
             Needed::Column(table, column) => {
                 notes.sources.iter().any(|source| source.name == table && source.uses(column))
             }

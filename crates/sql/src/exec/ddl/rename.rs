@@ -22,6 +22,7 @@ use crate::statistics::store;
 
 impl Definer<'_> {
     pub(super) fn rename_table(&mut self, name: &str, to: &str) -> Result<()> {
+        self.refuse_type_name(to)?;
         let table = self.table(name)?;
         let checks = self.renamed_checks(&table, None, to)?;
         match self.txn.alter_table(name, AlterTable::Rename(to)) {

@@ -23,6 +23,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::parse::{self, Lines, identifiers};
 use crate::plan::Table;
+use crate::schemas::Resolver;
 use crate::types::cast::{CastContext, cast, context};
 use crate::types::declared::Declared;
 use crate::types::{Datum, Row, SqlType};
@@ -35,7 +36,8 @@ impl Definer<'_> {
         (column, kind, using): (&str, &DataType, Option<&Ast>),
         retyped: &[&str],
     ) -> Result<()> {
-        let to = identifiers::column_type(kind)?;
+        let path = self.context.settings.path();
+        let to = identifiers::column_type(kind, &mut Resolver::new(self.txn, &path))?;
         let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
         if retyped.contains(&column) {
@@ -151,6 +153,15 @@ impl Definer<'_> {
         let kind = to.ty.to_column().filter(|_| to.ty != SqlType::Unknown);
         let unsupported = || SqlError::unsupported(format!("a column of type {}", to.ty.name()));
         let kind = kind.ok_or_else(unsupported)?;
+        let tests = match to.domain {
+            Some(domain) => self.tests_of(domain.stored())?,
+            None => Vec::new(),
+        };
+        let context = self.context;
+        let in_domain = |value: Datum| {
+            tests.iter().try_for_each(|test| test.ask(&value, context))?;
+            to_value(value)
+        };
         let failed = RefCell::new(None);
         let table = self.table(name)?;
         let at = place_in(&table, column)?;
@@ -160,9 +171,8 @@ impl Definer<'_> {
                 Some(modifier) => modifier.fit(value, false),
                 None => Ok(value),
             });
-            carry(&mut failed.borrow_mut(), stored.and_then(to_value))
+            carry(&mut failed.borrow_mut(), stored.and_then(in_domain))
         };
-        let context = self.context;
         let changed = match using {
             None => self.txn.alter_table(
                 name,
@@ -171,7 +181,7 @@ impl Definer<'_> {
             Some(using) => {
                 let mut of_row = |row: &[Value]| {
                     let row = Datum::stored_row(row, &table.types).collect::<Result<Row>>();
-                    let value = row.and_then(|row| using.eval(&row, context)).and_then(to_value);
+                    let value = row.and_then(|row| using.eval(&row, context)).and_then(in_domain);
                     carry(&mut failed.borrow_mut(), value)
                 };
                 self.txn.alter_table(

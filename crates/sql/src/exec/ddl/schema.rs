@@ -82,9 +82,12 @@ impl Definer<'_> {
         for table in &tables {
             kinds.push(self.kind_of(table)?);
         }
+        let types = self.types_within(&there)?;
         let of_tables = kinds.iter().copied().zip(&tables);
-        let all: Vec<(&str, &String)> =
-            of_tables.chain(sequences.iter().map(|name| ("sequence", name))).collect();
+        let all: Vec<(&str, &String)> = of_tables
+            .chain(sequences.iter().map(|name| ("sequence", name)))
+            .chain(types.iter().map(|name| ("type", name)))
+            .collect();
         if !cascade && !all.is_empty() {
             let shown = |(kind, name): &(&str, &String)| {
                 let schema = schema_of(name);
@@ -116,6 +119,9 @@ impl Definer<'_> {
         }
         for sequence in &sequences {
             self.drop_sequence(sequence, true)?;
+        }
+        for name in &types {
+            self.drop_type(name, &types, true)?;
         }
         for name in there {
             self.move_schema_comment(name, None)?;
@@ -149,6 +155,9 @@ impl Definer<'_> {
         sequences.retain(within);
         for sequence in &sequences {
             self.rename_sequence(sequence, &stored(to, bare(sequence)))?;
+        }
+        for known in self.types_within(&[&name.to_owned()])? {
+            self.rename_type(&known, &stored(to, bare(&known)))?;
         }
         self.move_schema_comment(name, Some(to))
     }
@@ -209,10 +218,11 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// An expression as it is kept: it names sequences with their schemas.
+    /// An expression as it is kept: it names sequences and types with their schemas.
     pub(super) fn settled(&mut self, node: &Expr) -> Result<Expr> {
         let path = self.context.settings.path();
         let mut text = node.to_string();
+        self.settle_types(&mut text)?;
         let named = parse::sequences(&text)?;
         if *path == names::SearchPath::default() || named.is_empty() {
             return parse::expression(&text);

@@ -12,8 +12,8 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::names::bare;
 use crate::parse::Lines;
-use crate::types::Datum;
 use crate::types::declared::ByteOrder;
+use crate::types::{Datum, SqlType};
 
 impl Definer<'_> {
     pub(super) fn create_table(&mut self, table: &NewTable, if_not_exists: bool) -> Result<()> {
@@ -23,6 +23,7 @@ impl Definer<'_> {
             self.notices.push(format!("relation \"{name}\" already exists, skipping"));
             return Ok(());
         }
+        self.refuse_type_name(name)?;
         let mut schema = table.schema.clone();
         for index in &schema.indexes {
             let keys = index.columns.iter().map(|key| &key.name);
@@ -75,14 +76,27 @@ impl Definer<'_> {
         let mut bound = Expr::null();
         if let Some(node) = &table.defaults[at] {
             let modifier = notes.modifier;
-            let ty = notes.type_of(column.kind);
+            let ty = notes.type_of(column.kind, &table.made);
             let slot = Slot { name: column.name.clone(), ty, modifier, default: Expr::null() };
             let node = self.settled(node)?;
             bound = self.bind_default(&node, &slot)?;
             notes.default = Some(node.to_string());
             column.default = constant(&bound);
+        } else if let Some(domain) = &notes.domain {
+            bound = self.domain_default(domain, notes.type_of(column.kind, &table.made), column)?;
         }
         column.note = notes.encode();
+        Ok(bound)
+    }
+
+    /// What a domain gives to a column that has no default of its own.
+    fn domain_default(&mut self, domain: &str, ty: SqlType, column: &ColumnSchema) -> Result<Expr> {
+        let slot = Slot { name: column.name.clone(), ty, modifier: None, default: Expr::null() };
+        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        let bound = binder.domain_default(domain, &slot)?.unwrap_or_else(Expr::null);
+        let sequences = std::mem::take(&mut binder.sequences);
+        self.context.sequences.open(&sequences, self.txn)?;
         Ok(bound)
     }
 

@@ -48,6 +48,7 @@ impl Definer<'_> {
         if view.replaces && self.txn.catalog().has_relation(name)? {
             return self.replace_view(name, &columns, notes);
         }
+        self.refuse_type_name(name)?;
         let mut schema = TableSchema::new(name);
         for column in &columns {
             schema.columns.push(self.column_of_view(column)?);
@@ -69,7 +70,7 @@ impl Definer<'_> {
         let kind = known.unwrap_or(Type::Text);
         let mut schema = ColumnSchema::new(column.name.clone(), kind).nullable();
         let mut notes = ColumnNotes::default();
-        notes.declare(Declared { ty: column.ty, modifier: column.modifier });
+        notes.declare(Declared::modified(column.ty, column.modifier));
         notes.shown_as = Some(column.ty).filter(|_| known.is_none());
         if let (Type::Text, Some(rule)) = (kind, &column.collation) {
             (schema.collation, notes.collation) = rule.kept();

@@ -18,6 +18,7 @@ use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
 use crate::parse::modes::{Modes, modes};
+use crate::parse::types::{self, TypeStatement};
 use crate::parse::{Parsed, Stmt, copy, run, statement};
 use sequence::{IdentityChange, SequenceOptions};
 
@@ -120,6 +121,8 @@ pub(crate) enum Utility {
         table: Vec<String>,
         text: Option<String>,
     },
+    /// CREATE, ALTER and DROP TYPE, COMMENT ON TYPE
+    Type(TypeStatement),
     CreateTableAs(CreateAs),
     /// ALTER TABLE SET SCHEMA, or of a view.
     SetSchema {
@@ -231,6 +234,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     }
     if cursor.is("comment") && cursor.is_at(1, "on") && cursor.is_at(2, "constraint") {
         return comment_constraint(cursor).map(Some);
+    }
+    if let Some(statement) = types::statement(cursor)? {
+        return Ok(Some(Utility::Type(statement)));
     }
     if let Some(moved) = set_schema(cursor)? {
         return Ok(Some(moved));

@@ -1,0 +1,20 @@
+//! Numbers by which clients know what the store has numbered.
+//!
+//! Invariants: numbers below [`FIRST`] are PostgreSQL's own; an object keeps its number until it is
+//! dropped. Does not do: numbers of what the store gives none (`catalog`).
+
+/// The first number that PostgreSQL gives to an object of a user.
+const FIRST: u32 = 16_384;
+/// Where the numbers of types of arrays begin, of elements that were made.
+const ARRAY_TYPES: u32 = 1 << 30;
+
+/// The number of the table, index or sequence to which the store has given `id`, and of the type of
+/// which that is the entry.
+pub(crate) fn relation_oid(id: u32) -> u32 {
+    FIRST + id
+}
+
+/// The number of the type of arrays of the type to whose entry the store has given `id`.
+pub(crate) fn array_type_oid(id: u32) -> u32 {
+    ARRAY_TYPES + id
+}
