@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 
 use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 
+use super::rows::is_row;
 use super::scope::{self, Lookup};
 use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
@@ -49,9 +50,14 @@ impl Binder<'_> {
             links.push(first);
             first = inner;
         }
-        let mut value = match self.cast_array(first, links.last())? {
-            Some(array) => array,
-            None => self.operand(first)?,
+        let row = if links.is_empty() { None } else { self.row(first)? };
+        let mut value = match (row, self.cast_array(first, links.last())?) {
+            (Some(row), _) => {
+                let link = links.pop().expect("there are some");
+                self.link_of_row(link, row)?
+            }
+            (None, Some(array)) => array,
+            (None, None) => self.operand(first)?,
         };
         if !links.is_empty() {
             let start = self.start(first);
@@ -430,7 +436,7 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Const(value), SqlType::Interval).at(position))
     }
 
-    fn is_null(&mut self, value: Typed, negated: bool) -> Result<Typed> {
+    pub(super) fn is_null(&mut self, value: Typed, negated: bool) -> Result<Typed> {
         let value = if value.ty == SqlType::Unknown {
             self.coerce(value, SqlType::Text)?
         } else {
@@ -740,15 +746,6 @@ fn operand_of(node: &ast::Expr) -> Option<&ast::Expr> {
         | ast::Expr::AnyOp { left: expr, .. }
         | ast::Expr::AllOp { left: expr, .. } => Some(expr),
         _ => None,
-    }
-}
-
-/// Is it several values in parentheses?
-fn is_row(node: &ast::Expr) -> bool {
-    match node {
-        ast::Expr::Tuple(_) => true,
-        ast::Expr::Nested(inner) => is_row(inner),
-        _ => false,
     }
 }
 

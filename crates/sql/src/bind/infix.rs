@@ -34,6 +34,8 @@ enum Item<'a> {
 /// A bound operand, and where what it was bound from begins.
 struct Operand {
     value: Typed,
+    /// Its values, if it is a row: then it is compared with another row, and has no value itself.
+    row: Option<Vec<Typed>>,
     start: Option<usize>,
 }
 
@@ -100,11 +102,13 @@ impl Binder<'_> {
                         _ => None,
                     };
                     waiting.truncate(waiting.len() - usize::from(operand.is_some()));
+                    let row = self.row(node)?;
                     let value = match operand {
                         Some(value) => value,
+                        None if row.is_some() => Typed::new(Expr::null(), SqlType::Unknown),
                         None => self.expr(node)?,
                     };
-                    operands.push(Operand { value, start: self.start(node) });
+                    operands.push(Operand { value, row, start: self.start(node) });
                 }
             }
         }
@@ -119,16 +123,23 @@ impl Binder<'_> {
     /// Applies the operator that was put last.
     fn reduce(&mut self, operands: &mut Vec<Operand>, waiting: &mut Vec<Operator>) -> Result<()> {
         let op = waiting.pop().expect("the caller has looked");
-        let Operand { value: right, start: middle } = operands.pop().expect("an operand is behind");
+        let right = operands.pop().expect("an operand is behind");
+        let middle = right.start;
         let whole = match op {
             Operator::Prefix(op) => {
-                Operand { value: self.prefix(op, right, middle)?, start: middle }
+                no_row(&right)?;
+                Operand { value: self.prefix(op, right.value, middle)?, row: None, start: middle }
             }
             Operator::Infix(op) => {
                 let left = operands.pop().expect("an operand is in front");
-                let value = self.binary(op, left.value, right);
+                let start = left.start;
+                let value = match (left.row, right.row) {
+                    (Some(left), Some(right)) => self.compare_rows(&op.to_string(), left, right),
+                    (None, None) => self.binary(op, left.value, right.value),
+                    _ => Err(SqlError::unsupported("a row beside what is no row")),
+                };
                 let value = value.map_err(|error| error.at(middle))?;
-                Operand { value: Typed { position: left.start, ..value }, start: left.start }
+                Operand { value: Typed { position: start, ..value }, row: None, start }
             }
         };
         operands.push(whole);
@@ -172,6 +183,13 @@ impl Binder<'_> {
             }
             _ => self.operator(&op.to_string(), vec![left, right]),
         }
+    }
+}
+
+fn no_row(operand: &Operand) -> Result<()> {
+    match operand.row {
+        Some(_) => Err(SqlError::unsupported("a row value")),
+        None => Ok(()),
     }
 }
 

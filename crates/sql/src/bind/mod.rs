@@ -13,7 +13,7 @@
 //! | `updatable` | tables that are changed, also through views |
 //! | `view` | views: their queries, and what is kept of a new one |
 //! | `window` | window functions and their windows |
-//! | `sets` | functions that give rows, outside of FROM |
+//! | `rows`, `sets` | rows that are compared; functions that give rows, outside of FROM |
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
@@ -41,6 +41,7 @@ mod limit;
 mod lock;
 mod objects;
 mod recursion;
+mod rows;
 pub(crate) mod rules;
 pub(crate) mod scope;
 pub(crate) mod select;

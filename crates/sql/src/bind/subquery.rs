@@ -216,10 +216,9 @@ impl Binder<'_> {
 
     /// The values of `(a, b)`, or the one value of anything else.
     pub(super) fn row_values(&mut self, node: &ast::Expr) -> Result<Vec<Typed>> {
-        match node {
-            ast::Expr::Tuple(parts) => parts.iter().map(|part| self.expr(part)).collect(),
-            ast::Expr::Nested(inner) => self.row_values(inner),
-            other => Ok(vec![self.expr(other)?]),
+        match self.row(node)? {
+            Some(row) => Ok(row),
+            None => Ok(vec![self.expr(node)?]),
         }
     }
 }
