@@ -6,7 +6,7 @@
 //! Invariants: nothing overflows unseen; no unit is given twice; fractions go down to smaller parts
 //! by the rules (and in the floats) of PostgreSQL. Text is at most [`MAX_BYTES`] long in
 //! [`MAX_WORDS`] words.
-//! Does not do: other styles than `postgres`; hexadecimal numbers in ISO 8601.
+//! Does not do: hexadecimal numbers in ISO 8601.
 
 use super::clock::{
     Clock, DateTimeError, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
@@ -29,7 +29,28 @@ type Result<T> = std::result::Result<T, DateTimeError>;
 /// # Errors
 /// Text that is none, or out of range.
 pub fn read_interval(text: &str, fields: IntervalFields) -> Result<Interval> {
-    let parts = match split(text).and_then(|words| decode(&words, fields)) {
+    read_interval_signed(text, fields, LeadingSign::OfOne)
+}
+
+/// What a minus sign in front of an interval says, if no other part has a sign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeadingSign {
+    /// The part behind it is below zero, as PostgreSQL has it.
+    OfOne,
+    /// All parts are, as the SQL standard has it.
+    OfAll,
+}
+
+/// As [`read_interval`], where a sign in front may be one of all parts.
+///
+/// # Errors
+/// Text that is none, or out of range.
+pub fn read_interval_signed(
+    text: &str,
+    fields: IntervalFields,
+    sign: LeadingSign,
+) -> Result<Interval> {
+    let parts = match split(text).and_then(|words| decode(&words, fields, sign)) {
         Err(DateTimeError::Syntax) => read_iso(text),
         other => other,
     };
@@ -123,6 +144,12 @@ impl IntervalParts {
         self.days = small(self.days)?;
         self.micros = self.micros.checked_neg().ok_or_else(overflow)?;
         Ok(())
+    }
+
+    /// Gives each part the sign of one below zero.
+    fn make_negative(&mut self) {
+        (self.years, self.months) = (-self.years.saturating_abs(), -self.months.saturating_abs());
+        (self.days, self.micros) = (-self.days.saturating_abs(), -self.micros.saturating_abs());
     }
 
     fn finish(self) -> Result<Interval> {
@@ -289,7 +316,7 @@ fn clock_bits() -> u32 {
     bit(Unit::Hour) | bit(Unit::Minute) | seconds
 }
 
-fn decode(words: &[Word], fields: IntervalFields) -> Result<IntervalParts> {
+fn decode(words: &[Word], fields: IntervalFields, sign: LeadingSign) -> Result<IntervalParts> {
     let mut parts = IntervalParts::default();
     // The unit of the next number; none after `ago`.
     let mut unit = Some(fields.last_unit());
@@ -323,6 +350,14 @@ fn decode(words: &[Word], fields: IntervalFields) -> Result<IntervalParts> {
     }
     if seen == 0 {
         return Err(DateTimeError::Syntax);
+    }
+    let is_signed = |word: &Word| word.text.starts_with(['-', '+']);
+    if sign == LeadingSign::OfAll
+        && let [first, rest @ ..] = words
+        && first.text.starts_with('-')
+        && !rest.iter().any(is_signed)
+    {
+        parts.make_negative();
     }
     if negated {
         parts.negate()?;

@@ -31,7 +31,7 @@ pub use clock::{DateTimeError, trimmed};
 pub use datetime::{read_date, read_timestamp};
 pub use decimal::{Decimal, DecimalError};
 pub use interval::{Interval, IntervalFields};
-pub use interval_input::read_interval;
+pub use interval_input::{LeadingSign, read_interval, read_interval_signed};
 pub use unit::Unit;
 
 /// Microseconds of a day, and the latest [`Value::Time`]: the midnight at the day's end.

@@ -37,6 +37,7 @@ pub(crate) mod system_views;
 mod trees;
 mod tuples;
 pub(crate) mod views;
+mod zones;
 
 use rightlink::{Database, Transaction};
 

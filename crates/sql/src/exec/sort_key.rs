@@ -214,7 +214,7 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Interval, text};
+    use crate::types::Interval;
 
     #[test]
     fn keys_compare_as_values_do_and_rows_come_back() {
@@ -235,11 +235,11 @@ mod tests {
         ];
         let floats = ["-Infinity", "-1.5", "-0", "0", "1e-300", "2", "Infinity", "NaN"];
         let of = |ty, list: &[&str]| -> Vec<Datum> {
-            list.iter().map(|one| text::parse(ty, one).unwrap()).collect()
+            list.iter().map(|one| Datum::from_text(ty, one).unwrap()).collect()
         };
         let mut kinds = vec![of(SqlType::Numeric, &numbers), of(SqlType::Float8, &floats)];
         // As many digits after the point as there can be.
-        kinds[0].push(text::parse(SqlType::Numeric, &format!("-0.{:016382}1", 0)).unwrap());
+        kinds[0].push(Datum::from_text(SqlType::Numeric, &format!("-0.{:016382}1", 0)).unwrap());
         let strange = [Decimal::nan(), Decimal::infinity(true), Decimal::infinity(false)];
         kinds[0].extend(strange.map(Datum::Numeric));
         kinds.push(of(SqlType::Text, &["", "a", "a\u{1}", "ab", "b", "\u{e9}"]));

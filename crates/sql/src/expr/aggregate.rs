@@ -338,7 +338,8 @@ impl Aggregate {
             return self.gather(state, value);
         }
         if let Kind::Json(json) = self.kind {
-            let grown = json.add(&mut state.value, &value, &other, self.result)?;
+            let feeds = self.input.is_array();
+            let grown = json.add(&mut state.value, [&value, &other], self.result, feeds)?;
             state.count += 1;
             return Ok(grown);
         }
@@ -430,11 +431,17 @@ impl Aggregate {
                     (Some(old), Kind::BitOr) => old | bits,
                     (Some(old), _) => old ^ bits,
                 };
-                state.value = crate::types::cast::cast(Datum::Int8(new), self.result)?;
+                state.value = match self.result {
+                    SqlType::Int2 => Datum::Int2(new as i16),
+                    SqlType::Int4 => Datum::Int4(new as i32),
+                    _ => Datum::Int8(new),
+                };
             }
             Kind::StringAgg => match (&mut state.value, value) {
                 (Datum::Text(all), Datum::Text(next)) => {
-                    separator.write_text(all);
+                    if let Datum::Text(between) = separator {
+                        all.push_str(between);
+                    }
                     all.push_str(&next);
                 }
                 (Datum::Bytes(all), Datum::Bytes(next)) => {

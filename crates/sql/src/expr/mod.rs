@@ -65,7 +65,7 @@ use crate::parse::modes::Level;
 use crate::settings::Settings;
 use crate::types::collate::Collated;
 use crate::types::declared::Modifier;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, Times};
 pub(crate) use exec_state::ExecState;
 use held::Held;
 use registry::Function;
@@ -203,6 +203,8 @@ pub(crate) struct Context {
     pub(crate) transaction_time: i64,
     /// Start of the statement.
     pub(crate) statement_time: i64,
+    /// What texts of dates and times mean.
+    pub(crate) times: Times,
     /// State of `random()`.
     pub(crate) random: Cell<u64>,
     /// What `setseed` has begun.
@@ -317,6 +319,7 @@ impl Context {
             params: Vec::new(),
             transaction_time: 0,
             statement_time: 0,
+            times: Times::utc(),
             random: Cell::new(0),
             seed: seed::Seed::default(),
             operands: RefCell::default(),

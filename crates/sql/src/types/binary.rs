@@ -10,7 +10,7 @@ use rightlink::internal::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{
-    Datum, Decimal, ElementType, Interval, Registered, SqlType, array, calendar, text,
+    Datum, Decimal, ElementType, Interval, Registered, SqlType, Times, array, calendar, text,
 };
 
 /// In front of the text of a `jsonb` and of a `jsonpath`.
@@ -46,7 +46,7 @@ impl Datum {
             Datum::Json(v) => v.as_bytes().to_vec(),
             Datum::Jsonb(_) | Datum::Jsonpath(_) => {
                 let mut out = char::from(JSONB_VERSION).to_string();
-                self.write_text(&mut out);
+                self.write_text_in(&Times::utc(), &mut out);
                 out.into_bytes()
             }
             Datum::Tid(v) => {
@@ -99,9 +99,9 @@ impl Datum {
                     months: i32::from_be_bytes([n0, n1, n2, n3]),
                 })
             }
-            SqlType::Json => text::parse(ty, &utf8(bytes.to_vec())?)?,
+            SqlType::Json => Datum::from_text(ty, &utf8(bytes.to_vec())?)?,
             SqlType::Jsonb | SqlType::Jsonpath => match bytes.split_first() {
-                Some((&JSONB_VERSION, rest)) => text::parse(ty, &utf8(rest.to_vec())?)?,
+                Some((&JSONB_VERSION, rest)) => Datum::from_text(ty, &utf8(rest.to_vec())?)?,
                 Some((version, _)) => {
                     let message = format!("unsupported {} version number {version}", ty.name());
                     return Err(SqlError::new(code::INTERNAL, message));

@@ -1,8 +1,8 @@
 //! Fields of dates and times, cutting to a field, and sums with intervals.
 //!
-//! Invariants: the zone is UTC; what is computed lies in the ranges of dates and timestamps.
+//! Invariants: what is computed lies in the ranges of dates and timestamps.
 //! Exact fields are `extract`'s, floats are `date_part`'s, each by PostgreSQL's own sums.
-//! Does not do: other zones.
+//! Does not do: zones; a timestamp that has one comes with its offset.
 
 use rightlink::internal::datum::{
     CivilDate, DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month,
@@ -147,8 +147,8 @@ impl Field {
 pub(crate) enum Moment {
     /// A timestamp without zone.
     At(i64),
-    /// A timestamp with a zone.
-    AtZone(i64),
+    /// A timestamp of UTC, and the offset of its zone in seconds east.
+    AtZone(i64, i32),
     /// A day.
     Day(i32),
     /// A span.
@@ -174,8 +174,8 @@ impl Moment {
     /// Is it infinite, and with which sign?
     fn infinity(self) -> Option<f64> {
         let end = match self {
-            Moment::At(i64::MAX) | Moment::AtZone(i64::MAX) | Moment::Day(i32::MAX) => 1.0,
-            Moment::At(i64::MIN) | Moment::AtZone(i64::MIN) | Moment::Day(i32::MIN) => -1.0,
+            Moment::At(i64::MAX) | Moment::AtZone(i64::MAX, _) | Moment::Day(i32::MAX) => 1.0,
+            Moment::At(i64::MIN) | Moment::AtZone(i64::MIN, _) | Moment::Day(i32::MIN) => -1.0,
             _ => return None,
         };
         Some(end * f64::INFINITY)
@@ -188,7 +188,7 @@ pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
         // Which fields there are does not depend on the moment.
         let finite = match moment {
             Moment::Day(_) => Moment::Day(0),
-            Moment::AtZone(_) => Moment::AtZone(0),
+            Moment::AtZone(..) => Moment::AtZone(0, 0),
             _ => Moment::At(0),
         };
         if extract(field, finite)?.is_none() {
@@ -208,11 +208,23 @@ pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
             _ => of_day(field, i64::from(days)),
         },
         Moment::At(micros) => of_timestamp(field, micros)?,
-        Moment::AtZone(micros) => match field {
-            Field::Unit(Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute) => whole(0),
-            _ => of_timestamp(field, micros)?,
+        Moment::AtZone(micros, offset) => match (field, of_offset(field, offset)) {
+            (_, Some(found)) => Some(found),
+            (Field::Epoch, None) => of_timestamp(field, micros)?,
+            _ => of_timestamp(field, micros + i64::from(offset) * MICROS_PER_SECOND)?,
         },
     })
+}
+
+/// Fields of the offset of a zone.
+fn of_offset(field: Field, offset: i32) -> Option<Found> {
+    let offset = i64::from(offset);
+    match field {
+        Field::Unit(Unit::Timezone) => whole(offset),
+        Field::Unit(Unit::TimezoneHour) => whole(offset / 3_600),
+        Field::Unit(Unit::TimezoneMinute) => whole(offset / 60 % 60),
+        _ => None,
+    }
 }
 
 fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {

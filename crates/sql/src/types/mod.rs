@@ -9,6 +9,7 @@
 //! | `literal` | values as SQL writes them |
 //! | `collate`, `casing` | collations; upper and lower case |
 //! | `calendar` | fields of dates and times |
+//! | `time` | their texts, and zones |
 //! | `registered` | objects of catalogs by their names |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
@@ -32,6 +33,7 @@ pub(crate) mod literal;
 pub(crate) mod numeric;
 mod registered;
 pub(crate) mod text;
+pub(crate) mod time;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -42,6 +44,7 @@ pub use array::{Array, Dimension, ElementType};
 pub use json::{JsonPath, Jsonb};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
+pub use time::Times;
 
 use crate::error::Result;
 
