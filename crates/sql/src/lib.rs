@@ -97,7 +97,7 @@ pub use plan::Column;
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
     Array, Datum, Decimal, Dimension, ElementType, Interval, JsonPath, Jsonb, RegKind, Registered,
-    Row, SqlType, Times,
+    Row, SqlType, Times, ZonedTime,
 };
 
 /// The examples of the README, compiled and run as tests.

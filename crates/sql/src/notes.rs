@@ -46,7 +46,7 @@ pub(crate) struct ColumnNotes {
     pub(crate) modifier: Option<Modifier>,
     /// The type of the elements, if it holds arrays, which the store has as bytes.
     pub(crate) element: Option<ElementType>,
-    /// Its type, if the store has none for it: of a column of a view, or `jsonb`.
+    /// Its type, if the store has none for it: of a column of a view, `jsonb` or `timetz`.
     pub(crate) shown_as: Option<SqlType>,
     /// The default as SQL.
     pub(crate) default: Option<String>,
@@ -160,7 +160,8 @@ impl ColumnNotes {
             SqlType::Array(element) => Some(element),
             _ => None,
         };
-        self.shown_as = (declared.ty == SqlType::Jsonb).then_some(SqlType::Jsonb);
+        self.shown_as =
+            Some(declared.ty).filter(|ty| matches!(ty, SqlType::Jsonb | SqlType::Timetz));
     }
 
     /// The type of the column, which the store has as `kind`.

@@ -26,8 +26,13 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
         Datum::Bool(value) => out.push(u8::from(*value)),
         Datum::Int2(value) => whole(out, i64::from(*value)),
         Datum::Int4(value) | Datum::Date(value) => whole(out, i64::from(*value)),
-        Datum::Int8(value) | Datum::Timestamp(value) | Datum::Timestamptz(value) => {
-            whole(out, *value);
+        Datum::Int8(value)
+        | Datum::Timestamp(value)
+        | Datum::Timestamptz(value)
+        | Datum::Time(value) => whole(out, *value),
+        Datum::Timetz(value) => {
+            whole(out, value.utc_micros());
+            whole(out, i64::from(-value.offset));
         }
         Datum::Float4(value) => float(out, f64::from(*value)),
         Datum::Float8(value) => float(out, *value),
@@ -272,6 +277,9 @@ mod tests {
             "{\"a\": 1, \"bb\": 2}",
         ];
         kinds.push(of(SqlType::Jsonb, &documents));
+        let times = ["10:00+02", "08:00+00", "09:00+01", "10:00+01", "24:00-15", "00:00+15"];
+        kinds.push(of(SqlType::Timetz, &times));
+        kinds.push(of(SqlType::Time, &["00:00", "12:00:00.5", "24:00"]));
         for mut values in kinds {
             values.push(Datum::Null);
             for (descending, nulls_first) in

@@ -101,12 +101,13 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
             T::Int2 | T::Int4 => (Kind::Sum, known, T::Int8),
             T::Int8 => (Kind::Sum, known, T::Numeric),
             T::Numeric | T::Float4 | T::Float8 | T::Interval => (Kind::Sum, known, known),
+            T::Time => (Kind::Sum, T::Interval, T::Interval),
             _ => return None,
         },
         "avg" => match known {
             T::Int2 | T::Int4 | T::Int8 | T::Numeric => (Kind::Average, known, T::Numeric),
             T::Float4 | T::Float8 => (Kind::Average, T::Float8, T::Float8),
-            T::Interval => (Kind::Average, known, known),
+            T::Interval | T::Time => (Kind::Average, T::Interval, T::Interval),
             _ => return None,
         },
         "min" | "max"

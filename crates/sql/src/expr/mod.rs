@@ -5,7 +5,7 @@
 //! | `eval` | evaluating, with three-valued logic |
 //! | `function`, `registry` | functions and operators, and which of them a call means |
 //! | `operators`, `math`, `degrees`, `strings`, `format`, `bytes` | what they do |
-//! | `moments`, `spans`, `system` | the same |
+//! | `moments`, `clock`, `spans`, `system` | the same |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery`, `exec_state` | queries inside of expressions, and who runs them |
@@ -24,6 +24,7 @@ pub(crate) mod aggregate;
 pub(crate) mod arrays;
 mod bytes;
 mod catalog;
+mod clock;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod eval;

@@ -17,7 +17,7 @@ use crate::types::{Datum, SqlType};
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
     use SqlType as T;
-    for name in ["now", "transaction_timestamp", "current_timestamp"] {
+    for name in ["now", "transaction_timestamp"] {
         registry
             .add(name, &[], T::Timestamptz, |_, c| Ok(Datum::Timestamptz(c.transaction_time)))
             .is_stable = true;
@@ -32,9 +32,6 @@ pub(super) fn register(registry: &mut Registry) {
             Ok(Datum::Timestamptz(c.db.as_ref().map_or(c.statement_time, |db| db.now())))
         })
         .volatile = true;
-    registry
-        .add("localtimestamp", &[], T::Timestamp, |_, c| local_now(c).map(Datum::Timestamp))
-        .is_stable = true;
     registry
         .add("current_date", &[], T::Date, |_, c| {
             Ok(Datum::Date(calendar::date_of_timestamp(local_now(c)?)))
@@ -108,12 +105,12 @@ fn extract(values: &[Datum], context: &Context) -> Result<Found> {
     found.ok_or_else(|| unsupported_unit(name, ty))
 }
 
-fn unknown_unit(name: &str, ty: SqlType) -> SqlError {
+pub(super) fn unknown_unit(name: &str, ty: SqlType) -> SqlError {
     let message = format!("unit \"{name}\" not recognized for type {}", ty.name());
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-fn unsupported_unit(name: &str, ty: SqlType) -> SqlError {
+pub(super) fn unsupported_unit(name: &str, ty: SqlType) -> SqlError {
     let message = format!("unit \"{name}\" not supported for type {}", ty.name());
     SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
 }
@@ -183,7 +180,7 @@ pub(super) fn named_zone(name: &str) -> Result<NamedZone> {
 }
 
 /// The zone that a text names, or whose offset an interval is.
-fn zone_of(value: &Datum) -> Result<NamedZone> {
+pub(super) fn zone_of(value: &Datum) -> Result<NamedZone> {
     match value {
         Datum::Text(name) => named_zone(name),
         Datum::Interval(span) if span.months != 0 || span.days != 0 => {

@@ -13,8 +13,8 @@ use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
-    arrays, bytes, catalog, degrees, format, json, math, moments, operators, regex, sets, spans,
-    strings, system,
+    arrays, bytes, catalog, clock, degrees, format, json, math, moments, operators, regex, sets,
+    spans, strings, system,
 };
 use crate::types::{Category, SqlType};
 
@@ -29,6 +29,7 @@ fn registry() -> &'static Registry {
         format::register(&mut registry);
         bytes::register(&mut registry);
         moments::register(&mut registry);
+        clock::register(&mut registry);
         spans::register(&mut registry);
         system::register(&mut registry);
         catalog::register(&mut registry);

@@ -208,7 +208,7 @@ pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
             _ => of_day(field, i64::from(days)),
         },
         Moment::At(micros) => of_timestamp(field, micros)?,
-        Moment::AtZone(micros, offset) => match (field, of_offset(field, offset)) {
+        Moment::AtZone(micros, offset) => match (field, offset_field(field, offset)) {
             (_, Some(found)) => Some(found),
             (Field::Epoch, None) => of_timestamp(field, micros)?,
             _ => of_timestamp(field, micros + i64::from(offset) * MICROS_PER_SECOND)?,
@@ -217,7 +217,7 @@ pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
 }
 
 /// Fields of the offset of a zone.
-fn of_offset(field: Field, offset: i32) -> Option<Found> {
+pub(crate) fn offset_field(field: Field, offset: i32) -> Option<Found> {
     let offset = i64::from(offset);
     match field {
         Field::Unit(Unit::Timezone) => whole(offset),
@@ -230,7 +230,7 @@ fn of_offset(field: Field, offset: i32) -> Option<Found> {
 fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {
     let (days, time) = (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
     Ok(match field {
-        Field::Unit(unit) => of_clock(unit, time).or_else(|| of_day(field, days)),
+        Field::Unit(unit) => clock_field(unit, time).or_else(|| of_day(field, days)),
         Field::Epoch => {
             let epoch = EPOCH_SECONDS * MICROS_PER_SECOND;
             let since = i128::from(micros) + i128::from(epoch);
@@ -255,8 +255,13 @@ fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {
     })
 }
 
+/// Microseconds as seconds.
+pub(crate) fn seconds_field(micros: i64) -> Option<Found> {
+    found(shifted(micros.into(), 6), micros as f64 / 1e6)
+}
+
 /// Fields of the time of a day, or of the time of a span.
-fn of_clock(unit: Unit, micros: i64) -> Option<Found> {
+pub(crate) fn clock_field(unit: Unit, micros: i64) -> Option<Found> {
     let of_minute = micros % (60 * MICROS_PER_SECOND);
     let (seconds, rest) = (of_minute / MICROS_PER_SECOND, of_minute % MICROS_PER_SECOND);
     match unit {
@@ -322,7 +327,7 @@ fn of_span(field: Field, span: Interval) -> Option<Found> {
             Unit::Decade => whole(years / 10),
             Unit::Century => whole(years / 100),
             Unit::Millennium => whole(years / 1_000),
-            _ => of_clock(unit, span.micros),
+            _ => clock_field(unit, span.micros),
         },
         Field::Epoch => {
             // A year counts 365.25 days here.

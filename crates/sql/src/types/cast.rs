@@ -9,7 +9,8 @@ use crate::error::{Result, SqlError, code};
 use crate::types::json::Node;
 use crate::types::time::Times;
 use crate::types::{
-    Category, Datum, Decimal, Jsonb, RegKind, Registered, SqlType, calendar, numeric, text,
+    Category, Datum, Decimal, Interval, Jsonb, RegKind, Registered, SqlType, ZonedTime, calendar,
+    numeric, text,
 };
 
 /// When a cast may happen.
@@ -67,6 +68,9 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Explicit,
         (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Implicit,
         (T::Timestamptz, T::Timestamp) | (T::Timestamp | T::Timestamptz, T::Date) => Assignment,
+        (T::Time, T::Interval | T::Timetz) => Implicit,
+        (T::Interval | T::Timestamp | T::Timestamptz | T::Timetz, T::Time) => Assignment,
+        (T::Timestamptz, T::Timetz) => Assignment,
         (_, T::Text) => Assignment,
         (T::Text, _) => Explicit,
         _ => return None,
@@ -144,7 +148,12 @@ pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
             other => other,
         }),
         SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to, times),
-        SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Jsonpath | SqlType::Tid => {
+        SqlType::Interval => match value {
+            Datum::Time(micros) => Ok(Datum::Interval(Interval { micros, ..Interval::default() })),
+            other => through_text(other, to, times),
+        },
+        SqlType::Time | SqlType::Timetz => to_time(value, to, times),
+        SqlType::Bytea | SqlType::Uuid | SqlType::Jsonpath | SqlType::Tid => {
             through_text(value, to, times)
         }
         SqlType::Json | SqlType::Jsonb => match value {
@@ -324,11 +333,39 @@ fn to_date_time(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
 pub(crate) fn depends_on_session(value: &Datum, to: SqlType) -> bool {
     let Some(from) = value.type_of() else { return false };
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
+    let is_zoned = |ty: SqlType| matches!(ty, SqlType::Timestamptz | SqlType::Timetz);
     let is_time = |ty: SqlType| matches!(ty.category(), Category::DateTime | Category::Timespan);
     match (is_time(from), is_time(to)) {
-        (true, true) => (from == SqlType::Timestamptz) != (to == SqlType::Timestamptz),
+        (true, true) => from != SqlType::Timetz && (is_zoned(from) || is_zoned(to)) && from != to,
         (a, b) => a || b,
     }
+}
+
+fn to_time(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
+    let of_day = |micros: i64| micros.rem_euclid(calendar::MICROS_PER_DAY);
+    let zone = times.zone();
+    Ok(match (value, to) {
+        (Datum::Timestamp(micros) | Datum::Timestamptz(micros), _)
+            if !calendar::is_finite(micros) =>
+        {
+            Datum::Null
+        }
+        (Datum::Timestamp(micros), SqlType::Time) => Datum::Time(of_day(micros)),
+        (Datum::Timestamptz(micros), SqlType::Time) => Datum::Time(of_day(zone.to_local(micros)?)),
+        (Datum::Timestamptz(micros), _) => {
+            let offset = zone.offset_at(micros);
+            Datum::Timetz(ZonedTime { micros: of_day(zone.to_local(micros)?), offset })
+        }
+        (Datum::Interval(span), SqlType::Time) => Datum::Time(of_day(span.micros)),
+        (Datum::Timetz(time), SqlType::Time) => Datum::Time(time.micros),
+        (Datum::Time(micros), _) => {
+            // In the offset that the zone has at that time today.
+            let today = calendar::date_of_timestamp(zone.to_local(times.now)?);
+            let local = calendar::timestamp_of_date(today)? + micros;
+            Datum::Timetz(ZonedTime { micros, offset: zone.offset_of_local(local) })
+        }
+        (other, to) => return through_text(other, to, times),
+    })
 }
 
 /// The type that all of `types` become in a CASE, a list or rows of VALUES.

@@ -15,7 +15,7 @@
 //! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
-//! exists in expressions only. Columns of types that are not here (time) are read as text. The
+//! exists in expressions only. The
 //! store keeps an array as bytes, in its binary form, and a `jsonb` in a form of its own; notes of
 //! the column say that it is one.
 //! Does not do: composite types, collations other than byte order.
@@ -44,7 +44,7 @@ pub use array::{Array, Dimension, ElementType};
 pub use json::{JsonPath, Jsonb};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
-pub use time::Times;
+pub use time::{Times, ZonedTime};
 
 use crate::error::Result;
 
@@ -82,6 +82,10 @@ pub enum SqlType {
     Timestamptz,
     /// `interval`
     Interval,
+    /// `time without time zone`
+    Time,
+    /// `time with time zone`
+    Timetz,
     /// `json`: a document, kept as it was written
     Json,
     /// `jsonb`: a document, kept by what it says
@@ -132,7 +136,7 @@ pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
 
 impl SqlType {
     /// Every type that a value can have, besides arrays of these.
-    pub const ALL: [SqlType; 28] = [
+    pub const ALL: [SqlType; 30] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -148,6 +152,8 @@ impl SqlType {
         SqlType::Timestamp,
         SqlType::Timestamptz,
         SqlType::Interval,
+        SqlType::Time,
+        SqlType::Timetz,
         SqlType::Json,
         SqlType::Jsonb,
         SqlType::Jsonpath,
@@ -184,6 +190,8 @@ impl SqlType {
             SqlType::Timestamp => 1114,
             SqlType::Timestamptz => 1184,
             SqlType::Interval => 1186,
+            SqlType::Time => 1083,
+            SqlType::Timetz => 1266,
             SqlType::Json => 114,
             SqlType::Jsonb => 3802,
             SqlType::Jsonpath => 4072,
@@ -257,6 +265,8 @@ impl SqlType {
             SqlType::Timestamp => "timestamp without time zone",
             SqlType::Timestamptz => "timestamp with time zone",
             SqlType::Interval => "interval",
+            SqlType::Time => "time without time zone",
+            SqlType::Timetz => "time with time zone",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
             SqlType::Jsonpath => "jsonpath",
@@ -330,6 +340,8 @@ impl SqlType {
             SqlType::Float8 => "float8",
             SqlType::Timestamp => "timestamp",
             SqlType::Timestamptz => "timestamptz",
+            SqlType::Time => "time",
+            SqlType::Timetz => "timetz",
             SqlType::Bpchar => "bpchar",
             SqlType::Char => "char",
             SqlType::Array(element) => element.array_short_name(),
@@ -344,7 +356,12 @@ impl SqlType {
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Oid | SqlType::Reg(_) => 4,
             SqlType::Name => 64,
-            SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::Timestamptz => 8,
+            SqlType::Int8
+            | SqlType::Float8
+            | SqlType::Timestamp
+            | SqlType::Timestamptz
+            | SqlType::Time => 8,
+            SqlType::Timetz => 12,
             SqlType::Uuid | SqlType::Interval => 16,
             SqlType::Tid => 6,
             SqlType::Unknown => -2,
@@ -373,7 +390,11 @@ impl SqlType {
             | SqlType::Oid
             | SqlType::Reg(_) => Category::Number,
             SqlType::Text | SqlType::Bpchar | SqlType::Name => Category::String,
-            SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
+            SqlType::Date
+            | SqlType::Timestamp
+            | SqlType::Timestamptz
+            | SqlType::Time
+            | SqlType::Timetz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
             SqlType::Bytea
             | SqlType::Uuid
@@ -394,7 +415,7 @@ impl SqlType {
 
     /// Does the store keep its values as bytes whose order is another than theirs?
     pub(crate) fn is_encoded(self) -> bool {
-        self.is_array() || self == SqlType::Jsonb
+        self.is_array() || matches!(self, SqlType::Jsonb | SqlType::Timetz)
     }
 
     /// Is it the type that its category prefers?
@@ -427,6 +448,7 @@ impl SqlType {
             Type::Decimal => SqlType::Numeric,
             Type::Interval => SqlType::Interval,
             Type::Json => SqlType::Json,
+            Type::Time => SqlType::Time,
             // A type that the store learns later is shown as its text.
             _ => SqlType::Text,
         }
@@ -436,7 +458,7 @@ impl SqlType {
     pub fn to_column(self) -> Option<Type> {
         match self {
             SqlType::Bpchar => return Some(Type::Text),
-            SqlType::Jsonb => return Some(Type::Bytes),
+            SqlType::Jsonb | SqlType::Timetz => return Some(Type::Bytes),
             _ => {}
         }
         if let Some(element) = self.element() {
@@ -484,6 +506,10 @@ pub enum Datum {
     Timestamptz(i64),
     /// `interval`
     Interval(Interval),
+    /// Microseconds since midnight.
+    Time(i64),
+    /// `time with time zone`
+    Timetz(ZonedTime),
     /// `json`: its text, which is a document.
     Json(String),
     /// `jsonb`
@@ -531,6 +557,8 @@ impl Datum {
             Datum::Timestamp(_) => SqlType::Timestamp,
             Datum::Timestamptz(_) => SqlType::Timestamptz,
             Datum::Interval(_) => SqlType::Interval,
+            Datum::Time(_) => SqlType::Time,
+            Datum::Timetz(_) => SqlType::Timetz,
             Datum::Json(_) => SqlType::Json,
             Datum::Jsonb(_) => SqlType::Jsonb,
             Datum::Jsonpath(_) => SqlType::Jsonpath,
@@ -565,6 +593,7 @@ impl Datum {
             (Value::Bytes(bytes), SqlType::Array(element)) => {
                 Ok(array::from_binary(element, &bytes)?.into())
             }
+            (Value::Bytes(bytes), SqlType::Timetz) => Datum::from_binary(ty, &bytes),
             (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
             (value, _) => Ok(Datum::from(value)),
         }
@@ -596,6 +625,8 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(v),
             Datum::Numeric(v) => Value::Decimal(v),
             Datum::Interval(v) => Value::Interval(v),
+            Datum::Time(v) => Value::Time(v),
+            Datum::Timetz(v) => Value::Bytes(v.to_bytes()),
             Datum::Json(v) => Value::Json(v),
             Datum::Jsonb(v) => Value::Bytes(v.into_stored()),
             Datum::Array(v) => Value::Bytes(array::to_binary(&v)),
@@ -624,6 +655,8 @@ impl Datum {
             (D::Date(a), D::Date(b)) => a.cmp(b),
             (D::Timestamp(a), D::Timestamp(b)) | (D::Timestamptz(a), D::Timestamptz(b)) => a.cmp(b),
             (D::Interval(a), D::Interval(b)) => a.cmp(b),
+            (D::Time(a), D::Time(b)) => a.cmp(b),
+            (D::Timetz(a), D::Timetz(b)) => a.cmp(b),
             (D::Tid(a), D::Tid(b)) => a.cmp(b),
             (D::Numeric(a), D::Numeric(b)) => a.cmp(b),
             (D::Oid(a), D::Oid(b)) => a.cmp(b),
@@ -677,6 +710,7 @@ impl From<Value> for Datum {
             Value::Timestamp(v) => Datum::Timestamp(v),
             Value::TimestampTz(v) => Datum::Timestamptz(v),
             Value::Interval(v) => Datum::Interval(v),
+            Value::Time(v) => Datum::Time(v),
             Value::Decimal(v) => Datum::Numeric(v),
             Value::Json(v) => Datum::Json(v),
             other => Datum::Text(other.to_string()),
@@ -690,7 +724,7 @@ mod tests {
 
     #[test]
     fn every_column_type_has_one_type_here_and_back() {
-        for kind in Type::ALL.into_iter().filter(|kind| *kind != Type::Time) {
+        for kind in Type::ALL {
             assert_eq!(SqlType::of_column(kind).to_column(), Some(kind));
         }
         assert_eq!(SqlType::Tid.to_column(), None);

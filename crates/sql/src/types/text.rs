@@ -12,7 +12,8 @@ use rightlink::{RowId, Value};
 use crate::error::{Result, SqlError, code};
 use crate::types::time::{self, IntervalStyle, Refusal, Times};
 use crate::types::{
-    Array, Datum, ElementType, JsonPath, Jsonb, Registered, SqlType, array_text, json, numeric,
+    Array, Category, Datum, ElementType, JsonPath, Jsonb, Registered, SqlType, array_text, json,
+    numeric,
 };
 
 impl Datum {
@@ -60,6 +61,8 @@ impl Datum {
             Datum::Timestamp(v) => of_time(&|out| time::timestamp(*v, false, times, out)),
             Datum::Timestamptz(v) => of_time(&|out| time::timestamp(*v, true, times, out)),
             Datum::Interval(v) => of_time(&|out| time::interval(*v, times.styles.intervals, out)),
+            Datum::Time(v) => of_time(&|out| time::time(*v, out)),
+            Datum::Timetz(v) => of_time(&|out| time::timetz(*v, out)),
             Datum::Json(v) => v.clone(),
             Datum::Jsonb(v) => v.to_text(),
             Datum::Jsonpath(v) => v.to_string(),
@@ -121,10 +124,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn invalid(ty: SqlType, text: &str) -> SqlError {
     let message = format!("invalid input syntax for type {}: \"{text}\"", ty.name());
-    let sqlstate = match ty {
-        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz | SqlType::Interval => {
-            code::INVALID_DATETIME
-        }
+    let sqlstate = match ty.category() {
+        Category::DateTime | Category::Timespan => code::INVALID_DATETIME,
         _ => code::INVALID_TEXT,
     };
     SqlError::new(sqlstate, message)
@@ -155,6 +156,8 @@ pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
         SqlType::Timestamp => {
             of_time(ty, text, time::read_timestamp(text, times).map(Datum::Timestamp))
         }
+        SqlType::Time => of_time(ty, text, time::read_time(text, times).map(Datum::Time)),
+        SqlType::Timetz => of_time(ty, text, time::read_timetz(text, times).map(Datum::Timetz)),
         SqlType::Timestamptz => {
             of_time(ty, text, time::read_timestamptz(text, times).map(Datum::Timestamptz))
         }

@@ -15,13 +15,61 @@ mod read;
 mod words;
 pub(crate) mod zone;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(crate) use print::{date, interval, iso_timestamp, timestamp};
-pub(crate) use read::{Refusal, offset, read_date, read_timestamp, read_timestamptz};
+pub(crate) use print::{date, interval, iso_timestamp, time, timestamp, timetz};
+pub(crate) use read::{
+    Refusal, offset, read_date, read_time, read_timestamp, read_timestamptz, read_timetz,
+};
 pub(crate) use zone::{Zone, no_zone};
 
 use crate::error::{Result, SqlError, code};
+use crate::types::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
+
+/// A time of day in a zone, which is an offset here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZonedTime {
+    /// Microseconds since midnight.
+    pub micros: i64,
+    /// Seconds east of UTC.
+    pub offset: i32,
+}
+
+impl ZonedTime {
+    /// The same in another zone.
+    pub(crate) fn moved(self, offset: i32) -> ZonedTime {
+        let later = i64::from(offset) - i64::from(self.offset);
+        let micros = (self.micros + later * MICROS_PER_SECOND).rem_euclid(MICROS_PER_DAY);
+        ZonedTime { micros, offset }
+    }
+
+    /// When it is in UTC, which may be on another day.
+    pub(crate) fn utc_micros(self) -> i64 {
+        self.micros - i64::from(self.offset) * MICROS_PER_SECOND
+    }
+
+    /// As PostgreSQL sends it: the time, and seconds west of UTC.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut out = self.micros.to_be_bytes().to_vec();
+        out.extend((-self.offset).to_be_bytes());
+        out
+    }
+}
+
+impl Ord for ZonedTime {
+    /// By the moment, and of equal ones that in the east is the first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_moment = self.utc_micros().cmp(&other.utc_micros());
+        by_moment.then(other.offset.cmp(&self.offset))
+    }
+}
+
+impl PartialOrd for ZonedTime {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// How dates and times are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +117,7 @@ impl IntervalStyle {
 
 /// What a session's settings say of dates and times: the zone, and how values are read and shown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Styles {
+pub(crate) struct Styles {
     pub(crate) zone: Arc<Zone>,
     pub(crate) dates: DateStyle,
     pub(crate) order: DateOrder,

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use rightlink::internal::datum::{CivilDate, civil_from_days};
 
 use super::zone::Local;
-use super::{DateOrder, DateStyle, IntervalStyle, Styles, Times};
+use super::{DateOrder, DateStyle, IntervalStyle, Styles, Times, ZonedTime};
 use crate::types::Interval;
 use crate::types::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
 
@@ -40,6 +40,16 @@ pub(crate) fn timestamp(micros: i64, zoned: bool, times: &Times, out: &mut Strin
             fine(write_timestamp(micros, local.as_ref(), styles, out));
         }
     }
+}
+
+/// Appends a time of day.
+pub(crate) fn time(micros: i64, out: &mut String) {
+    fine(write_clock(micros, out));
+}
+
+/// Appends a time of day with its zone.
+pub(crate) fn timetz(time: ZonedTime, out: &mut String) {
+    fine(write_clock(time.micros, out).and_then(|()| write_offset(time.offset, false, out)));
 }
 
 /// Appends a timestamp as ISO 8601 has it, which does not depend on styles: a T between day and

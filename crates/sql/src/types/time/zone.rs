@@ -142,6 +142,19 @@ impl Zone {
         &self.name
     }
 
+    /// Its offset, if it has but one.
+    pub(crate) fn fixed_offset(&self) -> Option<i32> {
+        match &self.rules {
+            Rules::Fixed { offset, .. } => Some(*offset),
+            Rules::Region(region) => {
+                let any = region.to_offset_info(Timestamp::UNIX_EPOCH);
+                let changes =
+                    region.preceding(Timestamp::MAX).any(|one| one.offset() != any.offset());
+                (!changes).then(|| any.offset().seconds())
+            }
+        }
+    }
+
     /// The names of the database's zones.
     pub(crate) fn names() -> Vec<String> {
         let all = db().available().map(|name| name.as_str().to_owned());
