@@ -9,7 +9,9 @@
 use std::collections::HashMap;
 
 use rightlink::{Database, Reservation};
-use rightlink_sql::{Column, Datum, Execution, Session, SqlError, SqlType, TransactionStatus};
+use rightlink_sql::{
+    Column, Datum, Execution, Session, SqlError, SqlType, Times, TransactionStatus,
+};
 
 use crate::config::Config;
 use crate::peers::{End, Peer, Phase};

@@ -6,16 +6,15 @@
 
 mod about;
 pub(crate) mod planner;
+mod zone;
 
 use std::collections::BTreeMap;
 
-use rightlink::internal::datum::{IntervalFields, read_interval};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
 use crate::names::SearchPath;
 use crate::parse::modes::Level;
-use crate::types::Interval;
 use crate::types::time::{DateSetting, IntervalStyle, Styles, Zone};
 use planner::{MOST_TOGETHER, PlanCacheMode, Switches};
 
@@ -678,7 +677,7 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             Err(SqlError::new("55P02", format!("parameter \"{}\" {what}", setting.name)))
         }
         Kind::Text | Kind::Dates => Ok(value.to_owned()),
-        Kind::Zone => zone_named(value),
+        Kind::Zone => zone::named(value),
         Kind::Schemas => match SearchPath::parse(value) {
             Some(_) => Ok(value.to_owned()),
             None => Err(invalid(setting, value).detail("List syntax is invalid.")),
@@ -731,36 +730,6 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
         Kind::Millis(least) => in_range(setting, value, (least, "ms", &TIMES)),
         Kind::Memory(least) => in_range(setting, value, (least, "kB", &SIZES)),
     }
-}
-
-/// The name of the zone that a value means: a name, a POSIX rule, a number of hours east of UTC, or
-/// an interval.
-fn zone_named(value: &str) -> Result<String> {
-    let refused = || {
-        let message = format!("invalid value for parameter \"TimeZone\": \"{value}\"");
-        SqlError::new(code::INVALID_PARAMETER, message)
-    };
-    let of_offset = |seconds: f64| {
-        let far = || refused().detail("UTC timezone offset is out of range.");
-        let offset = (seconds.abs() < 1e9).then(|| Zone::of_offset(seconds as i32)).flatten();
-        offset.map(|zone| zone.name().to_owned()).ok_or_else(far)
-    };
-    if let Some(span) = value.get(8..).filter(|_| value[..8].eq_ignore_ascii_case("interval")) {
-        let span = span.trim_start().strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-        let span = read_interval(span.ok_or_else(refused)?, IntervalFields::All);
-        let span = span.map_err(|_| refused())?;
-        return match span {
-            Interval { months: 0, days: 0, micros } => of_offset(micros as f64 / 1e6),
-            Interval { months: 0, .. } => {
-                Err(refused().detail("Cannot specify days in time zone interval."))
-            }
-            _ => Err(refused().detail("Cannot specify months in time zone interval.")),
-        };
-    }
-    if let Ok(hours) = value.trim_start().parse::<f64>() {
-        return of_offset(hours * 3_600.0);
-    }
-    Zone::named(value).map(|zone| zone.name().to_owned()).ok_or_else(refused)
 }
 
 /// A number with or without a unit, no less than `least` of the smallest one.

@@ -4,7 +4,7 @@
 //! which would end it early.
 //! Does not do: sending.
 
-use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, TransactionStatus};
+use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, Times, TransactionStatus};
 
 use super::VERSION;
 use super::frontend::format_at;

@@ -68,7 +68,9 @@ impl Binder<'_> {
         let value = value.map_err(|error| error.at(position))?;
         if matches!(to.element().unwrap_or(to).category(), Category::DateTime | Category::Timespan)
         {
-            self.once |= time::depends_on_now(literal);
+            // The offset of a time of day may be that of today.
+            let is_timetz = to.element().unwrap_or(to) == SqlType::Timetz;
+            self.once |= is_timetz || time::depends_on_now(literal);
             self.reading.note(&value, position);
         }
         Ok(value)

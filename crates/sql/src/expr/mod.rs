@@ -6,6 +6,7 @@
 //! | `function`, `registry` | functions and operators, and which of them a call means |
 //! | `operators`, `math`, `degrees`, `strings`, `format`, `bytes` | what they do |
 //! | `moments`, `clock`, `spans`, `system` | the same |
+//! | `to_char` | values by patterns |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery`, `exec_state` | queries inside of expressions, and who runs them |
@@ -50,6 +51,7 @@ mod state;
 mod strings;
 mod subquery;
 pub(crate) mod system;
+mod to_char;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;

@@ -14,7 +14,7 @@ use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
     arrays, bytes, catalog, clock, degrees, format, json, math, moments, operators, regex, sets,
-    spans, strings, system,
+    spans, strings, system, to_char,
 };
 use crate::types::{Category, SqlType};
 
@@ -31,6 +31,7 @@ fn registry() -> &'static Registry {
         moments::register(&mut registry);
         clock::register(&mut registry);
         spans::register(&mut registry);
+        to_char::register(&mut registry);
         system::register(&mut registry);
         catalog::register(&mut registry);
         regex::register(&mut registry);

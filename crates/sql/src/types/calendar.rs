@@ -310,7 +310,7 @@ fn count_of(year: i64, years: i64) -> i64 {
 }
 
 /// Year and number of the week whose Thursday is in that year.
-fn iso_week(days: i64) -> (i64, i64) {
+pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     let thursday = days - (days + 5).rem_euclid(7) + 3;
     let year = civil_from_days(thursday).year;
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)

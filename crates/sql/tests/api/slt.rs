@@ -185,7 +185,7 @@ files!(
     views updatable_views table_as writing_with joined_locks
     arrays array_functions array_edges
     json_access json_change json_path
-    time_zones time_styles time_of_day
+    time_zones time_styles time_of_day formats
 );
 
 #[test]

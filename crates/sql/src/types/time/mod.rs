@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `zone` | zones by name, offset and POSIX rule; abbreviations of zones |
 //! | `words` | texts cut into fields, and the words that mean something in them |
-//! | `read` | fields to dates, times and timestamps |
+//! | `read`, `clock` | fields to dates and timestamps; to times of day |
 //! | `print` | values to text in each style |
 //!
 //! Invariants: what depends on a session is in [`Styles`] or [`Times`], never in a global.
 //! Does not do: arithmetic (`calendar`), patterns of `to_char`.
 
+mod clock;
 mod print;
 mod read;
 mod words;
@@ -18,10 +19,9 @@ pub(crate) mod zone;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+pub(crate) use clock::{read_time, read_timetz};
 pub(crate) use print::{date, interval, iso_timestamp, time, timestamp, timetz};
-pub(crate) use read::{
-    Refusal, offset, read_date, read_time, read_timestamp, read_timestamptz, read_timetz,
-};
+pub(crate) use read::{Refusal, offset, read_date, read_timestamp, read_timestamptz};
 pub(crate) use zone::{Zone, no_zone};
 
 use crate::error::{Result, SqlError, code};

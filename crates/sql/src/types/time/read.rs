@@ -1,8 +1,7 @@
-//! Dates, times and timestamps from text: `DecodeDateTime` and `DecodeTimeOnly` of PostgreSQL's
-//! `datetime.c`, field by field.
+//! Dates and timestamps from text: `DecodeDateTime` of PostgreSQL's `datetime.c`, field by field.
 //!
 //! Invariants: what is read lies in the range of its type. A field is given once.
-//! Does not do: intervals, which the store reads.
+//! Does not do: times of day (`clock`); intervals, which the store reads.
 
 use rightlink::internal::datum::{
     CivilDate, DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month,
@@ -10,7 +9,7 @@ use rightlink::internal::datum::{
 
 use super::words::{self, Kind, Meaning, Reserved, Unit, Word};
 use super::zone::{Abbreviation, NamedZone, Zone, abbreviation};
-use super::{DateOrder, Times, ZonedTime};
+use super::{DateOrder, Times};
 use crate::types::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
 
 /// Why text is no date or time.
@@ -30,23 +29,23 @@ pub(crate) enum Refusal {
     NoZone(String),
 }
 
-type Result<T> = std::result::Result<T, Refusal>;
+pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
 /// Fields that a text gives, a bit for each.
-type Mask = u32;
+pub(super) type Mask = u32;
 
 const MONTH: Mask = 1;
 const YEAR: Mask = 1 << 1;
 const DAY: Mask = 1 << 2;
-const DATE: Mask = YEAR | MONTH | DAY;
+pub(super) const DATE: Mask = YEAR | MONTH | DAY;
 const HOUR: Mask = 1 << 3;
 const MINUTE: Mask = 1 << 4;
 const SECOND: Mask = 1 << 5;
 const FRACTION: Mask = 1 << 6;
-const TIME: Mask = HOUR | MINUTE | SECOND | FRACTION;
-const ZONE: Mask = 1 << 7;
+pub(super) const TIME: Mask = HOUR | MINUTE | SECOND | FRACTION;
+pub(super) const ZONE: Mask = 1 << 7;
 const DST_ZONE: Mask = 1 << 8;
-const DST: Mask = 1 << 9;
+pub(super) const DST: Mask = 1 << 9;
 const DAY_OF_YEAR: Mask = 1 << 10;
 const WEEKDAY: Mask = 1 << 11;
 const AM_PM: Mask = 1 << 12;
@@ -120,45 +119,24 @@ fn read(text: &str, times: &Times) -> Result<Found> {
     decoder.moment()
 }
 
-/// Reads a time of day; a date and a zone are checked and left out.
-pub(crate) fn read_time(text: &str, times: &Times) -> Result<i64> {
-    clock(text, times).map(|time| time.micros)
-}
-
-/// Reads a time of day with a zone, or in that of the session on the day that is given, or today.
-pub(crate) fn read_timetz(text: &str, times: &Times) -> Result<ZonedTime> {
-    clock(text, times)
-}
-
-fn clock(text: &str, times: &Times) -> Result<ZonedTime> {
-    let words = words::split(text).ok_or(Refusal::Syntax)?;
-    let mut decoder = Decoder::new(&words, times);
-    decoder.is_clock = true;
-    for at in 0..words.len() {
-        let given = decoder.clock_word(at)?;
-        decoder.add(given)?;
-    }
-    decoder.clock()
-}
-
 /// The fields of a text as they are found.
-struct Decoder<'t> {
-    words: &'t [Word],
-    times: &'t Times,
-    mask: Mask,
+pub(super) struct Decoder<'t> {
+    pub(super) words: &'t [Word],
+    pub(super) times: &'t Times,
+    pub(super) mask: Mask,
     /// What the number behind it is, by the word in front.
-    prefix: Option<Unit>,
-    year: i32,
-    month: i32,
-    day: i32,
+    pub(super) prefix: Option<Unit>,
+    pub(super) year: i32,
+    pub(super) month: i32,
+    pub(super) day: i32,
     day_of_year: i32,
     hour: i32,
     minute: i32,
     second: i32,
     micros: i64,
     /// Seconds east of UTC.
-    offset: i32,
-    zone: Option<NamedZone>,
+    pub(super) offset: i32,
+    pub(super) zone: Option<NamedZone>,
     after_noon: Option<bool>,
     before_christ: bool,
     is_julian: bool,
@@ -167,11 +145,11 @@ struct Decoder<'t> {
     has_text_month: bool,
     special: Option<Found>,
     /// Is a time of day read, and no date?
-    is_clock: bool,
+    pub(super) is_clock: bool,
 }
 
 impl<'t> Decoder<'t> {
-    fn new(words: &'t [Word], times: &'t Times) -> Decoder<'t> {
+    pub(super) fn new(words: &'t [Word], times: &'t Times) -> Decoder<'t> {
         Decoder {
             words,
             times,
@@ -197,108 +175,8 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// Takes a word of a time of day; the fields that it gives. A date may stand in front.
-    fn clock_word(&mut self, at: usize) -> Result<Mask> {
-        let Word { kind, text } = &self.words[at];
-        let several = at == 0 && self.words.len() >= 2;
-        let last = self.words.last().map(|word| word.kind);
-        match kind {
-            Kind::Date => {
-                let second = self.words.get(1).map(|word| word.kind);
-                if several && (last == Some(Kind::Date) || second == Some(Kind::Time)) {
-                    return self.date(text);
-                }
-                if !text.starts_with(|c: char| c.is_ascii_digit()) {
-                    return self.named_zone(text);
-                }
-                if self.has(TIME) {
-                    return Err(Refusal::Syntax);
-                }
-                let sign = text.find('-').ok_or(Refusal::Syntax)?;
-                self.offset = offset(&text[sign..])?;
-                Ok(self.run_together(&text[..sign], self.mask | DATE)? | ZONE)
-            }
-            Kind::Time => {
-                self.prefix = None;
-                self.time(text)?;
-                Ok(TIME)
-            }
-            Kind::Number if self.prefix.is_none() => {
-                let point = text.find('.');
-                match point {
-                    Some(_) if several && last == Some(Kind::Date) => self.date(text),
-                    Some(at) if at > 2 => self.run_together(text, self.mask | DATE),
-                    Some(_) => Err(Refusal::Syntax),
-                    None if text.len() > 4 => self.run_together(text, self.mask | DATE),
-                    None => self.date_number(text, false, self.mask | DATE),
-                }
-            }
-            Kind::Letters | Kind::Special => match words::meaning(text) {
-                Some(Meaning::Reserved(Reserved::Now)) => {
-                    self.reserved(Reserved::Now);
-                    Ok(TIME)
-                }
-                Some(
-                    Meaning::Reserved(Reserved::Midnight)
-                    | Meaning::Dst
-                    | Meaning::AfterNoon(_)
-                    | Meaning::BeforeChrist(_)
-                    | Meaning::Unit(_)
-                    | Meaning::IsoTime
-                    | Meaning::Ignored,
-                )
-                | None => self.letters(at),
-                Some(_) => match abbreviation(text) {
-                    Some(_) => self.letters(at),
-                    None => Err(Refusal::Syntax),
-                },
-            },
-            _ => self.word(at),
-        }
-    }
-
-    /// What all fields say of a time of day.
-    fn clock(mut self) -> Result<ZonedTime> {
-        self.validate()?;
-        self.apply_noon()?;
-        if self.time_overflows() {
-            return Err(Refusal::FieldRange);
-        }
-        if !self.has(TIME) {
-            return Err(Refusal::Syntax);
-        }
-        if self.mask & DST != 0 && (self.zone.is_some() || !self.has(ZONE)) {
-            return Err(Refusal::Syntax);
-        }
-        let micros = self.time_of_day();
-        let today = || {
-            let now = self.times.now;
-            let local = now + i64::from(self.times.zone().offset_at(now)) * MICROS_PER_SECOND;
-            local.div_euclid(MICROS_PER_DAY)
-        };
-        let day = match self.mask & DATE {
-            DATE => days_from_civil(i64::from(self.year), self.month as u32, self.day as u32),
-            0 => today(),
-            _ if self.zone.is_some() || !self.has(ZONE) => return Err(Refusal::Syntax),
-            _ => 0,
-        };
-        let local = day.saturating_mul(MICROS_PER_DAY).saturating_add(micros);
-        let offset = match &self.zone {
-            Some(NamedZone::Zone(zone)) => match zone.fixed_offset() {
-                Some(offset) => offset,
-                // Of the others the offset depends on a day, which must be there.
-                None if self.has(DATE) => zone.offset_of_local(local),
-                None => return Err(Refusal::Syntax),
-            },
-            Some(zone) => zone.offset_of_local(local),
-            None if self.has(ZONE) => self.offset,
-            None => self.times.zone().offset_of_local(local),
-        };
-        Ok(ZonedTime { micros, offset })
-    }
-
     /// Notes fields that are given now.
-    fn add(&mut self, given: Mask) -> Result<()> {
+    pub(super) fn add(&mut self, given: Mask) -> Result<()> {
         if self.mask & given != 0 {
             return Err(Refusal::Syntax);
         }
@@ -306,12 +184,12 @@ impl<'t> Decoder<'t> {
         Ok(())
     }
 
-    fn has(&self, fields: Mask) -> bool {
+    pub(super) fn has(&self, fields: Mask) -> bool {
         self.mask & fields == fields
     }
 
     /// Takes a word; the fields that it gives.
-    fn word(&mut self, at: usize) -> Result<Mask> {
+    pub(super) fn word(&mut self, at: usize) -> Result<Mask> {
         let Word { kind, text } = &self.words[at];
         match kind {
             Kind::Date => self.date_or_zone(text),
@@ -360,14 +238,14 @@ impl<'t> Decoder<'t> {
         Ok(self.run_together(&text[..sign], self.mask)? | ZONE)
     }
 
-    fn named_zone(&mut self, text: &str) -> Result<Mask> {
+    pub(super) fn named_zone(&mut self, text: &str) -> Result<Mask> {
         let zone = Zone::named(text).ok_or_else(|| Refusal::NoZone(text.to_owned()))?;
         self.zone = Some(NamedZone::Zone(std::sync::Arc::new(zone)));
         Ok(ZONE)
     }
 
     /// A date of numbers and a name of a month.
-    fn date(&mut self, text: &str) -> Result<Mask> {
+    pub(super) fn date(&mut self, text: &str) -> Result<Mask> {
         let mut parts = parts_of(text)?;
         let (mut mask, mut given) = (self.mask, 0);
         let mut add = |field: Mask, mask: &mut Mask| {
@@ -483,7 +361,7 @@ impl<'t> Decoder<'t> {
     }
 
     /// A date or a time whose fields stand without signs between them.
-    fn run_together(&mut self, text: &str, mask: Mask) -> Result<Mask> {
+    pub(super) fn run_together(&mut self, text: &str, mask: Mask) -> Result<Mask> {
         let (digits, is_time) = match text.split_once('.') {
             Some((digits, behind)) => {
                 let part: f64 = format!("0.{behind}").parse().map_err(|_| Refusal::Syntax)?;
@@ -514,7 +392,12 @@ impl<'t> Decoder<'t> {
     }
 
     /// A number of a date, by what is there already and the order of the session.
-    fn date_number(&mut self, text: &str, has_text_month: bool, mask: Mask) -> Result<Mask> {
+    pub(super) fn date_number(
+        &mut self,
+        text: &str,
+        has_text_month: bool,
+        mask: Mask,
+    ) -> Result<Mask> {
         let (value, rest) = leading(text)?;
         let len = text.len();
         if rest.starts_with('.') {
@@ -563,7 +446,7 @@ impl<'t> Decoder<'t> {
         Ok(field)
     }
 
-    fn letters(&mut self, at: usize) -> Result<Mask> {
+    pub(super) fn letters(&mut self, at: usize) -> Result<Mask> {
         let text = &self.words[at].text;
         if let Some(what) = abbreviation(text) {
             return Ok(match what {
@@ -630,11 +513,12 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    fn reserved(&mut self, word: Reserved) -> Mask {
+    pub(super) fn reserved(&mut self, word: Reserved) -> Mask {
         let zone = self.times.zone();
         let offset = zone.offset_at(self.times.now);
         let local = self.times.now + i64::from(offset) * MICROS_PER_SECOND;
         let today = local.div_euclid(MICROS_PER_DAY);
+        self.special = None;
         match word {
             Reserved::Now => {
                 self.set_date(today);
@@ -662,7 +546,7 @@ impl<'t> Decoder<'t> {
     }
 
     /// Reads `hours:minutes[:seconds[.fraction]]` or `minutes:seconds.fraction`.
-    fn time(&mut self, text: &str) -> Result<()> {
+    pub(super) fn time(&mut self, text: &str) -> Result<()> {
         let (first, rest) = leading(text)?;
         let rest = rest.strip_prefix(':').ok_or(Refusal::Syntax)?;
         let (second, rest) = leading(rest)?;
@@ -691,12 +575,12 @@ impl<'t> Decoder<'t> {
         if fits { Ok(()) } else { Err(Refusal::FieldRange) }
     }
 
-    fn time_of_day(&self) -> i64 {
+    pub(super) fn time_of_day(&self) -> i64 {
         let minutes = i64::from(self.hour) * 60 + i64::from(self.minute);
         (minutes * 60 + i64::from(self.second)) * MICROS_PER_SECOND + self.micros
     }
 
-    fn time_overflows(&self) -> bool {
+    pub(super) fn time_overflows(&self) -> bool {
         let fits = (0..=24).contains(&self.hour)
             && (0..60).contains(&self.minute)
             && (0..=60).contains(&self.second)
@@ -705,7 +589,7 @@ impl<'t> Decoder<'t> {
     }
 
     /// Checks the date and makes its year the astronomical one.
-    fn validate(&mut self) -> Result<()> {
+    pub(super) fn validate(&mut self) -> Result<()> {
         if self.has(YEAR) && !self.is_julian {
             if self.before_christ {
                 if self.year <= 0 {
@@ -740,7 +624,7 @@ impl<'t> Decoder<'t> {
     }
 
     /// Makes twelve hours twenty-four.
-    fn apply_noon(&mut self) -> Result<()> {
+    pub(super) fn apply_noon(&mut self) -> Result<()> {
         if self.after_noon.is_some() && self.hour > 12 {
             return Err(Refusal::FieldRange);
         }

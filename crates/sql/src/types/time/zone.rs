@@ -216,6 +216,14 @@ impl Zone {
         offset.seconds()
     }
 
+    /// A moment as a time of the zone's calendar, which may lie beyond the last timestamp.
+    pub(crate) fn local_of(&self, micros: i64) -> i64 {
+        match is_finite(micros) {
+            true => micros + i64::from(self.offset_at(micros)) * MICROS_PER_SECOND,
+            false => micros,
+        }
+    }
+
     /// A moment of UTC as a local time; infinities stay.
     pub(crate) fn to_local(&self, micros: i64) -> Result<i64> {
         moved(micros, self.offset_at(micros))
@@ -234,7 +242,7 @@ impl Zone {
             [Interval { days: 0, micros: 0, ..span }, Interval { months: 0, micros: 0, ..span }]
         {
             if part.months != 0 || part.days != 0 {
-                moment = self.to_utc(calendar::add(self.to_local(moment)?, part)?)?;
+                moment = self.to_utc(calendar::add(self.local_of(moment), part)?)?;
             }
         }
         calendar::add(moment, Interval { months: 0, days: 0, ..span })
@@ -416,6 +424,11 @@ impl NamedZone {
     pub(crate) fn truncate(&self, unit: Unit, micros: i64) -> Result<Option<i64>> {
         match self {
             NamedZone::Zone(zone) => zone.truncate(unit, micros),
+            NamedZone::Abbreviation { what: Abbreviation::Of(name), .. } => match Zone::named(name)
+            {
+                Some(zone) => zone.truncate(unit, micros),
+                None => Err(no_zone(name)),
+            },
             NamedZone::Abbreviation { .. } => {
                 let offset = self.offset_at(micros);
                 let zone = Zone::fixed(String::new(), offset, String::new());
