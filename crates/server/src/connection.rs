@@ -388,7 +388,7 @@ impl Core<'_> {
         let (db, times) = (self.session.database().clone(), self.session.times());
         let values = self.session.with_description(bind.statement, |description| {
             check_formats(bind, description.columns.as_deref())?;
-            values(bind, &description.parameters, (&db, &times))
+            values(bind, &description.parameters, &db, &times)
         });
         self.session.bind(bind.portal, bind.statement, values??)?;
         self.formats.set(bind.portal, bind.results);
@@ -472,7 +472,8 @@ fn check_formats(bind: &Bind<'_>, columns: Option<&[Column]>) -> Result<(), SqlE
 fn values(
     bind: &Bind<'_>,
     types: &[SqlType],
-    (db, times): (&Database, &Times),
+    db: &Database,
+    times: &Times,
 ) -> Result<Vec<Datum>, SqlError> {
     let value = |(at, bytes): (usize, &Option<&[u8]>)| {
         let ty = types.get(at).copied().unwrap_or(SqlType::Text);

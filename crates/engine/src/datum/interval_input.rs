@@ -24,14 +24,6 @@ const MAX_ISO: f64 = 1e15;
 
 type Result<T> = std::result::Result<T, DateTimeError>;
 
-/// Reads an interval; `fields` says what a number without a unit counts, and which parts are kept.
-///
-/// # Errors
-/// Text that is none, or out of range.
-pub fn read_interval(text: &str, fields: IntervalFields) -> Result<Interval> {
-    read_interval_signed(text, fields, LeadingSign::OfOne)
-}
-
 /// What a minus sign in front of an interval says, if no other part has a sign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeadingSign {
@@ -41,15 +33,11 @@ pub enum LeadingSign {
     OfAll,
 }
 
-/// As [`read_interval`], where a sign in front may be one of all parts.
+/// Reads an interval; `fields` says what a number without a unit counts, and which parts are kept.
 ///
 /// # Errors
 /// Text that is none, or out of range.
-pub fn read_interval_signed(
-    text: &str,
-    fields: IntervalFields,
-    sign: LeadingSign,
-) -> Result<Interval> {
+pub fn read_interval(text: &str, fields: IntervalFields, sign: LeadingSign) -> Result<Interval> {
     let parts = match split(text).and_then(|words| decode(&words, fields, sign)) {
         Err(DateTimeError::Syntax) => read_iso(text),
         other => other,
@@ -144,12 +132,6 @@ impl IntervalParts {
         self.days = small(self.days)?;
         self.micros = self.micros.checked_neg().ok_or_else(overflow)?;
         Ok(())
-    }
-
-    /// Gives each part the sign of one below zero.
-    fn make_negative(&mut self) {
-        (self.years, self.months) = (-self.years.saturating_abs(), -self.months.saturating_abs());
-        (self.days, self.micros) = (-self.days.saturating_abs(), -self.micros.saturating_abs());
     }
 
     fn finish(self) -> Result<Interval> {
@@ -321,10 +303,16 @@ fn decode(words: &[Word], fields: IntervalFields, sign: LeadingSign) -> Result<I
     // The unit of the next number; none after `ago`.
     let mut unit = Some(fields.last_unit());
     let (mut seen, mut negated) = (0, false);
-    for word in words.iter().rev() {
+    let is_signed = |word: &Word| word.text.starts_with(['-', '+']);
+    let is_negative = sign == LeadingSign::OfAll
+        && words.first().is_some_and(|first| first.text.starts_with('-'))
+        && !words.iter().skip(1).any(is_signed);
+    for (at, word) in words.iter().enumerate().rev() {
+        // A sign that is one of all words is in front of the first already.
+        let negates = is_negative && at > 0;
         let clock = match word.kind {
             Kind::Time => {
-                Some(Clock::read(&word.text, fields.is_minute_to_second())?.total(false)?)
+                Some(Clock::read(&word.text, fields.is_minute_to_second())?.total(negates)?)
             }
             Kind::Signed if word.text.contains(':') => signed_clock(&word.text, fields),
             _ => None,
@@ -341,7 +329,8 @@ fn decode(words: &[Word], fields: IntervalFields, sign: LeadingSign) -> Result<I
             }
             0
         } else {
-            number(&word.text, &mut unit, &mut parts)?
+            let text = format!("{}{}", if negates { "-" } else { "" }, word.text);
+            number(&text, &mut unit, &mut parts)?
         };
         if seen & given != 0 {
             return Err(DateTimeError::Syntax);
@@ -350,14 +339,6 @@ fn decode(words: &[Word], fields: IntervalFields, sign: LeadingSign) -> Result<I
     }
     if seen == 0 {
         return Err(DateTimeError::Syntax);
-    }
-    let is_signed = |word: &Word| word.text.starts_with(['-', '+']);
-    if sign == LeadingSign::OfAll
-        && let [first, rest @ ..] = words
-        && first.text.starts_with('-')
-        && !rest.iter().any(is_signed)
-    {
-        parts.make_negative();
     }
     if negated {
         parts.negate()?;

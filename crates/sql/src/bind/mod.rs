@@ -18,8 +18,7 @@
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
 //! | `write`, `assign`, `writing_with` | INSERT, UPDATE, DELETE; SET; WITH that writes |
-//! | `reading` | literals of dates and times |
-//! | `rules` | defaults, checks, foreign keys |
+//! | `reading`, `rules` | literals of dates and times; defaults, checks, foreign keys |
 //! | `ddl` | definitions of tables and indexes |
 //!
 //! Invariants: what is not built is refused by name, never skipped; a parameter has one type.

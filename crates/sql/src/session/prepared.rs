@@ -124,8 +124,9 @@ enum State {
 pub(super) fn bind(
     parsed: &Arc<Parsed>,
     types: &[SqlType],
-    (txn, now): (&mut Transaction, i64),
+    txn: &mut Transaction,
     planning: &Planning,
+    now: i64,
 ) -> Result<Planned> {
     let path = &planning.path;
     let Stmt::Sql(statement) = &parsed.stmt else {

@@ -184,7 +184,7 @@ impl Session {
         let active = self.ensure()?;
         active.used = true;
         let now = active.time;
-        super::prepared::bind(parsed, types, (&mut active.txn, now), &planning)
+        super::prepared::bind(parsed, types, &mut active.txn, &planning, now)
     }
 
     /// Runs a definition.

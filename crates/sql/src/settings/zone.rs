@@ -3,7 +3,7 @@
 //! Invariants: what is given here names the same zone again.
 //! Does not do: rules of zones (`types::time`).
 
-use rightlink::internal::datum::{IntervalFields, read_interval};
+use rightlink::internal::datum::{IntervalFields, LeadingSign, read_interval};
 
 use crate::error::{Result, SqlError, code};
 use crate::types::Interval;
@@ -23,7 +23,8 @@ pub(super) fn named(value: &str) -> Result<String> {
     };
     if let Some(span) = value.get(8..).filter(|_| value[..8].eq_ignore_ascii_case("interval")) {
         let span = span.trim_start().strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-        let span = read_interval(span.ok_or_else(refused)?, IntervalFields::All);
+        let span = span.ok_or_else(refused)?;
+        let span = read_interval(span, IntervalFields::All, LeadingSign::OfOne);
         let span = span.map_err(|_| refused())?;
         return match span {
             Interval { months: 0, days: 0, micros } => of_offset(micros as f64 / 1e6),

@@ -244,7 +244,7 @@ pub(crate) fn interval(text: &str, fields: IntervalFields, times: &Times) -> Res
         IntervalStyle::SqlStandard => LeadingSign::OfAll,
         _ => LeadingSign::OfOne,
     };
-    let span = datum::read_interval_signed(text, fields, signs);
+    let span = datum::read_interval(text, fields, signs);
     span.map(Datum::Interval).map_err(|error| match error {
         DateTimeError::FieldRange => {
             let message = format!("interval field value out of range: \"{text}\"");

@@ -47,12 +47,13 @@ pub(super) fn write_array(array: &Array, feed: &str, times: &Times, out: &mut St
     let lengths: Vec<usize> =
         array.dimensions().iter().map(|dimension| dimension.length as usize).collect();
     let mut write = |value: &Datum, out: &mut String| write_value(value, times, out);
-    write_level(&lengths, (array.values(), feed), &mut write, out);
+    write_level(&lengths, array.values(), feed, &mut write, out);
 }
 
 fn write_level(
     lengths: &[usize],
-    (values, feed): (&[Datum], &str),
+    values: &[Datum],
+    feed: &str,
     write: &mut dyn FnMut(&Datum, &mut String),
     out: &mut String,
 ) {
@@ -65,7 +66,7 @@ fn write_level(
         }
         match lengths {
             [_, rest @ ..] if !rest.is_empty() => {
-                write_level(rest, (part, ""), write, out);
+                write_level(rest, part, "", write, out);
             }
             _ => part.iter().for_each(|value| write(value, out)),
         }

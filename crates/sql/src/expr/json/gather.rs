@@ -29,7 +29,8 @@ impl JsonAgg {
         }
     }
 
-    /// Takes a row in; items that are arrays have lines of their own. Returns by how many bytes the text has grown, with what it will take to make
+    /// Takes a row in; with `feeds` items have lines of their own, as those that are arrays do.
+    /// Returns by how many bytes the text has grown, with what it will take to make
     /// a `jsonb` of it.
     ///
     /// # Errors

@@ -313,6 +313,8 @@ struct Writer<'p> {
     at: usize,
     /// The last digit that counts with FM.
     last: Option<usize>,
+    /// Where digits were missing: there PostgreSQL's text ends.
+    end: Option<usize>,
 }
 
 /// A number by a pattern; a Roman one has its letters for digits.
@@ -330,6 +332,7 @@ pub(super) fn write(pattern: &Pattern, digits: &Digits) -> String {
         count: (pattern.post + pattern.pre).saturating_sub(1),
         at: 0,
         last: None,
+        end: None,
     };
     writer.prepare();
     for piece in &pattern.pieces {
@@ -338,6 +341,7 @@ pub(super) fn write(pattern: &Pattern, digits: &Digits) -> String {
             Piece::Word(word) => writer.word(*word),
         }
     }
+    writer.out.truncate(writer.end.unwrap_or(usize::MAX));
     writer.out
 }
 
@@ -396,10 +400,8 @@ impl Writer<'_> {
     fn word(&mut self, word: Word) {
         let is_filled = self.pattern.is_filled;
         match word {
-            Word::Nine | Word::Zero | Word::Point | Word::LocalPoint => {
-                if !self.pattern.is_roman {
-                    self.digit(word);
-                }
+            Word::Nine | Word::Zero | Word::Point | Word::LocalPoint if !self.pattern.is_roman => {
+                self.digit(word);
             }
             Word::Comma | Word::Group => match (self.in_number, is_filled) {
                 (true, _) => self.out.push(','),
@@ -513,6 +515,7 @@ impl Writer<'_> {
             self.out.push(char::from(digit));
             self.in_number = true;
         } else {
+            self.end.get_or_insert(self.out.len());
             self.in_number = true;
         }
         if next.is_some() {
@@ -609,17 +612,13 @@ impl Reader<'_> {
                 self.digit(word);
                 self.at += 1;
             }
-            Word::Comma | Word::Group => {
-                // Nothing was written before, so that FM leaves them out.
-                if !self.pattern.is_filled && self.peek() == Some(',') {
-                    self.at += 1;
-                }
+            // With FM they are left out.
+            Word::Comma | Word::Group if !self.pattern.is_filled && self.peek() == Some(',') => {
+                self.at += 1;
             }
             Word::LocalCurrency => self.skip(1),
-            Word::Ordinal { .. } => {
-                if !(self.sign == Some('-') || self.pattern.has_point) {
-                    self.skip(2);
-                }
+            Word::Ordinal { .. } if self.sign != Some('-') && !self.pattern.has_point => {
+                self.skip(2);
             }
             Word::Minus if self.peek() == Some('-') => self.take_sign(),
             Word::Plus if self.peek() == Some('+') => self.take_sign(),
@@ -672,15 +671,14 @@ impl Reader<'_> {
             return;
         }
         let behind = self.input.get(self.at + 1).copied();
-        if pattern.has_local_sign && is_read && behind.is_some_and(|c| !c.is_ascii_digit()) {
-            if let Some(sign @ ('-' | '+')) = behind {
+        let has_own_sign = pattern.has_plus || pattern.has_minus;
+        match (pattern.has_local_sign, is_read, behind, next) {
+            (true, true, Some(sign @ ('-' | '+')), _) => {
                 self.sign = Some(sign);
                 self.at += 1;
             }
-        } else if !is_read && !pattern.has_local_sign && (pattern.has_plus || pattern.has_minus) {
-            if let sign @ ('-' | '+') = next {
-                self.sign = Some(sign);
-            }
+            (false, false, _, sign @ ('-' | '+')) if has_own_sign => self.sign = Some(sign),
+            _ => {}
         }
     }
 }

@@ -248,7 +248,7 @@ fn quoted<'t>(text: &'t str, pieces: &mut Vec<Piece>) -> &'t str {
 
 /// Appends what stands behind the number that `out` has from `start` on.
 pub(super) fn add_ordinal(out: &mut String, start: usize, ordinal: Ordinal) {
-    let number = out[start..].as_bytes();
+    let number = &out.as_bytes()[start..];
     let is_teen = number.len() > 1 && number[number.len() - 2] == b'1';
     let ending = match number.last() {
         Some(b'1') if !is_teen => "st",

@@ -4,8 +4,8 @@
 //! Rules of the database repeat after 400 years. So a time behind the years that the library counts
 //! has the offset of the same day of an earlier cycle, which is how PostgreSQL goes on, too.
 //!
-//! Invariants: offsets are seconds east of UTC. A local time that a change leaves out has the offset
-//! before the change; one that comes twice that behind it, as in PostgreSQL.
+//! Invariants: offsets are seconds east of UTC. A local time that a change leaves out has the
+//! offset before the change; one that comes twice that behind it, as in PostgreSQL.
 //! Does not do: leap seconds, zones of the operating system's own setting.
 
 use std::fmt;
@@ -26,6 +26,8 @@ use crate::types::calendar::{
 const CYCLE_SECONDS: i64 = 146_097 * 86_400;
 /// Begin of the year 9000, in seconds since 1970: the last that is asked of the library.
 const LAST_SECONDS: i64 = 221_845_392_000;
+/// A second of the year -9977, before the first timestamp.
+const FIRST_SECONDS: i64 = -377_000_000_000;
 /// Rules of a zone whose POSIX text names daylight saving time and no rules.
 const DEFAULT_RULES: &str = ",M3.2.0,M11.1.0";
 /// Changes of a zone that are searched for an abbreviation.
@@ -124,8 +126,8 @@ impl Zone {
         Some(Zone::fixed(format!("<{abbreviation}>{posix}{text}"), offset, abbreviation))
     }
 
-    /// `EST5EDT,M3.2.0,M11.1.0`: an abbreviation, an offset west of UTC, and perhaps daylight saving
-    /// time with its rules.
+    /// `EST5EDT,M3.2.0,M11.1.0`: an abbreviation, an offset west of UTC, and perhaps daylight
+    /// saving time with its rules.
     fn posix(text: &str) -> Option<Zone> {
         let upper = text.to_ascii_uppercase();
         let (abbreviation, rest) = posix_name(&upper)?;
@@ -234,8 +236,8 @@ impl Zone {
         moved(micros, -self.offset_of_local(micros))
     }
 
-    /// A timestamp and a span later, where months and days are those of the zone's calendar, and the
-    /// time is that between moments.
+    /// A timestamp and a span later, where months and days are those of the zone's calendar, and
+    /// the time is that between moments.
     pub(crate) fn add(&self, micros: i64, span: Interval) -> Result<i64> {
         let mut moment = micros;
         for part in
@@ -304,8 +306,10 @@ fn instant(micros: i64) -> Timestamp {
     Timestamp::from_second(within(seconds)).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The same second of an earlier cycle, if it lies behind the years that are asked of the library.
+/// The same second of an earlier cycle, if it lies behind the years that are asked of the library;
+/// before them no zone changes.
 fn within(seconds: i64) -> i64 {
+    let seconds = seconds.max(FIRST_SECONDS);
     let behind = seconds - LAST_SECONDS;
     if behind < 0 { seconds } else { seconds - (behind / CYCLE_SECONDS + 1) * CYCLE_SECONDS }
 }
