@@ -9,7 +9,9 @@
 use std::collections::HashMap;
 
 use rightlink::{Database, Reservation};
-use rightlink_sql::{Column, Datum, Execution, Session, SqlError, SqlType, TransactionStatus};
+use rightlink_sql::{
+    Column, Datum, Execution, Session, SqlError, SqlType, Times, TransactionStatus,
+};
 
 use crate::config::Config;
 use crate::peers::{End, Peer, Phase};
@@ -383,10 +385,10 @@ impl Core<'_> {
     }
 
     fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
-        let db = self.session.database().clone();
+        let (db, times) = (self.session.database().clone(), self.session.times());
         let values = self.session.with_description(bind.statement, |description| {
             check_formats(bind, description.columns.as_deref())?;
-            values(bind, &description.parameters, &db)
+            values(bind, &description.parameters, &db, &times)
         });
         self.session.bind(bind.portal, bind.statement, values??)?;
         self.formats.set(bind.portal, bind.results);
@@ -467,7 +469,12 @@ fn check_formats(bind: &Bind<'_>, columns: Option<&[Column]>) -> Result<(), SqlE
 }
 
 /// The values of a Bind, as the types that the statement's parameters have.
-fn values(bind: &Bind<'_>, types: &[SqlType], db: &Database) -> Result<Vec<Datum>, SqlError> {
+fn values(
+    bind: &Bind<'_>,
+    types: &[SqlType],
+    db: &Database,
+    times: &Times,
+) -> Result<Vec<Datum>, SqlError> {
     let value = |(at, bytes): (usize, &Option<&[u8]>)| {
         let ty = types.get(at).copied().unwrap_or(SqlType::Text);
         let Some(bytes) = bytes else { return Ok(Datum::Null) };
@@ -480,7 +487,7 @@ fn values(bind: &Bind<'_>, types: &[SqlType], db: &Database) -> Result<Vec<Datum
         let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let text = text
             .ok_or_else(|| SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
-        Datum::from_text(ty, text)
+        Datum::from_text_in(ty, text, times)
     };
     let mut values = Vec::with_capacity(bind.values.len());
     for each in bind.values.iter().enumerate() {

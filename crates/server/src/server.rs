@@ -369,10 +369,7 @@ impl Shared {
         }
         let started = result.and_then(|options| self.open(&options, peer));
         let session = match started {
-            Ok((session, warnings)) => {
-                warnings.iter().for_each(|warning| out.notice("WARNING", warning));
-                session
-            }
+            Ok(session) => session,
             Err(refused) => {
                 let error = match refused {
                     Refused::With(error) => error,
@@ -391,12 +388,8 @@ impl Shared {
         Connection::new(session, transport, input, out, peer).serve(&self.config);
     }
 
-    /// The client's session, and what it must be warned of.
-    fn open(
-        &self,
-        options: &[(String, String)],
-        peer: &Peer,
-    ) -> Result<(Session, Vec<String>), Refused> {
+    /// The client's session.
+    fn open(&self, options: &[(String, String)], peer: &Peer) -> Result<Session, Refused> {
         if !self.peers.admit(peer, &self.config.limits()) {
             let error = SqlError::new("53300", "sorry, too many clients already");
             return Err(Refused::With(error));
@@ -404,8 +397,8 @@ impl Shared {
         let name = self.database(options)?;
         let mut session = Session::new(&self.db).named(name);
         session = session.join(&self.activity, who(options, peer));
-        let warnings = apply(&mut session, options)?;
-        Ok((session, warnings))
+        apply(&mut session, options)?;
+        Ok(session)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use rightlink_sql::{Column, CopyHeader, Result, Row, Sink, SqlError};
+use rightlink_sql::{Column, CopyHeader, Result, Row, Sink, SqlError, Times};
 
 use crate::protocol::backend::Out;
 use crate::transport::Transport;
@@ -66,6 +66,10 @@ impl Sink for Client<'_> {
             self.out.columns(columns, &[]);
         }
         Ok(())
+    }
+
+    fn times(&mut self, times: &Times) {
+        self.out.set_times(times);
     }
 
     fn row(&mut self, row: Row) -> Result<()> {

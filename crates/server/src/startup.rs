@@ -251,38 +251,21 @@ fn refused(refusal: &Refusal, user: &str) -> Refused {
     })
 }
 
-/// Sets what a client asks for when it starts; gives what it must be warned of.
-pub(crate) fn apply(
-    session: &mut Session,
-    options: &[(String, String)],
-) -> Result<Vec<String>, SqlError> {
-    let mut warnings = Vec::new();
+/// Sets what a client asks for when it starts.
+pub(crate) fn apply(session: &mut Session, options: &[(String, String)]) -> Result<(), SqlError> {
     for (name, value) in options {
         match name.as_str() {
             "user" | "database" | "replication" => {}
             "options" => {
                 for (name, value) in switches(value)? {
-                    warnings.extend(set(session, &name, &value)?);
+                    session.set_option(&name, &value)?;
                 }
             }
             name if name.starts_with("_pq_.") => {}
-            name => warnings.extend(set(session, name, value)?),
+            name => session.set_option(name, value)?,
         }
     }
-    Ok(warnings)
-}
-
-/// Sets a setting. Drivers send the zone of their machine without being asked: another than UTC is
-/// a warning, since without it nobody outside of UTC could connect.
-fn set(session: &mut Session, name: &str, value: &str) -> Result<Option<String>, SqlError> {
-    match session.set_option(name, value) {
-        Ok(()) => Ok(None),
-        Err(_) if name.eq_ignore_ascii_case("timezone") => Ok(Some(format!(
-            "time zones other than UTC are not supported yet: this session is in UTC and not in \
-             \"{value}\""
-        ))),
-        Err(error) => Err(error),
-    }
+    Ok(())
 }
 
 /// Settings written as `-c name=value` or `--name=value`; a backslash keeps a blank.

@@ -99,7 +99,7 @@ pub use plan::Column;
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
     Array, Datum, Decimal, Dimension, ElementType, EnumType, EnumValue, Interval, JsonPath, Jsonb,
-    RegKind, Registered, Row, SqlType,
+    RegKind, Registered, Row, SqlType, Times, ZonedTime,
 };
 
 /// The examples of the README, compiled and run as tests.

@@ -6,6 +6,7 @@
 
 mod about;
 pub(crate) mod planner;
+mod zone;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Result, SqlError, code};
 use crate::names::SearchPath;
 use crate::parse::modes::Level;
+use crate::types::time::{DateSetting, IntervalStyle, Styles, Zone};
 use planner::{MOST_TOGETHER, PlanCacheMode, Switches};
 
 /// What clients take for the server's version.
@@ -46,6 +48,10 @@ enum Kind {
     Millis(u64),
     /// Kilobytes, with units, no less than so many.
     Memory(u64),
+    /// Style and order of dates.
+    Dates,
+    /// A time zone.
+    Zone,
     /// Is what the database was opened with.
     Opened,
 }
@@ -71,7 +77,7 @@ static SETTINGS: [Setting; 61] = [
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
     setting("client_encoding", "UTF8", Kind::Encoding(&["utf8", "unicode", "sqlascii"])),
     setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
-    setting("datestyle", "ISO, MDY", Kind::Only(&["iso", "iso, mdy", "mdy"])),
+    setting("datestyle", "ISO, MDY", Kind::Dates),
     // A deadlock is seen when the last wait begins.
     setting("deadlock_timeout", "1000", Kind::Millis(1)),
     setting("default_transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
@@ -84,7 +90,7 @@ static SETTINGS: [Setting; 61] = [
     setting("idle_in_transaction_session_timeout", "0", Kind::Millis(0)),
     setting("in_hot_standby", "off", Kind::Fixed),
     setting("integer_datetimes", "on", Kind::Fixed),
-    setting("intervalstyle", "postgres", Kind::Only(&["postgres"])),
+    setting("intervalstyle", "postgres", Kind::OneOf(IntervalStyle::NAMES)),
     setting("io_method", "", Kind::Opened),
     setting("is_superuser", "on", Kind::Fixed),
     setting("lock_timeout", "0", Kind::Millis(0)),
@@ -100,7 +106,7 @@ static SETTINGS: [Setting; 61] = [
     setting("standard_conforming_strings", "on", Kind::Only(&["on", "true"])),
     setting("statement_timeout", "0", Kind::Millis(0)),
     setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),
-    setting("timezone", "UTC", Kind::Only(&["utc", "gmt", "etc/utc", "z", "0"])),
+    setting("timezone", "UTC", Kind::Zone),
     setting("transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
     setting("transaction_read_only", "off", Kind::Bool),
     // What is switched off is chosen where nothing else is left.
@@ -142,7 +148,7 @@ static SETTINGS: [Setting; 61] = [
 ];
 
 /// Settings with a list of values in PostgreSQL, of which there is one here.
-const ENUMS: [&str; 2] = ["bytea_output", "intervalstyle"];
+const ENUMS: [&str; 1] = ["bytea_output"];
 
 /// The settings that clients are told of, as they are spelled to them.
 const REPORTED: [(&str, &str); 13] = [
@@ -194,6 +200,8 @@ pub(crate) struct Planning {
     /// Where names without a schema are looked for.
     pub(crate) path: Arc<SearchPath>,
     pub(crate) switches: Switches,
+    /// What constants that are dates and times were read by.
+    pub(crate) styles: Styles,
 }
 
 const OFTEN: Often = Often {
@@ -231,14 +239,15 @@ struct State {
     before: Option<BTreeMap<&'static str, String>>,
     often: Often,
     path: Arc<SearchPath>,
+    styles: Styles,
 }
 
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
         let (opened, startup, values, local) = (empty(), empty(), empty(), empty());
-        let (before, path) = (None, Arc::default());
-        State { changes: 0, opened, startup, values, local, before, often: OFTEN, path }
+        let (before, path, styles) = (None, Arc::default(), Styles::default());
+        State { changes: 0, opened, startup, values, local, before, often: OFTEN, path, styles }
     }
 }
 
@@ -288,6 +297,8 @@ impl Setting {
             | Kind::Text
             | Kind::Schemas
             | Kind::Encoding(_)
+            | Kind::Dates
+            | Kind::Zone
             | Kind::Opened => "string",
         }
     }
@@ -398,6 +409,25 @@ impl State {
         if path != *self.path {
             self.path = Arc::new(path);
         }
+        let dates = DateSetting::of(&self.get("datestyle"));
+        (self.styles.dates, self.styles.order) = (dates.style, dates.order);
+        self.styles.intervals = IntervalStyle::named(&self.get("intervalstyle"));
+        let zone = self.get("timezone");
+        if zone != self.styles.zone.name() {
+            self.styles.zone = Arc::new(Zone::named(&zone).unwrap_or_default());
+        }
+    }
+
+    /// A value of a setting as it is kept, if it is one.
+    fn check(&self, setting: &Setting, value: &str) -> Result<String> {
+        match setting.kind {
+            Kind::Dates => {
+                let before = DateSetting::of(&self.get(setting.name));
+                let reset = DateSetting::of(&self.reset(setting));
+                DateSetting::parse(value, before, reset).map(DateSetting::shown)
+            }
+            _ => check(setting, value),
+        }
     }
 
     /// Keeps the values as they were before the transaction's first change.
@@ -434,7 +464,13 @@ impl Settings {
     /// What the plans of statements depend on.
     pub(crate) fn planning(&self) -> Planning {
         let state = self.0.lock();
-        Planning { path: Arc::clone(&state.path), switches: state.often.switches }
+        let (path, styles) = (Arc::clone(&state.path), state.styles.clone());
+        Planning { path, switches: state.often.switches, styles }
+    }
+
+    /// The zone and the styles of dates and times.
+    pub(crate) fn styles(&self) -> Styles {
+        self.0.lock().styles.clone()
     }
 
     /// A time in milliseconds, none for zero.
@@ -533,8 +569,8 @@ impl Settings {
     /// Sets a value, `None` for the default.
     pub(crate) fn set(&self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
         let setting = find(name)?;
-        let value = value.map(|parts| check(setting, &parts.join(", "))).transpose()?;
         let mut state = self.0.lock();
+        let value = value.map(|parts| state.check(setting, &parts.join(", "))).transpose()?;
         if local {
             let value = value.unwrap_or_else(|| state.reset(setting));
             state.local.insert(setting.name, value);
@@ -553,8 +589,8 @@ impl Settings {
     /// Sets what RESET returns to.
     pub(crate) fn set_at_start(&self, name: &str, value: &str) -> Result<()> {
         let setting = find(name)?;
-        let value = check(setting, value)?;
         let mut state = self.0.lock();
+        let value = state.check(setting, value)?;
         state.startup.insert(setting.name, value);
         state.changed();
         Ok(())
@@ -640,7 +676,8 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             let what = "cannot be changed without restarting the server";
             Err(SqlError::new("55P02", format!("parameter \"{}\" {what}", setting.name)))
         }
-        Kind::Text => Ok(value.to_owned()),
+        Kind::Text | Kind::Dates => Ok(value.to_owned()),
+        Kind::Zone => zone::named(value),
         Kind::Schemas => match SearchPath::parse(value) {
             Some(_) => Ok(value.to_owned()),
             None => Err(invalid(setting, value).detail("List syntax is invalid.")),
@@ -768,7 +805,7 @@ mod tests {
         assert_eq!(set(&settings, "statement_timeout", "25d", false), Err("22023"));
         assert_eq!(set(&settings, "deadlock_timeout", "0", false), Err("22023"));
         assert_eq!(settings.show("deadlock_timeout").as_deref(), Ok("1s"));
-        assert_eq!(set(&settings, "timezone", "Europe/Paris", false), Err("0A000"));
+        assert_eq!(set(&settings, "timezone", "Europe/Nowhere", false), Err("22023"));
         // asyncpg sends the quotes.
         for encoding in ["'utf-8'", "UTF_8", "utf8", "\"UTF-8\"", "SQL_ASCII", "Unicode"] {
             assert_eq!(set(&settings, "client_encoding", encoding, false), Ok(()), "{encoding}");

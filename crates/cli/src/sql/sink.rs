@@ -5,7 +5,9 @@
 
 use std::io::Write;
 
-use rightlink_sql::{Column, CopyFormat, CopyHeader, Datum, Result, Row, Sink, SqlError, SqlType};
+use rightlink_sql::{
+    Column, CopyFormat, CopyHeader, Datum, Result, Row, Sink, SqlError, SqlType, Times,
+};
 use unicode_width::UnicodeWidthStr;
 
 use crate::args::Format;
@@ -24,6 +26,7 @@ pub(super) struct Printer<'o> {
     columns: Vec<Column>,
     grid: Option<Grid>,
     rows: u64,
+    times: Times,
     /// Where the data of a COPY goes instead of `output`.
     pub(super) file: Option<Box<dyn Write + Send>>,
     /// Is data of a COPY printed? A tag would be taken for more of it.
@@ -43,6 +46,7 @@ impl<'o> Printer<'o> {
             columns: Vec::new(),
             grid: None,
             rows: 0,
+            times: Times::utc(),
             file: None,
             printed: false,
             binary: false,
@@ -58,7 +62,7 @@ impl<'o> Printer<'o> {
     }
 
     fn print(&mut self, row: &Row) -> std::result::Result<(), Failure> {
-        let cells = || row.iter().map(|value| value.to_text().unwrap_or_default());
+        let cells = || row.iter().map(|value| value.to_text_in(&self.times).unwrap_or_default());
         match self.format {
             Format::Table if self.expanded => self.record(row),
             Format::Table => {
@@ -71,7 +75,8 @@ impl<'o> Printer<'o> {
             Format::Csv => self.output.line(csv::to_line(cells())),
             Format::Json => {
                 let pairs = self.columns.iter().zip(row);
-                let fields = pairs.map(|(column, value)| (column.name.clone(), json(value)));
+                let fields =
+                    pairs.map(|(column, value)| (column.name.clone(), json(value, &self.times)));
                 self.output.line(Json::Object(fields.collect()))
             }
         }
@@ -85,7 +90,7 @@ impl<'o> Printer<'o> {
         let head = format!("-[ RECORD {} ]", self.rows);
         self.output.line(format_args!("{head:-<0$}", width + 3))?;
         for (name, value) in names.iter().zip(row) {
-            let value = grid::one_line(&value.to_text().unwrap_or_default());
+            let value = grid::one_line(&value.to_text_in(&self.times).unwrap_or_default());
             let blanks = " ".repeat(width - name.width());
             let line = format!("{name}{blanks} | {value}");
             self.output.line(line.trim_end())?;
@@ -105,7 +110,7 @@ impl<'o> Printer<'o> {
     }
 }
 
-fn json(value: &Datum) -> Json {
+fn json(value: &Datum, times: &Times) -> Json {
     match value {
         Datum::Null => Json::Null,
         Datum::Bool(v) => Json::Bool(*v),
@@ -115,7 +120,7 @@ fn json(value: &Datum) -> Json {
         Datum::Float4(v) if v.is_finite() => Json::raw(v.to_string()),
         Datum::Float8(v) if v.is_finite() => Json::raw(v.to_string()),
         Datum::Numeric(v) => Json::raw(v.to_string()),
-        other => Json::Text(other.to_text().unwrap_or_default()),
+        other => Json::Text(other.to_text_in(times).unwrap_or_default()),
     }
 }
 
@@ -142,6 +147,10 @@ impl Sink for Printer<'_> {
             }
             Format::Json => Ok(()),
         }
+    }
+
+    fn times(&mut self, times: &Times) {
+        self.times.clone_from(times);
     }
 
     fn row(&mut self, row: Row) -> Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! Read is what PostgreSQL's ISO style prints and its usual variants: `YYYY-MM-DD`, a time after a
 //! blank or `T`, a zone as an offset or a name of UTC, `BC` or `AD`. PostgreSQL leaves out a time
-//! or a zone for which the type has no place; so do [`read_date`] and [`read_timestamp`], while
-//! [`Value::parse`](super::Value::parse), which loses nothing, refuses them.
+//! or a zone for which the type has no place; [`Value::parse`](super::Value::parse), which loses
+//! nothing, refuses them.
 //!
 //! Invariants: read values lie in the ranges of [`DATES`] and [`TIMESTAMPS`]. Any value prints.
 //! Does not do: names of months and zones, orders of fields other than ISO, `now` and `today`.
@@ -29,15 +29,7 @@ enum Read {
     Moment { days: i64, micros: Option<i64>, offset_seconds: Option<i64> },
 }
 
-/// Reads a date; a time and a zone behind it are checked and left out.
-///
-/// # Errors
-/// Text that is none, or out of range.
-pub fn read_date(text: &str) -> Result<i32> {
-    date(read(text)?)
-}
-
-/// As [`read_date`]; a time or a zone is refused.
+/// Reads a date; a time or a zone is refused.
 pub(super) fn read_date_alone(text: &str) -> Result<i32> {
     match read(text)? {
         Read::Moment { micros, offset_seconds, .. }
@@ -45,39 +37,30 @@ pub(super) fn read_date_alone(text: &str) -> Result<i32> {
         {
             Err(DateTimeError::Syntax)
         }
-        found => date(found),
-    }
-}
-
-fn date(found: Read) -> Result<i32> {
-    match found {
         Read::Infinity { negative } => Ok(if negative { i32::MIN } else { i32::MAX }),
         Read::Moment { days, .. } if DATES.contains(&days) => Ok(days as i32),
         Read::Moment { .. } => Err(DateTimeError::OutOfRange),
     }
 }
 
-/// Reads a timestamp; without `zoned` a zone is checked and left out.
-///
-/// # Errors
-/// Text that is none, or out of range.
-pub fn read_timestamp(text: &str, zoned: bool) -> Result<i64> {
-    timestamp(read(text)?, zoned)
+/// Reads a timestamp with a zone, in UTC where there is none.
+pub(super) fn read_timestamp(text: &str) -> Result<i64> {
+    timestamp(read(text)?)
 }
 
 /// As [`read_timestamp`] without a zone; one is refused.
 pub(super) fn read_timestamp_alone(text: &str) -> Result<i64> {
     match read(text)? {
         Read::Moment { offset_seconds: Some(_), .. } => Err(DateTimeError::Syntax),
-        found => timestamp(found, false),
+        found => timestamp(found),
     }
 }
 
-fn timestamp(found: Read, zoned: bool) -> Result<i64> {
+fn timestamp(found: Read) -> Result<i64> {
     match found {
         Read::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
         Read::Moment { days, micros, offset_seconds } => {
-            let offset = if zoned { offset_seconds.unwrap_or(0) * MICROS_PER_SECOND } else { 0 };
+            let offset = offset_seconds.unwrap_or(0) * MICROS_PER_SECOND;
             let of_day = i128::from(micros.unwrap_or(0) - offset);
             let sum = i128::from(days) * i128::from(MICROS_PER_DAY) + of_day;
             let sum = i64::try_from(sum).ok().filter(|sum| TIMESTAMPS.contains(sum));

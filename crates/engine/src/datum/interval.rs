@@ -282,8 +282,12 @@ impl fmt::Display for Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DateTimeError, read_interval};
+    use super::super::{DateTimeError, LeadingSign};
     use super::*;
+
+    fn read_interval(text: &str, fields: IntervalFields) -> Result<Interval, DateTimeError> {
+        super::super::read_interval(text, fields, LeadingSign::OfOne)
+    }
 
     const HOUR: i64 = 3_600_000_000;
 
@@ -367,6 +371,24 @@ mod tests {
         }
         let words = "1 ".repeat(26);
         assert_eq!(read_interval(&words, IntervalFields::All).unwrap_err(), Syntax);
+    }
+
+    /// What PostgreSQL 15 reads in its style `sql_standard`.
+    #[test]
+    fn a_sign_in_front_may_be_one_of_all_parts() {
+        for (text, shown) in [
+            ("-1 2:03:04", "-1 days -02:03:04"),
+            ("-0.25 21:23", "-27:23:00"),
+            ("-1 year 2 months", "-1 years -2 mons"),
+            ("-1 day +2 hours", "-1 days +02:00:00"),
+            ("1 day -2:00", "1 day -02:00:00"),
+            ("-1-2", "-1 years -2 mons"),
+            ("-2:00 ago", "02:00:00"),
+        ] {
+            let fields = IntervalFields::All;
+            let span = super::super::read_interval(text, fields, LeadingSign::OfAll).unwrap();
+            assert_eq!(span.to_string(), shown, "{text}");
+        }
     }
 
     #[test]

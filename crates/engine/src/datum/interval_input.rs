@@ -6,7 +6,7 @@
 //! Invariants: nothing overflows unseen; no unit is given twice; fractions go down to smaller parts
 //! by the rules (and in the floats) of PostgreSQL. Text is at most [`MAX_BYTES`] long in
 //! [`MAX_WORDS`] words.
-//! Does not do: other styles than `postgres`; hexadecimal numbers in ISO 8601.
+//! Does not do: hexadecimal numbers in ISO 8601.
 
 use super::clock::{
     Clock, DateTimeError, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
@@ -24,12 +24,21 @@ const MAX_ISO: f64 = 1e15;
 
 type Result<T> = std::result::Result<T, DateTimeError>;
 
+/// What a minus sign in front of an interval says, if no other part has a sign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeadingSign {
+    /// The part behind it is below zero, as PostgreSQL has it.
+    OfOne,
+    /// All parts are, as the SQL standard has it.
+    OfAll,
+}
+
 /// Reads an interval; `fields` says what a number without a unit counts, and which parts are kept.
 ///
 /// # Errors
 /// Text that is none, or out of range.
-pub fn read_interval(text: &str, fields: IntervalFields) -> Result<Interval> {
-    let parts = match split(text).and_then(|words| decode(&words, fields)) {
+pub fn read_interval(text: &str, fields: IntervalFields, sign: LeadingSign) -> Result<Interval> {
+    let parts = match split(text).and_then(|words| decode(&words, fields, sign)) {
         Err(DateTimeError::Syntax) => read_iso(text),
         other => other,
     };
@@ -289,15 +298,21 @@ fn clock_bits() -> u32 {
     bit(Unit::Hour) | bit(Unit::Minute) | seconds
 }
 
-fn decode(words: &[Word], fields: IntervalFields) -> Result<IntervalParts> {
+fn decode(words: &[Word], fields: IntervalFields, sign: LeadingSign) -> Result<IntervalParts> {
     let mut parts = IntervalParts::default();
     // The unit of the next number; none after `ago`.
     let mut unit = Some(fields.last_unit());
     let (mut seen, mut negated) = (0, false);
-    for word in words.iter().rev() {
+    let is_signed = |word: &Word| word.text.starts_with(['-', '+']);
+    let is_negative = sign == LeadingSign::OfAll
+        && words.first().is_some_and(|first| first.text.starts_with('-'))
+        && !words.iter().skip(1).any(is_signed);
+    for (at, word) in words.iter().enumerate().rev() {
+        // A sign that is one of all words is in front of the first already.
+        let negates = is_negative && at > 0;
         let clock = match word.kind {
             Kind::Time => {
-                Some(Clock::read(&word.text, fields.is_minute_to_second())?.total(false)?)
+                Some(Clock::read(&word.text, fields.is_minute_to_second())?.total(negates)?)
             }
             Kind::Signed if word.text.contains(':') => signed_clock(&word.text, fields),
             _ => None,
@@ -314,7 +329,8 @@ fn decode(words: &[Word], fields: IntervalFields) -> Result<IntervalParts> {
             }
             0
         } else {
-            number(&word.text, &mut unit, &mut parts)?
+            let text = format!("{}{}", if negates { "-" } else { "" }, word.text);
+            number(&text, &mut unit, &mut parts)?
         };
         if seen & given != 0 {
             return Err(DateTimeError::Syntax);

@@ -28,10 +28,9 @@ use std::hash::{Hash, Hasher};
 
 pub use calendar::{CivilDate, DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month};
 pub use clock::{DateTimeError, trimmed};
-pub use datetime::{read_date, read_timestamp};
 pub use decimal::{Decimal, DecimalError};
 pub use interval::{Interval, IntervalFields};
-pub use interval_input::read_interval;
+pub use interval_input::{LeadingSign, read_interval};
 pub use unit::Unit;
 
 /// Microseconds of a day, and the latest [`Value::Time`]: the midnight at the day's end.

@@ -10,10 +10,10 @@ use std::fmt;
 use super::clock::print_time;
 use super::clock::trimmed;
 use super::datetime::{
-    print_date, print_timestamp, read_date_alone, read_time, read_timestamp_alone,
+    print_date, print_timestamp, read_date_alone, read_time, read_timestamp, read_timestamp_alone,
 };
 use super::number::{parse_float4, parse_float8, print_float4, print_float8};
-use super::{IntervalFields, Type, Value, read_interval, read_timestamp};
+use super::{IntervalFields, LeadingSign, Type, Value, read_interval};
 use crate::error::{Error, Result};
 
 /// Longest piece of input that an error repeats.
@@ -39,9 +39,12 @@ impl Value {
             Type::Uuid => parse_uuid(text).map(Value::Uuid),
             Type::Date => read_date_alone(text).map(Value::Date).ok(),
             Type::Timestamp => read_timestamp_alone(text).map(Value::Timestamp).ok(),
-            Type::TimestampTz => read_timestamp(text, true).map(Value::TimestampTz).ok(),
+            Type::TimestampTz => read_timestamp(text).map(Value::TimestampTz).ok(),
             Type::Decimal => trimmed.parse().ok().map(Value::Decimal),
-            Type::Interval => read_interval(trimmed, IntervalFields::All).map(Value::Interval).ok(),
+            Type::Interval => {
+                let span = read_interval(trimmed, IntervalFields::All, LeadingSign::OfOne);
+                span.map(Value::Interval).ok()
+            }
             Type::Time => read_time(trimmed).map(Value::Time).ok(),
             Type::Json => Some(Value::Json(text.to_owned())).filter(Value::is_sound),
         };

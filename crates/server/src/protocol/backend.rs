@@ -4,7 +4,7 @@
 //! which would end it early.
 //! Does not do: sending.
 
-use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, TransactionStatus};
+use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, Times, TransactionStatus};
 
 use super::VERSION;
 use super::frontend::format_at;
@@ -15,6 +15,8 @@ pub(crate) struct Out {
     bytes: Vec<u8>,
     /// Scratch for numbers as text.
     text: String,
+    /// What texts of dates and times are like.
+    times: Times,
 }
 
 impl Out {
@@ -136,6 +138,11 @@ impl Out {
         });
     }
 
+    /// What texts of dates and times in the rows that follow are like.
+    pub(crate) fn set_times(&mut self, times: &Times) {
+        self.times.clone_from(times);
+    }
+
     pub(crate) fn row(&mut self, row: &[Datum], formats: &[i16]) {
         self.message(b'D', |out| {
             out.short(row.len());
@@ -162,7 +169,7 @@ impl Out {
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
-        value.write_text(&mut text);
+        value.write_text_in(&self.times, &mut text);
         self.field(text.as_bytes());
         self.text = text;
     }

@@ -228,13 +228,21 @@ fn clients_of_any_zone_and_locale_get_in() {
         client.start(&[("user", "ann"), options[0]]);
         let answers = client.answers();
         assert_eq!(answers.last().unwrap().kind, 'Z');
-        let warned = answers.iter().find(|answer| answer.kind == 'N').unwrap();
-        assert_eq!((warned.field(b'S'), warned.field(b'C')), ("WARNING".into(), "01000".into()));
         let zone = |answer: &&crate::client::Answer| answer.body.starts_with(b"TimeZone\0");
-        assert_eq!(answers.iter().find(zone).unwrap().body, b"TimeZone\0UTC\0");
-        assert_eq!(client.told("show timezone"), ["UTC", "SHOW"]);
-        assert_eq!(client.told("set timezone = 'Europe/Paris'"), ["0A000"]);
+        let told = answers.iter().find(zone).unwrap();
+        let name = if options[0].0 == "options" { "Asia/Tokyo" } else { "Europe/Paris" };
+        assert_eq!(told.body, format!("TimeZone\0{name}\0").into_bytes());
+        assert_eq!(client.told("show timezone"), [name, "SHOW"]);
+        let offset = if name == "Asia/Tokyo" { "09" } else { "02" };
+        let noon = format!("2026-07-01 12:00:00+{offset}");
+        assert_eq!(client.told("select timestamptz '2026-07-01 12:00'"), [&noon, "SELECT 1"]);
+        // A change is told to the client.
+        let changed = client.query("set timezone = 'America/New_York'");
+        assert!(changed.iter().find(zone).unwrap().body.ends_with(b"America/New_York\0"));
     }
+    let mut client = Client::open(server.address);
+    client.start(&[("user", "ann"), ("TimeZone", "Europe/Nowhere")]);
+    assert_eq!(told(&client.answers()), ["22023"]);
     let mut client = Client::open(server.address);
     client.start(&[("user", "ann"), ("client_encoding", "SQL_ASCII"), ("timezone", "utc")]);
     let answers = client.answers();

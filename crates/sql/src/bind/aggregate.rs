@@ -19,9 +19,9 @@ use crate::expr::aggregate::{self, ARGUMENTS, Aggregate, Kind, OrderedSet};
 use crate::expr::json::JsonAgg;
 use crate::expr::regression::Regression;
 use crate::expr::{Expr, SortKey, Typed, collation_of, registry};
-use crate::types::SqlType;
 use crate::types::cast::is_implicit;
 use crate::types::collate::Collated;
+use crate::types::{Array, ElementType, SqlType};
 
 /// An aggregate and how its texts compare.
 pub(super) struct BoundAggregate {
@@ -207,6 +207,15 @@ impl Binder<'_> {
         for (at, arg) in args.into_iter().enumerate() {
             bound.push(self.coerce(arg, if at == 0 { input } else { second })?);
         }
+        if matches!(kind, Kind::Json(_)) {
+            let has_keys = kind == Kind::Json(JsonAgg::Fields);
+            let args = bound.into_iter().zip([(input, has_keys), (second, false)]);
+            bound = args.map(|(arg, (ty, is_key))| as_json(arg, ty, is_key)).collect();
+            if distinct && depends_on_session(input) {
+                let what = format!("DISTINCT of {} in {name}", input.name());
+                return Err(SqlError::unsupported(what));
+            }
+        }
         let mut aggregate = Aggregate::of(kind, bound, input, result);
         let mut exprs = Vec::with_capacity(order.len());
         for Ordering { value, mut key } in order {
@@ -327,6 +336,31 @@ impl Binder<'_> {
         let mut aggregate = Aggregate::of(Kind::OrderedSet(set), values, SqlType::Int8, result);
         (aggregate.order, aggregate.keys, aggregate.direct) = (rest, keys, asked);
         Ok(BoundAggregate { aggregate, collated: Collated::Default })
+    }
+}
+
+/// Is the text of values of this type another in other sessions?
+fn depends_on_session(ty: SqlType) -> bool {
+    matches!(ty.element().unwrap_or(ty), SqlType::Timestamptz | SqlType::Interval)
+}
+
+/// An argument of an aggregate of documents, as a document or its text where that is the session's:
+/// aggregates know nothing of sessions.
+fn as_json(arg: Expr, ty: SqlType, is_key: bool) -> Expr {
+    if !depends_on_session(ty) {
+        return arg;
+    }
+    let Ok(to_json) = registry::resolve("to_json", &[SqlType::Unknown]) else {
+        unreachable!("to_json is registered")
+    };
+    let document = Expr::Call(to_json, vec![arg]);
+    match registry::resolve("#>>", &[SqlType::Json, SqlType::texts()]) {
+        Ok(text_at) if is_key && !ty.is_array() => {
+            let texts = ElementType::of(SqlType::Text).expect("texts are elements");
+            let here = Expr::Const(Array::empty(texts).into());
+            Expr::Call(text_at, vec![document, here])
+        }
+        _ => document,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::collate::Collated;
 use crate::types::declared::{Declared, Modifier};
-use crate::types::{Datum, SqlType, numeric, text};
+use crate::types::{Datum, SqlType, numeric};
 
 impl Binder<'_> {
     /// Position of a piece of syntax.
@@ -394,7 +394,8 @@ impl Binder<'_> {
                 Expr::Const(Datum::Text(literal)),
                 Declared { modifier: Some(Modifier::Interval(fields, _)), .. },
             ) if value.ty == SqlType::Unknown && declared.ty == SqlType::Interval => {
-                Expr::Const(text::interval(literal, fields).map_err(|error| error.at(position))?)
+                let at = value.position.or(position);
+                Expr::Const(self.interval_literal(literal, fields, at)?)
             }
             _ => self.coerce_checked(value, declared.ty, CastContext::Explicit)?,
         };
@@ -429,7 +430,9 @@ impl Binder<'_> {
             return Err(SqlError::syntax("an interval is a string").at(position));
         };
         let value = identifiers::interval_parts(interval).and_then(|modifier| match modifier {
-            Modifier::Interval(fields, _) => modifier.fit(text::interval(literal, fields)?, true),
+            Modifier::Interval(fields, _) => {
+                modifier.fit(self.interval_literal(literal, fields, position)?, true)
+            }
             _ => unreachable!("parts of an interval"),
         });
         let value = value.map_err(|error| error.at(position))?;
@@ -644,7 +647,7 @@ impl Binder<'_> {
             let whole = |ty: &SqlType| matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
             if function.args[0] != function.args[1] && !function.args.iter().all(whole) {
                 // Floats of two widths.
-                pair = pair.into_iter().map(widened).collect::<Result<_>>()?;
+                pair = pair.into_iter().map(widened).collect();
             }
             list.push(pair.pop().expect("two operands"));
             if is_first {
@@ -700,10 +703,11 @@ impl Binder<'_> {
 }
 
 /// A float as the wider one.
-fn widened(expr: Expr) -> Result<Expr> {
+fn widened(expr: Expr) -> Expr {
     match expr {
-        Expr::Const(value) => cast::cast(value, SqlType::Float8).map(Expr::Const),
-        other => Ok(Expr::Cast(Box::new(other), SqlType::Float8)),
+        Expr::Const(Datum::Float4(value)) => Expr::Const(Datum::Float8(f64::from(value))),
+        Expr::Const(value) if !value.is_null() => Expr::Const(value),
+        other => Expr::Cast(Box::new(other), SqlType::Float8),
     }
 }
 

@@ -18,6 +18,7 @@
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
 //! | `write`, `assign`, `writing_with` | INSERT, UPDATE, DELETE; SET; WITH that writes |
+//! | `reading` | literals of dates and times |
 //! | `rules`, `domains` | defaults, checks, foreign keys; what domains ask |
 //! | `ddl` | definitions of tables and indexes |
 //!
@@ -40,6 +41,7 @@ mod join;
 mod limit;
 mod lock;
 mod objects;
+pub(crate) mod reading;
 mod recursion;
 mod rows;
 pub(crate) mod rules;
@@ -63,6 +65,7 @@ use rightlink::Collation;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
+use crate::bind::reading::Reading;
 use crate::bind::scope::Scope;
 use crate::bind::writing_with::writes_in_with;
 use crate::error::{Result, SqlError, code};
@@ -78,7 +81,7 @@ use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::{Declared, Modifier};
-use crate::types::{Datum, SqlType, text};
+use crate::types::{Datum, SqlType, Times};
 use crate::user_types::{self, UsedType, UserType};
 
 /// Most parameters of a statement: their number has 16 bits on the wire.
@@ -188,6 +191,8 @@ pub(crate) struct Binder<'a> {
     copies: usize,
     /// What the planner may choose.
     pub(crate) switches: Switches,
+    /// What literals of dates and times mean.
+    pub(crate) reading: Reading,
 }
 
 impl<'a> Binder<'a> {
@@ -219,6 +224,7 @@ impl<'a> Binder<'a> {
             views: view::Views::default(),
             copies: 0,
             switches: Switches::ALL,
+            reading: Reading::default(),
         }
     }
 
@@ -243,8 +249,9 @@ impl<'a> Binder<'a> {
     /// Binds text that is kept with a definition.
     pub(crate) fn of_kept<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = std::mem::replace(&mut self.kept, true);
+        let reading = std::mem::take(&mut self.reading);
         let result = work(self);
-        self.kept = before;
+        (self.kept, self.reading) = (before, reading);
         result
     }
 
@@ -379,7 +386,7 @@ impl<'a> Binder<'a> {
             return self.registered(value, kind);
         }
         if value.ty != SqlType::Unknown {
-            return cast_now(value.expr, to).map_err(|error| error.at(value.position));
+            return Ok(cast_now(value.expr, to));
         }
         match value.expr {
             // An array is counted, which takes many times as much, when the statement runs.
@@ -387,7 +394,7 @@ impl<'a> Binder<'a> {
                 Ok(Expr::Cast(Box::new(Expr::Const(literal)), to))
             }
             Expr::Const(Datum::Text(literal)) => {
-                text::parse(to, &literal).map(Expr::Const).map_err(|error| error.at(value.position))
+                self.literal(to, &literal, value.position).map(Expr::Const)
             }
             Expr::Param(at) => {
                 if self.params[at] == SqlType::Unknown {
@@ -512,13 +519,16 @@ pub(crate) fn trimmed(expr: Expr) -> Expr {
     }
 }
 
-/// A cast of a constant is made once, unless it fails: then it fails when it is evaluated.
-fn cast_now(expr: Expr, to: SqlType) -> Result<Expr> {
+/// A cast of a constant is made once, unless it depends on the session, or fails: then it fails
+/// when it is evaluated.
+fn cast_now(expr: Expr, to: SqlType) -> Expr {
     match expr {
-        Expr::Const(value) => match cast::cast(value.clone(), to) {
-            Ok(cast) => Ok(Expr::Const(cast)),
-            Err(_) => Ok(Expr::Cast(Box::new(Expr::Const(value)), to)),
-        },
-        other => Ok(Expr::Cast(Box::new(other), to)),
+        Expr::Const(value) if !cast::depends_on_session(&value, to) => {
+            match cast::cast(value.clone(), to, &Times::utc()) {
+                Ok(cast) => Expr::Const(cast),
+                Err(_) => Expr::Cast(Box::new(Expr::Const(value)), to),
+            }
+        }
+        other => Expr::Cast(Box::new(other), to),
     }
 }

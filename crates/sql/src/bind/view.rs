@@ -15,6 +15,7 @@ use sqlparser::ast::{self, Query, SetExpr, TableAlias};
 
 use super::from::{Sourced, renamed};
 use super::lock::refuse_locks;
+use super::reading::Reading;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::Purpose;
 use super::updatable::why_not_checked;
@@ -60,6 +61,7 @@ struct Aside {
     commons: Vec<super::with::Common>,
     set_depth: usize,
     kept: bool,
+    reading: Reading,
     views: Views,
 }
 
@@ -157,12 +159,14 @@ impl Binder<'_> {
             commons: std::mem::take(&mut self.commons),
             set_depth: std::mem::take(&mut self.set_depth),
             kept: std::mem::take(&mut self.kept),
+            reading: std::mem::take(&mut self.reading),
             views: std::mem::replace(&mut self.views, views),
         }
     }
 
     fn take_back(&mut self, aside: Aside) {
-        let Aside { scope, outer, changed, commons, set_depth, kept, views } = aside;
+        let Aside { scope, outer, changed, commons, set_depth, kept, reading, views } = aside;
+        self.reading = reading;
         (self.scope, self.outer, self.changed) = (scope, outer, changed);
         (self.commons, self.set_depth, self.kept, self.views) = (commons, set_depth, kept, views);
     }

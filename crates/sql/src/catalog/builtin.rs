@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::catalog::system_views::{self, View};
 use crate::error::{Result, SqlError, code};
 use crate::names::identifier;
-use crate::types::{Datum, RegKind, Registered, Row, SqlType, text};
+use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 
 /// What catalogs tell of a type beside its number.
 pub(crate) struct TypeFacts {
@@ -195,8 +195,8 @@ fn value(field: &str, ty: SqlType) -> Result<Datum> {
             let oid = oid.parse().unwrap_or(0);
             Ok(Registered::datum(RegKind::Proc, oid, Some(name.to_owned())))
         }
-        (field, ty) if field.contains('\\') => text::parse(ty, &field.replace("\\\\", "\\")),
-        (field, ty) => text::parse(ty, field),
+        (field, ty) if field.contains('\\') => Datum::from_text(ty, &field.replace("\\\\", "\\")),
+        (field, ty) => Datum::from_text(ty, field),
     }
 }
 

@@ -302,7 +302,15 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
         (SqlType::Float8, None) => float(53),
         (SqlType::Numeric, None) => [NULL, NULL, NULL, int(10), NULL, NULL],
         (SqlType::Date, None) => time(0),
-        (SqlType::Timestamp | SqlType::Timestamptz | SqlType::Interval, None) => time(6),
+        (_, Some(Modifier::Seconds(_, digits))) => time(digits as i32),
+        (
+            SqlType::Timestamp
+            | SqlType::Timestamptz
+            | SqlType::Interval
+            | SqlType::Time
+            | SqlType::Timetz,
+            None,
+        ) => time(6),
         _ => [NULL; 6],
     }
 }

@@ -38,6 +38,7 @@ mod trees;
 mod tuples;
 mod types;
 pub(crate) mod views;
+mod zones;
 
 use rightlink::{Database, Transaction};
 

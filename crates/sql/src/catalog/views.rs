@@ -12,7 +12,7 @@ use super::SessionInfo;
 use super::numbers::{number, text};
 use super::objects::Objects;
 use super::{builtin, constraints, figures, information, keywords, relations, shared};
-use super::{trees, tuples, types};
+use super::{trees, tuples, types, zones};
 use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
@@ -39,6 +39,8 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
             | Kind::PreparedStatements
             | Kind::Locks
             | Kind::Settings
+            | Kind::ZoneNames
+            | Kind::ZoneAbbreviations
             | Kind::TreeMeta
             | Kind::TreePage
             | Kind::TreeItems
@@ -112,6 +114,8 @@ pub(crate) fn rows(
         Kind::PreparedStatements => session.listing.prepared_statements.clone(),
         Kind::Locks => figures::locks(view, db, session)?,
         Kind::Settings => settings(session),
+        Kind::ZoneNames => zones::names(session),
+        Kind::ZoneAbbreviations => zones::abbreviated(session),
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
             trees::rows(view.kind, args, txn, &session.settings.path())?
         }

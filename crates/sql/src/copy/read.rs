@@ -11,7 +11,7 @@ use super::write::SIGNATURE;
 use crate::error::{Result, SqlError, code};
 use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::types::binary::utf8;
-use crate::types::{Datum, Row, SqlType, text};
+use crate::types::{Datum, Row, SqlType, Times, text};
 
 /// Longest row: nothing longer fits the store.
 const MAX_ROW: usize = 16 << 20;
@@ -45,10 +45,16 @@ pub(crate) struct Reader {
     /// The signature of a binary file has been read.
     begun: bool,
     ended: bool,
+    times: Times,
 }
 
 impl Reader {
-    pub(crate) fn new(options: &CopyOptions, table: &str, columns: Vec<(String, SqlType)>) -> Self {
+    pub(crate) fn new(
+        options: &CopyOptions,
+        table: &str,
+        columns: Vec<(String, SqlType)>,
+        times: Times,
+    ) -> Self {
         let csv = options.format == CopyFormat::Csv;
         let quote = options.quote.unwrap_or('"') as u8;
         Reader {
@@ -67,6 +73,7 @@ impl Reader {
             line: 0,
             begun: false,
             ended: false,
+            times,
         }
     }
 
@@ -266,7 +273,7 @@ impl Reader {
             .map(|(field, (name, ty))| match field {
                 None => Ok(Datum::Null),
                 Some(field) if *ty == SqlType::Text => Ok(Datum::Text(field)),
-                Some(field) => text::parse(*ty, &field).map_err(|error| {
+                Some(field) => text::parse(*ty, &field, &self.times).map_err(|error| {
                     error.detail(format!("COPY {}, line {}, column {name}", self.table, self.line))
                 }),
             })

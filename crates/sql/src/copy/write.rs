@@ -5,7 +5,7 @@
 
 use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::plan::Column;
-use crate::types::Datum;
+use crate::types::{Datum, Times};
 
 /// What a binary file begins with: signature, flags, length of an extension.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -19,10 +19,11 @@ pub(crate) struct Writer {
     escape: char,
     /// Columns that are quoted whatever they hold.
     quoted: Vec<bool>,
+    times: Times,
 }
 
 impl Writer {
-    pub(crate) fn new(options: &CopyOptions, columns: &[Column]) -> Writer {
+    pub(crate) fn new(options: &CopyOptions, columns: &[Column], times: Times) -> Writer {
         let csv = options.format == CopyFormat::Csv;
         let quoted = |column: &Column| match &options.force_quote {
             None => false,
@@ -36,6 +37,7 @@ impl Writer {
             escape: options.escape.unwrap_or(quote),
             quoted: columns.iter().map(quoted).collect(),
             options: options.clone(),
+            times,
         }
     }
 
@@ -58,6 +60,7 @@ impl Writer {
             quote: self.quote,
             escape: self.escape,
             quoted: Vec::new(),
+            times: Times::utc(),
         }
     }
 
@@ -78,7 +81,7 @@ impl Writer {
             if at > 0 {
                 line.push(self.delimiter);
             }
-            match value.to_text() {
+            match value.to_text_in(&self.times) {
                 None => line.push_str(&self.null),
                 Some(text) if self.options.format == CopyFormat::Csv => {
                     self.csv(&text, at, row.len() == 1, &mut line);

@@ -180,7 +180,7 @@ fn casts<'b>(
     }
     let mut out = Vector::of(to, rows.len());
     for at in 0..rows.len() {
-        out.push(cast(inner.get(at), to)?);
+        out.push(cast(inner.get(at), to, &context.times)?);
     }
     Ok(Cow::Owned(out))
 }

@@ -34,7 +34,7 @@ use crate::notes::Action;
 use crate::parse::Lines;
 use crate::plan::{ParentKey, Rules, Table};
 use crate::types::cast::{cast, is_implicit};
-use crate::types::{Category, Datum, Row, SqlType};
+use crate::types::{Category, Datum, Row, SqlType, Times};
 
 /// Keys that a statement has to answer for.
 pub(crate) struct Pending {
@@ -124,23 +124,23 @@ impl Gone {
 }
 
 /// What a value of a column that refers is as a key of the parent; `None` if no key can be equal.
-fn as_parent(own: &Datum, ty: SqlType) -> Result<Option<Datum>> {
+fn as_parent(own: &Datum, ty: SqlType, times: &Times) -> Result<Option<Datum>> {
     let Some(from) = own.type_of() else { return Ok(Some(Datum::Null)) };
-    let theirs = match cast(own.clone(), ty) {
+    let theirs = match cast(own.clone(), ty, times) {
         Err(error) if error.sqlstate == code::NUMERIC_OUT_OF_RANGE => return Ok(None),
         theirs => theirs?,
     };
     let may_round = ty.category() == Category::Number && !is_implicit(from, ty);
-    if may_round && cast(theirs.clone(), from)?.compare(own).is_ne() {
+    if may_round && cast(theirs.clone(), from, times)?.compare(own).is_ne() {
         return Ok(None);
     }
     Ok(Some(theirs))
 }
 
 /// The same of all values of a key.
-pub(super) fn all_as_parent(key: &ParentKey, own: &[Datum]) -> Result<Option<Row>> {
+pub(super) fn all_as_parent(key: &ParentKey, own: &[Datum], times: &Times) -> Result<Option<Row>> {
     let parts = key.columns.iter().zip(own);
-    parts.map(|((.., ty), own)| as_parent(own, *ty)).collect()
+    parts.map(|((.., ty), own)| as_parent(own, *ty, times)).collect()
 }
 
 /// Looks at the keys that a statement on `table` left.
@@ -359,7 +359,7 @@ impl Parents {
         writer: &mut Writer<'_>,
         context: &Context,
     ) -> Result<Parents> {
-        let bound = |Ordered(own): &Ordered| match all_as_parent(key, own)? {
+        let bound = |Ordered(own): &Ordered| match all_as_parent(key, own, &context.times)? {
             Some(theirs) => theirs.into_iter().map(rows::to_value).collect::<Result<_>>().map(Some),
             None => Ok(None),
         };
@@ -442,6 +442,8 @@ struct Child {
     rules: Rules,
     /// What its columns get by default.
     defaults: Vec<Expr>,
+    /// What dates are as timestamps with a zone, where a key is of one type here and there another.
+    times: Times,
 }
 
 impl Child {
@@ -461,7 +463,7 @@ impl Child {
         }
         let sequences = std::mem::take(&mut binder.sequences);
         context.sequences.open(&sequences, txn)?;
-        Ok(Child { table, rules, defaults })
+        Ok(Child { table, rules, defaults, times: context.times.clone() })
     }
 }
 
@@ -533,7 +535,7 @@ impl Link {
         let (table, key) = (&self.child.table, self.key());
         let mut own = Vec::with_capacity(theirs.len());
         for ((at, ..), theirs) in key.columns.iter().zip(theirs) {
-            own.push(match cast(theirs.clone(), table.types[*at]) {
+            own.push(match cast(theirs.clone(), table.types[*at], &self.child.times) {
                 Err(error) if error.sqlstate == code::NUMERIC_OUT_OF_RANGE => return Ok(None),
                 own => own?,
             });
@@ -545,7 +547,7 @@ impl Link {
         let types = &self.child.table.types;
         self.key().columns.iter().zip(theirs).all(|((own, _, ty), theirs)| {
             let own = Datum::stored(row[*own].clone(), types[*own]);
-            let own = own.and_then(|own| as_parent(&own, *ty));
+            let own = own.and_then(|own| as_parent(&own, *ty, &self.child.times));
             own.is_ok_and(|own| own.is_some_and(|own| own.compare(theirs).is_eq()))
         })
     }
@@ -635,7 +637,9 @@ impl Link {
         let mut values: Row = Datum::stored_row(row, &table.types).collect::<Result<_>>()?;
         for (at, (own, ..)) in self.key().columns.iter().enumerate() {
             values[*own] = match (action, new) {
-                (Action::Cascade, Some(new)) => cast(new[at].clone(), table.types[*own])?,
+                (Action::Cascade, Some(new)) => {
+                    cast(new[at].clone(), table.types[*own], &context.times)?
+                }
                 (Action::SetDefault, _) => self.child.defaults[*own].eval(&[], context)?,
                 _ => Datum::Null,
             };

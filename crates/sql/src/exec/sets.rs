@@ -18,6 +18,7 @@ use crate::expr::function::{JsonPart, JsonRows, SetFunction};
 use crate::expr::{Context, Pace, json, regex};
 use crate::plan::node::{Node, Op};
 use crate::types::json::bytes_to_read;
+use crate::types::time::Zone;
 use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 
 /// What a function gives for these arguments.
@@ -209,7 +210,7 @@ impl Series {
     }
 
     /// The number after `value`; none past the end of its type.
-    fn after(&self, value: &Datum) -> Result<Option<Datum>> {
+    fn after(&self, value: &Datum, zone: &Zone) -> Result<Option<Datum>> {
         Ok(match (value, &self.step) {
             (Datum::Int4(a), Datum::Int4(b)) => a.checked_add(*b).map(Datum::Int4),
             (Datum::Int8(a), Datum::Int8(b)) => a.checked_add(*b).map(Datum::Int8),
@@ -218,7 +219,7 @@ impl Series {
                 Some(Datum::Timestamp(calendar::add(*a, *b)?))
             }
             (Datum::Timestamptz(a), Datum::Interval(b)) => {
-                Some(Datum::Timestamptz(calendar::add(*a, *b)?))
+                Some(Datum::Timestamptz(zone.add(*a, *b)?))
             }
             _ => unreachable!("the binder casts the arguments"),
         })
@@ -233,7 +234,7 @@ impl Stream for Series {
         if if self.backward { order.is_lt() } else { order.is_gt() } {
             return Ok(None);
         }
-        self.next = self.after(&value)?;
+        self.next = self.after(&value, context.times.zone())?;
         Ok(Some(vec![value]))
     }
 }

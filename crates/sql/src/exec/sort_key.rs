@@ -31,8 +31,13 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
         Datum::Bool(value) => out.push(u8::from(*value)),
         Datum::Int2(value) => whole(out, i64::from(*value)),
         Datum::Int4(value) | Datum::Date(value) => whole(out, i64::from(*value)),
-        Datum::Int8(value) | Datum::Timestamp(value) | Datum::Timestamptz(value) => {
-            whole(out, *value);
+        Datum::Int8(value)
+        | Datum::Timestamp(value)
+        | Datum::Timestamptz(value)
+        | Datum::Time(value) => whole(out, *value),
+        Datum::Timetz(value) => {
+            whole(out, value.utc_micros());
+            whole(out, i64::from(-value.offset));
         }
         Datum::Float4(value) => float(out, f64::from(*value)),
         Datum::Float8(value) => float(out, *value),
@@ -243,7 +248,7 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Interval, text};
+    use crate::types::Interval;
 
     #[test]
     fn keys_compare_as_values_do_and_rows_come_back() {
@@ -264,11 +269,11 @@ mod tests {
         ];
         let floats = ["-Infinity", "-1.5", "-0", "0", "1e-300", "2", "Infinity", "NaN"];
         let of = |ty, list: &[&str]| -> Vec<Datum> {
-            list.iter().map(|one| text::parse(ty, one).unwrap()).collect()
+            list.iter().map(|one| Datum::from_text(ty, one).unwrap()).collect()
         };
         let mut kinds = vec![of(SqlType::Numeric, &numbers), of(SqlType::Float8, &floats)];
         // As many digits after the point as there can be.
-        kinds[0].push(text::parse(SqlType::Numeric, &format!("-0.{:016382}1", 0)).unwrap());
+        kinds[0].push(Datum::from_text(SqlType::Numeric, &format!("-0.{:016382}1", 0)).unwrap());
         let strange = [Decimal::nan(), Decimal::infinity(true), Decimal::infinity(false)];
         kinds[0].extend(strange.map(Datum::Numeric));
         kinds.push(of(SqlType::Text, &["", "a", "a\u{1}", "ab", "b", "\u{e9}"]));
@@ -301,6 +306,9 @@ mod tests {
             "{\"a\": 1, \"bb\": 2}",
         ];
         kinds.push(of(SqlType::Jsonb, &documents));
+        let times = ["10:00+02", "08:00+00", "09:00+01", "10:00+01", "24:00-15", "00:00+15"];
+        kinds.push(of(SqlType::Timetz, &times));
+        kinds.push(of(SqlType::Time, &["00:00", "12:00:00.5", "24:00"]));
         for mut values in kinds {
             values.push(Datum::Null);
             for (descending, nulls_first) in

@@ -101,12 +101,13 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
             T::Int2 | T::Int4 => (Kind::Sum, known, T::Int8),
             T::Int8 => (Kind::Sum, known, T::Numeric),
             T::Numeric | T::Float4 | T::Float8 | T::Interval => (Kind::Sum, known, known),
+            T::Time => (Kind::Sum, T::Interval, T::Interval),
             _ => return None,
         },
         "avg" => match known {
             T::Int2 | T::Int4 | T::Int8 | T::Numeric => (Kind::Average, known, T::Numeric),
             T::Float4 | T::Float8 => (Kind::Average, T::Float8, T::Float8),
-            T::Interval => (Kind::Average, known, known),
+            T::Interval | T::Time => (Kind::Average, T::Interval, T::Interval),
             _ => return None,
         },
         "min" | "max"
@@ -338,7 +339,8 @@ impl Aggregate {
             return self.gather(state, value);
         }
         if let Kind::Json(json) = self.kind {
-            let grown = json.add(&mut state.value, &value, &other, self.result)?;
+            let feeds = self.input.is_array();
+            let grown = json.add(&mut state.value, [&value, &other], self.result, feeds)?;
             state.count += 1;
             return Ok(grown);
         }
@@ -430,11 +432,17 @@ impl Aggregate {
                     (Some(old), Kind::BitOr) => old | bits,
                     (Some(old), _) => old ^ bits,
                 };
-                state.value = crate::types::cast::cast(Datum::Int8(new), self.result)?;
+                state.value = match self.result {
+                    SqlType::Int2 => Datum::Int2(new as i16),
+                    SqlType::Int4 => Datum::Int4(new as i32),
+                    _ => Datum::Int8(new),
+                };
             }
             Kind::StringAgg => match (&mut state.value, value) {
                 (Datum::Text(all), Datum::Text(next)) => {
-                    separator.write_text(all);
+                    if let Datum::Text(between) = separator {
+                        all.push_str(between);
+                    }
                     all.push_str(&next);
                 }
                 (Datum::Bytes(all), Datum::Bytes(next)) => {

@@ -376,7 +376,7 @@ fn replace(values: &[Datum], context: &Context) -> Result<Datum> {
     Ok(replaced?.into())
 }
 
-fn to_string(values: &[Datum], _: &Context) -> Result<Datum> {
+fn to_string(values: &[Datum], context: &Context) -> Result<Datum> {
     let (Some(array), Datum::Text(delimiter)) = (maybe_array(values, 0), &values[1]) else {
         return Ok(Datum::Null);
     };
@@ -395,7 +395,7 @@ fn to_string(values: &[Datum], _: &Context) -> Result<Datum> {
         }
         match (element, null) {
             (Datum::Null, Some(null)) => out.push_str(null),
-            (element, _) => element.write_text(&mut out),
+            (element, _) => element.write_text_in(&context.times, &mut out),
         }
         check_length(out.len())?;
     }

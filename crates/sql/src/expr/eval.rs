@@ -26,7 +26,7 @@ impl Expr {
             Expr::Cast(inner, to) => {
                 let value = inner.eval(row, context)?;
                 context.held.check_fits(bytes_to_cast(&value, *to))?;
-                cast(value, *to)
+                cast(value, *to, &context.times)
             }
             Expr::Fit(inner, modifier, written) => {
                 modifier.fit(inner.eval(row, context)?, *written)

@@ -140,7 +140,7 @@ impl Reader<'_> {
             return Err(refused(message).hint(hint));
         }
         let value = self.value(number)?;
-        let text = match (kind, value.to_text()) {
+        let text = match (kind, value.to_text_in(&context.times)) {
             ('I', None) => {
                 let message = "null values cannot be formatted as an SQL identifier";
                 return Err(SqlError::new(code::NULL_NOT_ALLOWED, message));

@@ -80,6 +80,8 @@ pub(crate) struct Function {
     pub(crate) strict: bool,
     /// May it differ between two calls with equal arguments?
     pub(crate) volatile: bool,
+    /// May it differ between two statements, such as the time at which they began?
+    pub(crate) is_stable: bool,
     /// Does it look at what the statement knows of catalogs?
     pub(crate) reads_catalog: bool,
     /// Does it give rows, and which?
@@ -107,7 +109,7 @@ impl From<Definition> for Function {
     fn from(one: Definition) -> Function {
         let Definition { name, count, variadic, strict, result, eval } = one;
         let args = vec![SqlType::Unknown; count];
-        let (volatile, reads_catalog, rows, holds) = (false, false, None, None);
+        let (volatile, is_stable, reads_catalog, rows, holds) = (false, false, false, None, None);
         Function {
             name,
             args,
@@ -115,6 +117,7 @@ impl From<Definition> for Function {
             result,
             strict,
             volatile,
+            is_stable,
             reads_catalog,
             rows,
             holds,
@@ -139,6 +142,7 @@ impl Registry {
             result,
             strict: true,
             volatile: false,
+            is_stable: false,
             reads_catalog: false,
             rows: None,
             holds: None,

@@ -5,7 +5,8 @@
 //! | `eval` | evaluating, with three-valued logic |
 //! | `function`, `registry` | functions and operators, and which of them a call means |
 //! | `operators`, `math`, `degrees`, `strings`, `format`, `bytes` | what they do |
-//! | `moments`, `spans`, `system` | the same |
+//! | `moments`, `clock`, `spans`, `system` | the same |
+//! | `to_char` | values by patterns |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery`, `exec_state` | queries inside of expressions, and who runs them |
@@ -25,6 +26,7 @@ pub(crate) mod aggregate;
 pub(crate) mod arrays;
 mod bytes;
 mod catalog;
+mod clock;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod domain;
@@ -51,6 +53,7 @@ mod state;
 mod strings;
 mod subquery;
 pub(crate) mod system;
+mod to_char;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -67,7 +70,7 @@ use crate::parse::modes::Level;
 use crate::settings::Settings;
 use crate::types::collate::Collated;
 use crate::types::declared::Modifier;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, Times};
 pub(crate) use exec_state::ExecState;
 use held::Held;
 use registry::Function;
@@ -207,6 +210,8 @@ pub(crate) struct Context {
     pub(crate) transaction_time: i64,
     /// Start of the statement.
     pub(crate) statement_time: i64,
+    /// What texts of dates and times mean.
+    pub(crate) times: Times,
     /// State of `random()`.
     pub(crate) random: Cell<u64>,
     /// What `setseed` has begun.
@@ -321,6 +326,7 @@ impl Context {
             params: Vec::new(),
             transaction_time: 0,
             statement_time: 0,
+            times: Times::utc(),
             random: Cell::new(0),
             seed: seed::Seed::default(),
             operands: RefCell::default(),

@@ -1,7 +1,7 @@
 //! Functions over dates and times.
 //!
-//! Invariants: `now()` is the start of the transaction; the zone is UTC.
-//! Does not do: `to_char`, `age`, zones.
+//! Invariants: `now()` is the start of the transaction; fields are those in the session's zone.
+//! Does not do: `to_char`, spans (`spans`).
 
 use rightlink::internal::datum::{DATES, TIMESTAMPS, Unit, days_from_civil, days_in_month};
 
@@ -10,29 +10,35 @@ use crate::expr::Context;
 use crate::expr::function::Registry;
 use crate::expr::operators::mismatch;
 use crate::types::calendar::{self, EPOCH_SECONDS, Field, Found, Moment};
+use crate::types::time::no_zone;
+use crate::types::time::zone::{NamedZone, moved};
 use crate::types::{Datum, SqlType};
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
     use SqlType as T;
-    for name in ["now", "transaction_timestamp", "current_timestamp"] {
-        registry.add(name, &[], T::Timestamptz, |_, c| Ok(Datum::Timestamptz(c.transaction_time)));
+    for name in ["now", "transaction_timestamp"] {
+        registry
+            .add(name, &[], T::Timestamptz, |_, c| Ok(Datum::Timestamptz(c.transaction_time)))
+            .is_stable = true;
     }
-    registry.add("statement_timestamp", &[], T::Timestamptz, |_, c| {
-        Ok(Datum::Timestamptz(c.statement_time))
-    });
+    registry
+        .add("statement_timestamp", &[], T::Timestamptz, |_, c| {
+            Ok(Datum::Timestamptz(c.statement_time))
+        })
+        .is_stable = true;
     registry
         .add("clock_timestamp", &[], T::Timestamptz, |_, c| {
             Ok(Datum::Timestamptz(c.db.as_ref().map_or(c.statement_time, |db| db.now())))
         })
         .volatile = true;
     registry
-        .add("localtimestamp", &[], T::Timestamp, |_, c| Ok(Datum::Timestamp(c.transaction_time)));
-    registry.add("current_date", &[], T::Date, |_, c| {
-        Ok(Datum::Date(calendar::date_of_timestamp(c.transaction_time)))
-    });
+        .add("current_date", &[], T::Date, |_, c| {
+            Ok(Datum::Date(calendar::date_of_timestamp(local_now(c)?)))
+        })
+        .is_stable = true;
     for ty in [T::Date, T::Timestamp, T::Timestamptz, T::Interval] {
-        registry.add("extract", &[T::Text, ty], T::Numeric, |v, _| match extract(v)?.exact {
+        registry.add("extract", &[T::Text, ty], T::Numeric, |v, c| match extract(v, c)?.exact {
             Datum::Float8(_) => Err(SqlError::unsupported("infinity as numeric")),
             exact => Ok(exact),
         });
@@ -44,10 +50,13 @@ pub(super) fn register(registry: &mut Registry) {
     for ty in [T::Timestamp, T::Timestamptz] {
         registry.add("date_trunc", &[T::Text, ty], ty, date_trunc);
     }
+    registry.add("date_trunc", &[T::Text, T::Timestamptz, T::Text], T::Timestamptz, date_trunc);
     registry.add("make_date", &[T::Int4, T::Int4, T::Int4], T::Date, make_date);
     registry.add("to_timestamp", &[T::Float8], T::Timestamptz, to_timestamp);
-    registry.add("timezone", &[T::Text, T::Timestamptz], T::Timestamp, |v, _| at_zone(v));
-    registry.add("timezone", &[T::Text, T::Timestamp], T::Timestamptz, |v, _| at_zone(v));
+    for zone in [T::Text, T::Interval] {
+        registry.add("timezone", &[zone, T::Timestamptz], T::Timestamp, |v, _| at_zone(v));
+        registry.add("timezone", &[zone, T::Timestamp], T::Timestamptz, |v, _| at_zone(v));
+    }
 }
 
 impl super::Db {
@@ -55,6 +64,11 @@ impl super::Db {
     pub(crate) fn now(&self) -> i64 {
         self.0.unix_micros() - EPOCH_SECONDS * 1_000_000
     }
+}
+
+/// The start of the transaction in the session's zone.
+fn local_now(context: &Context) -> Result<i64> {
+    context.times.zone().to_local(context.transaction_time)
 }
 
 fn finite(value: &Datum) -> bool {
@@ -66,20 +80,23 @@ fn finite(value: &Datum) -> bool {
 }
 
 /// As `extract`, but of a date it is that of its midnight.
-fn date_part(values: &[Datum], _: &Context) -> Result<Datum> {
+fn date_part(values: &[Datum], context: &Context) -> Result<Datum> {
     if let [name, Datum::Date(day)] = values {
         let midnight = Datum::Timestamp(calendar::timestamp_of_date(*day)?);
-        return Ok(extract(&[name.clone(), midnight])?.float);
+        return Ok(extract(&[name.clone(), midnight], context)?.float);
     }
-    Ok(extract(values)?.float)
+    Ok(extract(values, context)?.float)
 }
 
-fn extract(values: &[Datum]) -> Result<Found> {
+fn extract(values: &[Datum], context: &Context) -> Result<Found> {
     let [Datum::Text(name), value] = values else { return mismatch(values) };
     let (moment, ty) = match value {
         Datum::Date(day) => (Moment::Day(*day), SqlType::Date),
         Datum::Timestamp(micros) => (Moment::At(*micros), SqlType::Timestamp),
-        Datum::Timestamptz(micros) => (Moment::AtZone(*micros), SqlType::Timestamptz),
+        Datum::Timestamptz(micros) => {
+            let offset = context.times.zone().offset_at(*micros);
+            (Moment::AtZone(*micros, offset), SqlType::Timestamptz)
+        }
         Datum::Interval(span) => (Moment::Span(*span), SqlType::Interval),
         _ => return mismatch(values),
     };
@@ -88,18 +105,18 @@ fn extract(values: &[Datum]) -> Result<Found> {
     found.ok_or_else(|| unsupported_unit(name, ty))
 }
 
-fn unknown_unit(name: &str, ty: SqlType) -> SqlError {
+pub(super) fn unknown_unit(name: &str, ty: SqlType) -> SqlError {
     let message = format!("unit \"{name}\" not recognized for type {}", ty.name());
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-fn unsupported_unit(name: &str, ty: SqlType) -> SqlError {
+pub(super) fn unsupported_unit(name: &str, ty: SqlType) -> SqlError {
     let message = format!("unit \"{name}\" not supported for type {}", ty.name());
     SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
 }
 
-fn date_trunc(values: &[Datum], _: &Context) -> Result<Datum> {
-    let [Datum::Text(name), value] = values else { return mismatch(values) };
+fn date_trunc(values: &[Datum], context: &Context) -> Result<Datum> {
+    let [Datum::Text(name), value, zone @ ..] = values else { return mismatch(values) };
     let (micros, ty) = match value {
         Datum::Timestamp(micros) => (*micros, SqlType::Timestamp),
         Datum::Timestamptz(micros) => (*micros, SqlType::Timestamptz),
@@ -108,7 +125,12 @@ fn date_trunc(values: &[Datum], _: &Context) -> Result<Datum> {
     let cut = match calendar::is_finite(micros) {
         true => {
             let unit = Unit::named(name).ok_or_else(|| unknown_unit(name, ty))?;
-            calendar::truncate(unit, micros)?.ok_or_else(|| unsupported_unit(name, ty))?
+            let start = match (ty, zone) {
+                (SqlType::Timestamp, _) => calendar::truncate(unit, micros)?,
+                (_, [Datum::Text(zone)]) => named_zone(zone)?.truncate(unit, micros)?,
+                _ => context.times.zone().truncate(unit, micros)?,
+            };
+            start.ok_or_else(|| unsupported_unit(name, ty))?
         }
         false => micros,
     };
@@ -152,14 +174,36 @@ fn to_timestamp(values: &[Datum], _: &Context) -> Result<Datum> {
     Ok(Datum::Timestamptz(micros))
 }
 
-fn at_zone(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Text(zone), value] = values else { return mismatch(values) };
-    if !matches!(zone.to_ascii_uppercase().as_str(), "UTC" | "GMT" | "Z" | "ETC/UTC") {
-        return Err(SqlError::unsupported(format!("time zone \"{zone}\"")));
+/// The zone of this name.
+pub(super) fn named_zone(name: &str) -> Result<NamedZone> {
+    NamedZone::parse(name).ok_or_else(|| no_zone(name))
+}
+
+/// The zone that a text names, or whose offset an interval is.
+pub(super) fn zone_of(value: &Datum) -> Result<NamedZone> {
+    match value {
+        Datum::Text(name) => named_zone(name),
+        Datum::Interval(span) if span.months != 0 || span.days != 0 => {
+            let message = format!("interval time zone \"{span}\" must not include months or days");
+            Err(SqlError::new(code::INVALID_PARAMETER, message))
+        }
+        Datum::Interval(span) => Ok(NamedZone::of_offset((span.micros / 1_000_000) as i32)),
+        other => mismatch(std::slice::from_ref(other)),
     }
+}
+
+fn at_zone(values: &[Datum]) -> Result<Datum> {
+    let [zone, value] = values else { return mismatch(values) };
     Ok(match value {
-        Datum::Timestamp(micros) => Datum::Timestamptz(*micros),
-        Datum::Timestamptz(micros) => Datum::Timestamp(*micros),
+        Datum::Timestamp(micros) if !calendar::is_finite(*micros) => Datum::Timestamptz(*micros),
+        Datum::Timestamptz(micros) if !calendar::is_finite(*micros) => Datum::Timestamp(*micros),
+        Datum::Timestamp(micros) => {
+            let offset = zone_of(zone)?.offset_of_local(*micros);
+            Datum::Timestamptz(moved(*micros, -offset)?)
+        }
+        Datum::Timestamptz(micros) => {
+            Datum::Timestamp(moved(*micros, zone_of(zone)?.offset_at(*micros))?)
+        }
         _ => return mismatch(values),
     })
 }

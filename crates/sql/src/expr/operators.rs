@@ -297,9 +297,9 @@ fn time(registry: &mut Registry) {
     for (ty, result) in
         [(T::Timestamp, T::Timestamp), (T::Timestamptz, T::Timestamptz), (T::Date, T::Timestamp)]
     {
-        registry.add("+", &[ty, T::Interval], result, |v, _| shift_time(v, false));
-        registry.add("+", &[T::Interval, ty], result, |v, _| shift_time(v, false));
-        registry.add("-", &[ty, T::Interval], result, |v, _| shift_time(v, true));
+        registry.add("+", &[ty, T::Interval], result, |v, c| shift_time(v, false, c));
+        registry.add("+", &[T::Interval, ty], result, |v, c| shift_time(v, false, c));
+        registry.add("-", &[ty, T::Interval], result, |v, c| shift_time(v, true, c));
     }
     for ty in [T::Timestamp, T::Timestamptz] {
         registry.add("-", &[ty, ty], T::Interval, time_between);
@@ -335,7 +335,7 @@ fn days_between(values: &[Datum], _: &Context) -> Result<Datum> {
     of_width(Some(i64::from(*a) - i64::from(*b)), 4)
 }
 
-fn shift_time(values: &[Datum], back: bool) -> Result<Datum> {
+fn shift_time(values: &[Datum], back: bool, context: &Context) -> Result<Datum> {
     let (time, span) = match values {
         [time, Datum::Interval(span)] | [Datum::Interval(span), time] => (time, *span),
         _ => return mismatch(values),
@@ -349,7 +349,7 @@ fn shift_time(values: &[Datum], back: bool) -> Result<Datum> {
             Datum::Timestamp(calendar::add(calendar::timestamp_of_date(*day)?, span)?)
         }
         Datum::Timestamp(micros) => Datum::Timestamp(calendar::add(*micros, span)?),
-        Datum::Timestamptz(micros) => Datum::Timestamptz(calendar::add(*micros, span)?),
+        Datum::Timestamptz(micros) => Datum::Timestamptz(context.times.zone().add(*micros, span)?),
         _ => return mismatch(values),
     })
 }
@@ -395,12 +395,12 @@ fn stretch(values: &[Datum], divides: bool) -> Result<Datum> {
 }
 
 /// A boolean stands as `true` or `false` in a concatenation with text.
-fn concat(values: &[Datum], _: &Context) -> Result<Datum> {
+fn concat(values: &[Datum], context: &Context) -> Result<Datum> {
     let mut out = String::new();
     for value in values {
         match value {
             Datum::Bool(v) => out.push_str(if *v { "true" } else { "false" }),
-            other => other.write_text(&mut out),
+            other => other.write_text_in(&context.times, &mut out),
         }
         check_length(out.len())?;
     }

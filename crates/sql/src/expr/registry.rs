@@ -16,8 +16,8 @@ use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
-    arrays, bytes, catalog, degrees, format, json, math, moments, operators, regex, sets, spans,
-    strings, system,
+    arrays, bytes, catalog, clock, degrees, format, json, math, moments, operators, regex, sets,
+    spans, strings, system, to_char,
 };
 use crate::types::{Category, SqlType};
 
@@ -32,7 +32,9 @@ fn registry() -> &'static Registry {
         format::register(&mut registry);
         bytes::register(&mut registry);
         moments::register(&mut registry);
+        clock::register(&mut registry);
         spans::register(&mut registry);
+        to_char::register(&mut registry);
         system::register(&mut registry);
         catalog::register(&mut registry);
         regex::register(&mut registry);

@@ -1,7 +1,7 @@
 //! Functions that make spans of time and moments, and take moments apart by spans.
 //!
-//! Invariants: sums and carries are PostgreSQL's, field by field; the zone is UTC.
-//! Does not do: fields of a moment (`moments`), other zones.
+//! Invariants: sums and carries are PostgreSQL's, field by field.
+//! Does not do: fields of a moment (`moments`).
 
 use rightlink::internal::datum::{
     CivilDate, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month,
@@ -10,10 +10,13 @@ use rightlink::internal::datum::{
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::Registry;
+use crate::expr::moments::named_zone;
 use crate::expr::operators::mismatch;
 use crate::types::calendar::{
     self, MICROS_PER_DAY, MICROS_PER_SECOND, interval_out_of_range, is_finite, overflow,
 };
+use crate::types::time::zone::{NamedZone, moved};
+use crate::types::time::{self, Refusal};
 use crate::types::{Datum, Interval, SqlType};
 
 const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
@@ -24,14 +27,15 @@ const DAYS_PER_MONTH: i32 = 30;
 pub(super) fn register(registry: &mut Registry) {
     use SqlType as T;
     for ty in [T::Timestamp, T::Timestamptz] {
-        registry.add("age", &[ty, ty], T::Interval, |v, _| match (micros(&v[0]), micros(&v[1])) {
-            (Some(late), Some(early)) => age(late, early),
-            _ => mismatch(v),
-        });
-        registry.add("age", &[ty], T::Interval, |v, context| {
-            let today = calendar::date_of_timestamp(context.transaction_time);
-            let midnight = calendar::timestamp_of_date(today)?;
-            micros(&v[0]).map_or_else(|| mismatch(v), |early| age(midnight, early))
+        registry.add("age", &[ty, ty], T::Interval, |v, c| age(&v[0], &v[1], c));
+        registry.add("age", &[ty], T::Interval, |v, c| {
+            let now = c.times.zone().to_local(c.transaction_time)?;
+            let midnight = calendar::timestamp_of_date(calendar::date_of_timestamp(now))?;
+            let midnight = match &v[0] {
+                Datum::Timestamptz(_) => Datum::Timestamptz(c.times.zone().to_utc(midnight)?),
+                _ => Datum::Timestamp(midnight),
+            };
+            age(&midnight, &v[0], c)
         });
         registry.add("date_bin", &[T::Interval, ty, ty], ty, date_bin);
     }
@@ -41,8 +45,11 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("justify_interval", &[T::Interval], T::Interval, |v, _| justified(v, both));
     let parts = [T::Int4, T::Int4, T::Int4, T::Int4, T::Int4, T::Float8];
     registry.add("make_timestamp", &parts, T::Timestamp, |v, _| moment(v).map(Datum::Timestamp));
-    registry
-        .add("make_timestamptz", &parts, T::Timestamptz, |v, _| moment(v).map(Datum::Timestamptz));
+    let in_zone =
+        |v: &[Datum], c: &Context| Ok(Datum::Timestamptz(c.times.zone().to_utc(moment(v)?)?));
+    registry.add("make_timestamptz", &parts, T::Timestamptz, in_zone);
+    let with_zone = [T::Int4, T::Int4, T::Int4, T::Int4, T::Int4, T::Float8, T::Text];
+    registry.add("make_timestamptz", &with_zone, T::Timestamptz, |v, _| make_in_zone(v));
     let parts = [T::Int4, T::Int4, T::Int4, T::Int4, T::Int4, T::Int4, T::Float8];
     for count in 0..=parts.len() {
         registry.add("make_interval", &parts[..count], T::Interval, |v, _| make_interval(v));
@@ -60,12 +67,52 @@ fn out_of_range() -> SqlError {
     overflow("timestamp out of range")
 }
 
-/// The span between two moments in years, months, days and time, as a calendar counts it.
-fn age(late: i64, early: i64) -> Result<Datum> {
+/// The timestamp of six fields in a zone.
+fn make_in_zone(values: &[Datum]) -> Result<Datum> {
+    let [fields @ .., Datum::Text(name)] = values else { return mismatch(values) };
+    let local = moment(fields)?;
+    let zone = match name.starts_with(|c: char| c.is_ascii_digit()) {
+        // No sign in front, which PostgreSQL takes for a plus.
+        true => None,
+        false => numeric_zone(name)?,
+    };
+    let zone = zone.map_or_else(|| named_zone(name), Ok)?;
+    Ok(Datum::Timestamptz(moved(local, -zone.offset_of_local(local))?))
+}
+
+/// The zone whose offset a text with a sign in front says.
+fn numeric_zone(name: &str) -> Result<Option<NamedZone>> {
+    let refused = || {
+        let message = format!("invalid input syntax for type numeric time zone: \"{name}\"");
+        let hint = "Numeric time zones must have \"-\" or \"+\" as first character.";
+        SqlError::new(code::INVALID_PARAMETER, message).hint(hint)
+    };
+    if !name.starts_with(['+', '-']) {
+        return Ok(None);
+    }
+    match time::offset(name) {
+        Ok(offset) => Ok(Some(NamedZone::of_offset(offset))),
+        Err(Refusal::ZoneRange) => {
+            let message = format!("numeric time zone \"{name}\" out of range");
+            Err(SqlError::new(code::INVALID_PARAMETER, message))
+        }
+        Err(_) => Err(refused()),
+    }
+}
+
+/// The span between two moments in years, months, days and time, as a calendar counts it; of those
+/// with a zone in the session's.
+fn age(late: &Datum, early: &Datum, context: &Context) -> Result<Datum> {
+    let local = |value: &Datum| match value {
+        Datum::Timestamptz(micros) => context.times.zone().to_local(*micros),
+        Datum::Timestamp(micros) => Ok(*micros),
+        other => mismatch(std::slice::from_ref(other)),
+    };
+    let negative = late.compare(early).is_lt();
+    let (late, early) = (local(late)?, local(early)?);
     if !is_finite(late) || !is_finite(early) {
         return Err(out_of_range());
     }
-    let negative = late < early;
     let civil = |micros: i64| civil_from_days(micros.div_euclid(MICROS_PER_DAY));
     let (a, b) = (civil(late), civil(early));
     let sign = if negative { -1 } else { 1 };

@@ -297,12 +297,14 @@ fn codes(registry: &mut Registry) {
     registry.add("md5", &[T::Text], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(text(v, 0))))));
     registry
         .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(bytes(v, 0))))));
-    registry.add("quote_literal", &[T::Unknown], T::Text, |v, _| {
-        Ok(v[0].to_text().map_or(Datum::Null, |text| Datum::Text(literal::literal(&text))))
+    registry.add("quote_literal", &[T::Unknown], T::Text, |v, context| {
+        Ok(v[0]
+            .to_text_in(&context.times)
+            .map_or(Datum::Null, |text| Datum::Text(literal::literal(&text))))
     });
     for ty in [T::Text, T::Unknown] {
-        let quote = registry.add("quote_nullable", &[ty], T::Text, |v, _| {
-            let text = v[0].to_text();
+        let quote = registry.add("quote_nullable", &[ty], T::Text, |v, context| {
+            let text = v[0].to_text_in(&context.times);
             Ok(Datum::Text(text.map_or("NULL".to_owned(), |text| literal::literal(&text))))
         });
         quote.strict = false;
@@ -344,20 +346,21 @@ fn lists(registry: &mut Registry) {
         function.variadic = true;
         function.strict = false;
     }
-    let concat = registry.add("concat", &[T::Unknown], T::Text, |v, _| {
+    let concat = registry.add("concat", &[T::Unknown], T::Text, |v, context| {
         let mut out = String::new();
         for value in v {
-            value.write_text(&mut out);
+            value.write_text_in(&context.times, &mut out);
             check_length(out.len())?;
         }
         Ok(Datum::Text(out))
     });
     concat.variadic = true;
     concat.strict = false;
-    let concat_ws = registry.add("concat_ws", &[T::Text, T::Unknown], T::Text, |v, _| {
+    let concat_ws = registry.add("concat_ws", &[T::Text, T::Unknown], T::Text, |v, context| {
         let Datum::Text(separator) = &v[0] else { return Ok(Datum::Null) };
         let mut out = String::new();
-        for (at, part) in v[1..].iter().filter_map(Datum::to_text).enumerate() {
+        for (at, part) in v[1..].iter().filter_map(|one| one.to_text_in(&context.times)).enumerate()
+        {
             out.push_str(if at > 0 { separator } else { "" });
             out.push_str(&part);
             check_length(out.len())?;

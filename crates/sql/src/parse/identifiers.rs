@@ -123,10 +123,12 @@ pub(crate) fn data_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<De
         DataType::JSONB => SqlType::Jsonb,
         DataType::Regclass => SqlType::Reg(RegKind::Class),
         DataType::Date => SqlType::Date,
-        DataType::Timestamp(None, zone) => match zone {
-            TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => SqlType::Timestamp,
-            TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => SqlType::Timestamptz,
-        },
+        DataType::Timestamp(digits, zone) => {
+            return Ok(seconds([SqlType::Timestamp, SqlType::Timestamptz], *zone, *digits));
+        }
+        DataType::Time(digits, zone) => {
+            return Ok(seconds([SqlType::Time, SqlType::Timetz], *zone, *digits));
+        }
         DataType::Interval { fields: None, precision: None } => SqlType::Interval,
         DataType::Interval { fields, precision } => {
             let modifier = interval(fields.as_ref(), *precision)?;
@@ -139,6 +141,17 @@ pub(crate) fn data_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<De
         other => return Err(SqlError::unsupported(format!("type {}", shown(other)))),
     };
     Ok(Declared::plain(ty))
+}
+
+/// The type without a zone or that with one, perhaps with so many digits of seconds.
+fn seconds([plain, zoned]: [SqlType; 2], zone: TimezoneInfo, digits: Option<u64>) -> Declared {
+    let ty = match zone {
+        TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => plain,
+        TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => zoned,
+    };
+    // More digits than there are mean all.
+    let digits = digits.map(|digits| u32::try_from(digits).unwrap_or(6).min(6));
+    Declared::modified(ty, digits.map(|digits| Modifier::Seconds(ty, digits)))
 }
 
 /// An array: how many dimensions it is declared with, and how long they are, says nothing.
@@ -252,7 +265,7 @@ fn custom(name: &ObjectName, types: &mut dyn TypeNames) -> Result<Declared> {
         return Ok(made);
     }
     match last {
-        "json" | "jsonb" | "inet" | "cidr" | "money" | "xml" | "time" | "timetz" | "point" => {
+        "inet" | "cidr" | "money" | "xml" | "point" => {
             Err(SqlError::unsupported(format!("type {last}")))
         }
         _ => {

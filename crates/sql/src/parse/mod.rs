@@ -103,7 +103,7 @@ impl Parsed {
 pub(crate) struct Lines(std::sync::Arc<Vec<usize>>);
 
 impl Lines {
-    fn of(text: &str) -> Lines {
+    pub(crate) fn of(text: &str) -> Lines {
         let mut starts = vec![0];
         starts.extend(text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1));
         Lines(std::sync::Arc::new(starts))
@@ -223,6 +223,40 @@ pub(crate) fn sequences(text: &str) -> Result<Vec<(Span, String)>> {
         }
     }
     Ok(found)
+}
+
+/// A kept text with other strings in the places that `other` gives one for, by their positions.
+pub(crate) fn with_literals(text: &str, other: impl Fn(usize) -> Option<String>) -> Result<String> {
+    let lines = Lines::of(text);
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
+    let mut out = text.to_owned();
+    for token in tokens.into_iter().rev() {
+        let is_string = matches!(
+            token.token,
+            Token::SingleQuotedString(_)
+                | Token::EscapedStringLiteral(_)
+                | Token::UnicodeStringLiteral(_)
+                | Token::NationalStringLiteral(_)
+                | Token::DollarQuotedString(_)
+        );
+        let new = lines.position(token.span).filter(|_| is_string).and_then(&other);
+        let ends = offset(text, token.span.start).zip(offset(text, token.span.end));
+        if let (Some(new), Some((start, end))) = (new, ends) {
+            out.replace_range(start..end, &new);
+        }
+    }
+    Ok(out)
+}
+
+/// Where in `text` a place is that the tokenizer tells.
+pub(crate) fn offset(text: &str, at: Location) -> Option<usize> {
+    let before = usize::try_from(at.line).ok()?.checked_sub(1)?;
+    let start: usize = text.split_inclusive('\n').take(before).map(str::len).sum();
+    let column = usize::try_from(at.column).ok()?.checked_sub(1)?;
+    let rest = text.get(start..)?;
+    let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    ends.nth(column).map(|at| start + at)
 }
 
 /// The tokens of a text that is kept with a definition.

@@ -138,7 +138,7 @@ fn computed(expr: &Expr, params: &[Datum], context: &Context) -> Option<Datum> {
         Expr::Cast(inner, to) if is_plain(*to) => {
             let value = computed(inner, params, context)?;
             let plain = !matches!(value, Datum::Text(_) | Datum::Bytes(_) | Datum::Timestamptz(_));
-            if plain { cast(value, *to).ok() } else { None }
+            if plain { cast(value, *to, &context.times).ok() } else { None }
         }
         _ => None,
     }

@@ -128,7 +128,7 @@ impl Session {
         let cut = if own.is_none() { literals::cut(sql) } else { None };
         let (planned, params) = match own {
             Some(planned) => (planned, Vec::new()),
-            None => self.cache.shapes.find(cut.as_ref()?)?,
+            None => self.cache.shapes.find(cut.as_ref()?, &self.times())?,
         };
         if let Err(error) = self.check_usable() {
             return Some(Err(error));
@@ -186,7 +186,9 @@ impl Session {
                 return None;
             }
         };
-        let params = self.cache.shapes.keep(&cut, sharing, &planned, self.db.budget())?;
+        let times = self.times();
+        let budget = self.db.budget();
+        let params = self.cache.shapes.keep(&cut, sharing, &planned, &times, budget)?;
         Some(self.run_only(&planned, params, sink))
     }
 
@@ -313,10 +315,10 @@ mod tests {
         other.execute("create table t (a int)").unwrap();
         other.execute("begin; lock table t").unwrap();
         assert_eq!(code(&mut session), Err("55P03"));
-        assert!(session.cache.shapes.find(&cut).is_none());
+        assert!(session.cache.shapes.find(&cut, &session.times()).is_none());
         other.execute("rollback").unwrap();
         code(&mut session).unwrap();
-        assert!(session.cache.shapes.find(&cut).is_some(), "the shape is shared");
+        assert!(session.cache.shapes.find(&cut, &session.times()).is_some(), "the shape is shared");
         other.execute("create index t_a on t (a) where a > 0").unwrap();
         code(&mut session).unwrap();
         assert!(!session.cache.shapes.may_share(&cut), "which index depends on the value");

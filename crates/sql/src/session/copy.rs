@@ -219,7 +219,7 @@ impl Session {
         context.sequences.open(&sequences, &mut self.ensure()?.txn)?;
         let header = CopyHeader { format: copy.options.format, columns: named.len() };
         sink.copy_in(header)?;
-        let reader = Reader::new(&copy.options, table.bare_name(), named);
+        let reader = Reader::new(&copy.options, table.bare_name(), named, self.times());
         let pending = Pending::new(&rules, self.db.budget());
         let (batch, pace) = (Batch::new(self.db.budget()), Pace::default());
         let rows = Arriving { table, rules, given, context, pending, batch, pace, count: 0 };
@@ -249,7 +249,7 @@ impl Session {
         check_quoted(&copy.options, query)?;
         let mut portal = self.open(Arc::clone(&planned.plan), Vec::new())?;
         sink.copy_out(CopyHeader { format: copy.options.format, columns: columns.len() })?;
-        let writer = Writer::new(&copy.options, &columns);
+        let writer = Writer::new(&copy.options, &columns, self.times());
         let mut out = Vec::new();
         writer.start(&columns, &mut out);
         // Each row is a piece of its own: there are clients that count on it. They also count on

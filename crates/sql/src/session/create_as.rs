@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::prepared::convert;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
+use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
@@ -77,7 +78,7 @@ impl Session {
                 let args = self.constants(args)?;
                 let (parsed, types) = self.prepared_for(name, args.len())?;
                 let query = self.rows_of(&parsed, &types, true)?;
-                Ok(Source { query, params: convert(args, &types)? })
+                Ok(Source { query, params: convert(args, &types, &self.times())? })
             }
             Stmt::Sql(_) => {
                 let query = self.rows_of(source, &[], false)?;
@@ -97,10 +98,11 @@ impl Session {
             });
         };
         let path = self.settings.path();
-        let active = self.ensure()?;
-        active.used = true;
-        let mut tables = Along(Tables(&mut active.txn), &path);
+        self.ensure()?.used = true;
+        let times = self.times();
+        let mut tables = Along(Tables(&mut self.ensure()?.txn), &path);
         let mut binder = Binder::new(&mut tables, &parsed.lines, types);
+        binder.reading = Reading::of(times);
         let bound = binder.kept_rows(query)?;
         if binder.params.len() > types.len() {
             let message = "there is no parameter $1";

@@ -371,6 +371,7 @@ impl Session {
             return Ok(format!("MOVE {count}"));
         }
         sink.columns(&cursor.columns)?;
+        sink.times(&context.times);
         let count = cursor.fetch(direction, &context, &mut |row| sink.row(row))?;
         Ok(format!("FETCH {count}"))
     }

@@ -19,7 +19,7 @@ use sqlparser::ast::{self, BinaryOperator as Op, Expr as Ast, SetExpr, UnaryOper
 use super::prepared::Planned;
 use crate::exec::memory::reserve_spare;
 use crate::parse::{self, Place, places};
-use crate::types::{Datum, SqlType, numeric, text};
+use crate::types::{Datum, SqlType, Times, numeric, text};
 
 /// Most literals of a message.
 const MAX_LITERALS: usize = 256;
@@ -184,9 +184,9 @@ fn number(text: &str) -> Option<Datum> {
 
 impl Literal {
     /// Its value as a parameter of type `ty`; `None` if it is of another one.
-    fn value(&self, negative: bool, ty: SqlType) -> Option<Datum> {
+    fn value(&self, negative: bool, ty: SqlType, times: &Times) -> Option<Datum> {
         if !self.is_number {
-            return text::parse(ty, &self.text).ok();
+            return text::parse(ty, &self.text, times).ok();
         }
         let sign = if negative { "-" } else { "" };
         number(&format!("{sign}{}", self.text)).filter(|value| value.type_of() == Some(ty))
@@ -194,7 +194,12 @@ impl Literal {
 }
 
 /// The parameters of these types for literals, if a plan with these slots is theirs.
-fn values(slots: &[Slot], types: &[SqlType], literals: &[Literal]) -> Option<Vec<Datum>> {
+fn values(
+    slots: &[Slot],
+    types: &[SqlType],
+    literals: &[Literal],
+    times: &Times,
+) -> Option<Vec<Datum>> {
     if literals.len() != slots.len() {
         return None;
     }
@@ -204,7 +209,7 @@ fn values(slots: &[Slot], types: &[SqlType], literals: &[Literal]) -> Option<Vec
             Slot::Fixed(wanted) if wanted == literal => {}
             Slot::Fixed(_) => return None,
             Slot::Parameter { at, negative } => {
-                values[*at] = literal.value(*negative, types[*at])?;
+                values[*at] = literal.value(*negative, types[*at], times)?;
             }
         }
     }
@@ -213,10 +218,10 @@ fn values(slots: &[Slot], types: &[SqlType], literals: &[Literal]) -> Option<Vec
 
 impl Shapes {
     /// The plan for a message and its parameters.
-    pub(super) fn find(&self, cut: &Cut) -> Option<(Planned, Vec<Datum>)> {
+    pub(super) fn find(&self, cut: &Cut, times: &Times) -> Option<(Planned, Vec<Datum>)> {
         let shape = self.0.get(&cut.key)?;
         shape.plans.iter().find_map(|one| {
-            let values = values(&one.slots, &one.planned.params, &cut.literals)?;
+            let values = values(&one.slots, &one.planned.params, &cut.literals, times)?;
             Some((one.planned.clone(), values))
         })
     }
@@ -247,9 +252,10 @@ impl Shapes {
         cut: &Cut,
         Sharing { slots, .. }: Sharing,
         planned: &Planned,
+        times: &Times,
         budget: &Budget,
     ) -> Option<Vec<Datum>> {
-        let values = values(&slots, &planned.params, &cut.literals)?;
+        let values = values(&slots, &planned.params, &cut.literals, times)?;
         self.make_room();
         let key = reserve_spare(budget, KEY + cut.key.len());
         let plan = reserve_spare(budget, parse::weight(&cut.key));
@@ -515,12 +521,13 @@ mod tests {
     #[test]
     fn a_plan_is_for_equal_types_and_equal_fixed_literals() {
         let literal = |text: &str, is_number| Literal { text: text.to_owned(), is_number };
+        let utc = Times::utc();
         let five = literal("5", true);
-        assert_eq!(five.value(true, SqlType::Int4), Some(Datum::Int4(-5)));
-        assert_eq!(five.value(false, SqlType::Int8), None);
+        assert_eq!(five.value(true, SqlType::Int4, &utc), Some(Datum::Int4(-5)));
+        assert_eq!(five.value(false, SqlType::Int8, &utc), None);
         let least = literal("2147483648", true);
-        assert_eq!(least.value(true, SqlType::Int4), Some(Datum::Int4(i32::MIN)));
-        assert_eq!(least.value(false, SqlType::Int4), None);
-        assert_eq!(literal("x", false).value(false, SqlType::Int4), None);
+        assert_eq!(least.value(true, SqlType::Int4, &utc), Some(Datum::Int4(i32::MIN)));
+        assert_eq!(least.value(false, SqlType::Int4, &utc), None);
+        assert_eq!(literal("x", false).value(false, SqlType::Int4, &utc), None);
     }
 }

@@ -58,7 +58,7 @@ use crate::names::{is_own, is_shown};
 use crate::parse::{self, Parsed};
 use crate::plan::Column;
 use crate::settings::Settings;
-use crate::types::{Datum, Row};
+use crate::types::{Datum, Row, Times};
 use prepared::{Portal, Prepared};
 use transaction::Active;
 
@@ -70,6 +70,10 @@ const LEAST_TO_READ: usize = 64 << 20;
 pub trait Sink: Send {
     /// The columns of the rows that follow.
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
+    /// The zone and the styles that texts of dates and times in the rows that follow have.
+    fn times(&mut self, times: &Times) {
+        let _ = times;
+    }
     /// A row.
     fn row(&mut self, row: Row) -> Result<()>;
     /// A statement is done; this is its tag.

@@ -12,6 +12,7 @@ use rightlink_env::sync::{AtomicU64, Ordering};
 
 use super::custom::Customs;
 use super::{Session, Sink};
+use crate::bind::reading::Reading;
 use crate::bind::{Binder, ddl};
 use crate::error::{Result, SqlError, code};
 use crate::exec::Stream;
@@ -24,7 +25,7 @@ use crate::parse::{self, Parsed, Stmt};
 use crate::plan::{Column, Plan};
 use crate::settings::Planning;
 use crate::statistics;
-use crate::types::{Datum, Row, SqlType, cast};
+use crate::types::{Datum, Row, SqlType, Times, cast};
 use crate::user_types::{self, UsedType};
 
 /// Weight from which on a statement without a name is counted, too.
@@ -128,6 +129,7 @@ pub(super) fn bind(
     types: &[SqlType],
     txn: &mut Transaction,
     planning: &Planning,
+    now: i64,
 ) -> Result<Planned> {
     let path = &planning.path;
     let Stmt::Sql(statement) = &parsed.stmt else {
@@ -139,6 +141,7 @@ pub(super) fn bind(
         let mut tables = Along(Tables(txn), path);
         let mut binder = Binder::new(&mut tables, &parsed.lines, types);
         binder.switches = planning.switches;
+        binder.reading = Reading::of(planning.styles.at(now));
         let Some(plan) = binder.plan(statement)? else { return Ok(None) };
         let (params, once) = (binder.parameter_types()?, binder.once);
         let (plan, planning) = (Arc::new(plan), planning.clone());
@@ -500,7 +503,7 @@ impl Session {
             return Err(SqlError::new("08P01", message));
         }
         let types = prepared.planned.as_ref().map_or(&[][..], |planned| &planned.params);
-        let params = convert(params, types)?;
+        let params = convert(params, types, &self.times())?;
         let memory = match portal.is_empty() {
             true => None,
             false => Some(self.reserve_portal(&params)?),
@@ -589,6 +592,7 @@ impl Session {
             // The tag counts the rows of this execution.
             *count = 0;
         }
+        sink.times(&self.times());
         let mut sent = 0;
         while limit == 0 || sent < limit {
             let most = if limit == 0 { ROWS as u64 } else { limit - sent };
@@ -702,7 +706,7 @@ impl Session {
         if let Some(tag) = self.unplanned(parsed, sink)? {
             return Ok(tag.into_owned());
         }
-        let (plan, params) = (self.current_plan(&prepared)?, convert(args, &types)?);
+        let (plan, params) = (self.current_plan(&prepared)?, convert(args, &types, &self.times())?);
         let plan = prepared.customs.choose(plan, &params, &self.settings);
         let portal = self.start(Arc::clone(&plan), params)?;
         self.hand_out(&plan, portal, sink)
@@ -749,7 +753,7 @@ fn no_portal(name: &str) -> SqlError {
 }
 
 /// Values as the types that the parameters have.
-pub(super) fn convert(params: Vec<Datum>, types: &[SqlType]) -> Result<Vec<Datum>> {
+pub(super) fn convert(params: Vec<Datum>, types: &[SqlType], times: &Times) -> Result<Vec<Datum>> {
     let pairs = params.into_iter().zip(types);
-    pairs.map(|(value, ty)| cast::cast(value, *ty)).collect()
+    pairs.map(|(value, ty)| cast::cast(value, *ty, times)).collect()
 }

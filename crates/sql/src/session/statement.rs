@@ -22,7 +22,7 @@ use crate::parse::utility::Utility;
 use crate::parse::{Lines, Parsed, Stmt};
 use crate::plan::{Column, Plan, custom};
 use crate::schemas::Resolver;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, Times};
 
 impl Session {
     /// Runs the statements of a message and hands what they give to `sink` as it comes.
@@ -183,7 +183,8 @@ impl Session {
         let planning = self.settings.planning();
         let active = self.ensure()?;
         active.used = true;
-        super::prepared::bind(parsed, types, &mut active.txn, &planning)
+        let now = active.time;
+        super::prepared::bind(parsed, types, &mut active.txn, &planning, now)
     }
 
     /// Runs a definition.
@@ -259,15 +260,25 @@ impl Session {
         }
     }
 
+    /// What texts of dates and times mean now: the session's zone and styles, and the time that the
+    /// transaction began at.
+    #[must_use]
+    pub fn times(&self) -> Times {
+        let now = self.active.as_ref().map_or(self.arrived, |active| active.time);
+        self.settings.styles().at(now)
+    }
+
     /// What evaluations of a statement may ask.
     pub(super) fn context(&mut self, params: Vec<Datum>) -> Context {
         let statement_time = self.arrived;
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let times = self.times();
         Context {
             operands: std::cell::RefCell::default(),
             params,
-            transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
+            transaction_time: times.now,
             statement_time,
+            times,
             random: Cell::new(self.random),
             seed: self.seed.clone(),
             database: Arc::clone(&self.database),
@@ -316,6 +327,7 @@ impl Session {
         }
         if let Some(columns) = plan.columns() {
             sink.columns(columns)?;
+            sink.times(&self.times());
         }
         early.into_iter().try_for_each(|row| sink.row(row))?;
         while let Some(row) = portal.next(ROWS)? {

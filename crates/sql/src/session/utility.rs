@@ -11,6 +11,7 @@ use sqlparser::ast;
 use super::explain::Run;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
+use crate::bind::reading::Reading;
 use crate::bind::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::exec::batch::ROWS;
@@ -281,10 +282,12 @@ impl Session {
     /// Values of expressions without columns.
     pub(super) fn constants(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Datum>> {
         let path = self.settings.path();
-        let active = self.ensure()?;
-        let mut tables = Along(Tables(&mut active.txn), &path);
+        self.ensure()?;
+        let times = self.times();
+        let mut tables = Along(Tables(&mut self.ensure()?.txn), &path);
         let lines = Lines::default();
         let mut binder = Binder::new(&mut tables, &lines, &[]);
+        binder.reading = Reading::of(times);
         let mut bound = Vec::with_capacity(nodes.len());
         for node in nodes {
             bound.push(binder.at_place(Place::None("EXECUTE parameters"), |b| b.expr(node))?.expr);

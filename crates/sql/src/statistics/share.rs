@@ -141,6 +141,8 @@ fn scalar(value: &Datum) -> Option<f64> {
         Datum::Numeric(number) => Some(crate::types::numeric::to_float(number)),
         Datum::Date(days) => Some(f64::from(*days)),
         Datum::Timestamp(micros) | Datum::Timestamptz(micros) => Some(*micros as f64),
+        Datum::Time(micros) => Some(*micros as f64),
+        Datum::Timetz(time) => Some(time.utc_micros() as f64),
         Datum::Interval(interval) => Some(interval.total_micros() as f64),
         other => other.as_float(),
     }

@@ -47,6 +47,8 @@ const ARRAY_TYPES: [(&str, &str, u32); SqlType::ALL.len()] = [
     ("timestamp without time zone[]", "_timestamp", 1115),
     ("timestamp with time zone[]", "_timestamptz", 1185),
     ("interval[]", "_interval", 1187),
+    ("time without time zone[]", "_time", 1183),
+    ("time with time zone[]", "_timetz", 1270),
     ("json[]", "_json", 199),
     ("jsonb[]", "_jsonb", 3807),
     ("jsonpath[]", "_jsonpath", 4073),

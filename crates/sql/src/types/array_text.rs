@@ -12,10 +12,11 @@ use crate::error::{Result, SqlError, code};
 use crate::types::array::{
     Array, Dimension, ElementType, MAX_DIMENSIONS, count, too_many_dimensions,
 };
+use crate::types::time::Times;
 use crate::types::{Datum, SqlType};
 
 /// Appends an array as PostgreSQL prints it.
-pub(super) fn write(array: &Array, out: &mut String) {
+pub(super) fn write(array: &Array, times: &Times, out: &mut String) {
     if array.dimensions().is_empty() {
         out.push_str("{}");
         return;
@@ -27,37 +28,47 @@ pub(super) fn write(array: &Array, out: &mut String) {
         }
         out.push('=');
     }
-    let mut element = String::new();
-    write_level(array.dimensions(), array.values(), &mut element, out);
+    let mut writer = Writer { times, element: String::new(), out };
+    writer.level(array.dimensions(), array.values());
 }
 
-fn write_level(dimensions: &[Dimension], values: &[Datum], element: &mut String, out: &mut String) {
-    out.push('{');
-    match dimensions {
-        [] | [_] => {
-            for (at, value) in values.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
+struct Writer<'w> {
+    times: &'w Times,
+    /// The text of an element.
+    element: String,
+    out: &'w mut String,
+}
+
+impl Writer<'_> {
+    fn level(&mut self, dimensions: &[Dimension], values: &[Datum]) {
+        let Writer { times, element, out } = self;
+        out.push('{');
+        match dimensions {
+            [] | [_] => {
+                for (at, value) in values.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    element.clear();
+                    value.write_text_in(times, element);
+                    match value.is_null() {
+                        true => out.push_str("NULL"),
+                        false => write_element(element, out),
+                    }
                 }
-                element.clear();
-                value.write_text(element);
-                match value.is_null() {
-                    true => out.push_str("NULL"),
-                    false => write_element(element, out),
+            }
+            [_, inner @ ..] => {
+                let size = inner.iter().map(|dimension| dimension.length as usize).product();
+                for (at, values) in values.chunks(size).enumerate() {
+                    if at > 0 {
+                        self.out.push(',');
+                    }
+                    self.level(inner, values);
                 }
             }
         }
-        [_, inner @ ..] => {
-            let size = inner.iter().map(|dimension| dimension.length as usize).product();
-            for (at, values) in values.chunks(size).enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write_level(inner, values, element, out);
-            }
-        }
+        self.out.push('}');
     }
-    out.push('}');
 }
 
 fn write_element(text: &str, out: &mut String) {
@@ -81,7 +92,7 @@ fn is_space(c: char) -> bool {
 }
 
 /// Reads an array whose elements are of a type.
-pub(super) fn parse(element: ElementType, text: &str) -> Result<Array> {
+pub(super) fn parse(element: ElementType, text: &str, times: &Times) -> Result<Array> {
     let mut input = Input { text, rest: text };
     let declared = input.dimensions()?;
     if !input.rest.starts_with('{') {
@@ -104,7 +115,7 @@ pub(super) fn parse(element: ElementType, text: &str) -> Result<Array> {
     if count(&dimensions)? == 0 {
         return Ok(Array::empty(element));
     }
-    let values = elements(element, input.rest)?;
+    let values = elements(element, input.rest, times)?;
     Array::shaped(element, dimensions, values)
 }
 
@@ -355,7 +366,7 @@ impl<'t> Counter<'t> {
 }
 
 /// The elements in braces that are not malformed.
-fn elements(element: ElementType, braces: &str) -> Result<Vec<Datum>> {
+fn elements(element: ElementType, braces: &str, times: &Times) -> Result<Vec<Datum>> {
     let mut values = Vec::new();
     let mut one = Element::default();
     let mut in_quotes = false;
@@ -376,7 +387,7 @@ fn elements(element: ElementType, braces: &str) -> Result<Vec<Datum>> {
                 one.end = one.text.len();
             }
             '{' => {}
-            '}' | ',' => values.extend(one.take(element)?),
+            '}' | ',' => values.extend(one.take(element, times)?),
             c if is_space(c) => {
                 if !one.text.is_empty() {
                     one.text.push(c);
@@ -402,12 +413,12 @@ struct Element {
 
 impl Element {
     /// Its value; none where no element has begun.
-    fn take(&mut self, element: ElementType) -> Result<Option<Datum>> {
+    fn take(&mut self, element: ElementType, times: &Times) -> Result<Option<Datum>> {
         self.text.truncate(self.end);
         let value = match self.is_quoted {
             false if self.text.is_empty() => return Ok(None),
             false if self.text.eq_ignore_ascii_case("null") => Datum::Null,
-            _ => parse_element(element.ty(), &self.text)?,
+            _ => parse_element(element.ty(), &self.text, times)?,
         };
         (self.end, self.is_quoted) = (0, false);
         self.text.clear();
@@ -416,10 +427,10 @@ impl Element {
 }
 
 /// An element, which keeps the blanks that it ends in.
-fn parse_element(ty: SqlType, text: &str) -> Result<Datum> {
+fn parse_element(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
     match ty {
         SqlType::Bpchar => Ok(Datum::Text(text.to_owned())),
-        _ => Datum::from_text(ty, text),
+        _ => Datum::from_text_in(ty, text, times),
     }
 }
 

@@ -10,7 +10,8 @@ use rightlink::internal::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{
-    Datum, Decimal, ElementType, Interval, Registered, SqlType, array, calendar, text,
+    Datum, Decimal, ElementType, Interval, Registered, SqlType, Times, ZonedTime, array, calendar,
+    text,
 };
 
 /// In front of the text of a `jsonb` and of a `jsonpath`.
@@ -43,10 +44,12 @@ impl Datum {
                 out.extend(v.months.to_be_bytes());
                 out
             }
+            Datum::Time(v) => v.to_be_bytes().to_vec(),
+            Datum::Timetz(v) => v.to_bytes(),
             Datum::Json(v) => v.as_bytes().to_vec(),
             Datum::Jsonb(_) | Datum::Jsonpath(_) => {
                 let mut out = char::from(JSONB_VERSION).to_string();
-                self.write_text(&mut out);
+                self.write_text_in(&Times::utc(), &mut out);
                 out.into_bytes()
             }
             Datum::Tid(v) => {
@@ -100,9 +103,20 @@ impl Datum {
                     months: i32::from_be_bytes([n0, n1, n2, n3]),
                 })
             }
-            SqlType::Json => text::parse(ty, &utf8(bytes.to_vec())?)?,
+            SqlType::Time => Datum::Time(time_of_day(fixed(bytes)?)?),
+            SqlType::Timetz => {
+                let [m0, m1, m2, m3, m4, m5, m6, m7, z0, z1, z2, z3] = fixed::<12>(bytes)?;
+                let micros = time_of_day([m0, m1, m2, m3, m4, m5, m6, m7])?;
+                let west = i32::from_be_bytes([z0, z1, z2, z3]);
+                if !(-MOST_OFFSET..=MOST_OFFSET).contains(&west) {
+                    let message = "time zone displacement out of range";
+                    return Err(SqlError::new(code::ZONE_OVERFLOW, message));
+                }
+                Datum::Timetz(ZonedTime { micros, offset: -west })
+            }
+            SqlType::Json => Datum::from_text(ty, &utf8(bytes.to_vec())?)?,
             SqlType::Jsonb | SqlType::Jsonpath => match bytes.split_first() {
-                Some((&JSONB_VERSION, rest)) => text::parse(ty, &utf8(rest.to_vec())?)?,
+                Some((&JSONB_VERSION, rest)) => Datum::from_text(ty, &utf8(rest.to_vec())?)?,
                 Some((version, _)) => {
                     let message = format!("unsupported {} version number {version}", ty.name());
                     return Err(SqlError::new(code::INTERNAL, message));
@@ -134,6 +148,17 @@ fn timestamp(bytes: &[u8]) -> Result<i64> {
     match calendar::is_finite(micros) && !TIMESTAMPS.contains(&micros) {
         true => Err(calendar::overflow("timestamp out of range")),
         false => Ok(micros),
+    }
+}
+
+/// Seconds of the largest offset of a zone.
+const MOST_OFFSET: i32 = 16 * 3_600 - 1;
+
+fn time_of_day(bytes: [u8; 8]) -> Result<i64> {
+    let micros = i64::from_be_bytes(bytes);
+    match (0..=calendar::MICROS_PER_DAY).contains(&micros) {
+        true => Ok(micros),
+        false => Err(calendar::overflow("time out of range")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Fields of dates and times, cutting to a field, and sums with intervals.
 //!
-//! Invariants: the zone is UTC; what is computed lies in the ranges of dates and timestamps.
+//! Invariants: what is computed lies in the ranges of dates and timestamps.
 //! Exact fields are `extract`'s, floats are `date_part`'s, each by PostgreSQL's own sums.
-//! Does not do: other zones.
+//! Does not do: zones; a timestamp that has one comes with its offset.
 
 use rightlink::internal::datum::{
     CivilDate, DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month,
@@ -147,8 +147,8 @@ impl Field {
 pub(crate) enum Moment {
     /// A timestamp without zone.
     At(i64),
-    /// A timestamp with a zone.
-    AtZone(i64),
+    /// A timestamp of UTC, and the offset of its zone in seconds east.
+    AtZone(i64, i32),
     /// A day.
     Day(i32),
     /// A span.
@@ -174,8 +174,8 @@ impl Moment {
     /// Is it infinite, and with which sign?
     fn infinity(self) -> Option<f64> {
         let end = match self {
-            Moment::At(i64::MAX) | Moment::AtZone(i64::MAX) | Moment::Day(i32::MAX) => 1.0,
-            Moment::At(i64::MIN) | Moment::AtZone(i64::MIN) | Moment::Day(i32::MIN) => -1.0,
+            Moment::At(i64::MAX) | Moment::AtZone(i64::MAX, _) | Moment::Day(i32::MAX) => 1.0,
+            Moment::At(i64::MIN) | Moment::AtZone(i64::MIN, _) | Moment::Day(i32::MIN) => -1.0,
             _ => return None,
         };
         Some(end * f64::INFINITY)
@@ -188,7 +188,7 @@ pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
         // Which fields there are does not depend on the moment.
         let finite = match moment {
             Moment::Day(_) => Moment::Day(0),
-            Moment::AtZone(_) => Moment::AtZone(0),
+            Moment::AtZone(..) => Moment::AtZone(0, 0),
             _ => Moment::At(0),
         };
         if extract(field, finite)?.is_none() {
@@ -208,17 +208,29 @@ pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
             _ => of_day(field, i64::from(days)),
         },
         Moment::At(micros) => of_timestamp(field, micros)?,
-        Moment::AtZone(micros) => match field {
-            Field::Unit(Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute) => whole(0),
-            _ => of_timestamp(field, micros)?,
+        Moment::AtZone(micros, offset) => match (field, offset_field(field, offset)) {
+            (_, Some(found)) => Some(found),
+            (Field::Epoch, None) => of_timestamp(field, micros)?,
+            _ => of_timestamp(field, micros + i64::from(offset) * MICROS_PER_SECOND)?,
         },
     })
+}
+
+/// Fields of the offset of a zone.
+pub(crate) fn offset_field(field: Field, offset: i32) -> Option<Found> {
+    let offset = i64::from(offset);
+    match field {
+        Field::Unit(Unit::Timezone) => whole(offset),
+        Field::Unit(Unit::TimezoneHour) => whole(offset / 3_600),
+        Field::Unit(Unit::TimezoneMinute) => whole(offset / 60 % 60),
+        _ => None,
+    }
 }
 
 fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {
     let (days, time) = (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
     Ok(match field {
-        Field::Unit(unit) => of_clock(unit, time).or_else(|| of_day(field, days)),
+        Field::Unit(unit) => clock_field(unit, time).or_else(|| of_day(field, days)),
         Field::Epoch => {
             let epoch = EPOCH_SECONDS * MICROS_PER_SECOND;
             let since = i128::from(micros) + i128::from(epoch);
@@ -243,8 +255,13 @@ fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {
     })
 }
 
+/// Microseconds as seconds.
+pub(crate) fn seconds_field(micros: i64) -> Option<Found> {
+    found(shifted(micros.into(), 6), micros as f64 / 1e6)
+}
+
 /// Fields of the time of a day, or of the time of a span.
-fn of_clock(unit: Unit, micros: i64) -> Option<Found> {
+pub(crate) fn clock_field(unit: Unit, micros: i64) -> Option<Found> {
     let of_minute = micros % (60 * MICROS_PER_SECOND);
     let (seconds, rest) = (of_minute / MICROS_PER_SECOND, of_minute % MICROS_PER_SECOND);
     match unit {
@@ -293,7 +310,7 @@ fn count_of(year: i64, years: i64) -> i64 {
 }
 
 /// Year and number of the week whose Thursday is in that year.
-fn iso_week(days: i64) -> (i64, i64) {
+pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     let thursday = days - (days + 5).rem_euclid(7) + 3;
     let year = civil_from_days(thursday).year;
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)
@@ -310,7 +327,7 @@ fn of_span(field: Field, span: Interval) -> Option<Found> {
             Unit::Decade => whole(years / 10),
             Unit::Century => whole(years / 100),
             Unit::Millennium => whole(years / 1_000),
-            _ => of_clock(unit, span.micros),
+            _ => clock_field(unit, span.micros),
         },
         Field::Epoch => {
             // A year counts 365.25 days here.

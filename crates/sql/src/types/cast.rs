@@ -7,7 +7,11 @@
 
 use crate::error::{Result, SqlError, code};
 use crate::types::json::Node;
-use crate::types::{Datum, Decimal, Jsonb, RegKind, Registered, SqlType, calendar, numeric, text};
+use crate::types::time::Times;
+use crate::types::{
+    Category, Datum, Decimal, Interval, Jsonb, RegKind, Registered, SqlType, ZonedTime, calendar,
+    numeric, text,
+};
 
 /// When a cast may happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -64,6 +68,9 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Explicit,
         (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Implicit,
         (T::Timestamptz, T::Timestamp) | (T::Timestamp | T::Timestamptz, T::Date) => Assignment,
+        (T::Time, T::Interval | T::Timetz) => Implicit,
+        (T::Interval | T::Timestamp | T::Timestamptz | T::Timetz, T::Time) => Assignment,
+        (T::Timestamptz, T::Timetz) => Assignment,
         (_, T::Text) => Assignment,
         (T::Text, _) => Explicit,
         _ => return None,
@@ -110,7 +117,7 @@ fn float4(value: f64) -> Result<Datum> {
 }
 
 /// `value` as a value of type `to`. The binder has checked that there is such a cast.
-pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
+pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
     let Some(from) = value.type_of() else { return Ok(Datum::Null) };
     if from == to {
         return Ok(value);
@@ -118,42 +125,44 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
     if let Datum::Jsonb(document) = &value
         && !matches!(to, SqlType::Text | SqlType::Bpchar | SqlType::Name | SqlType::Json)
     {
-        return of_document(document, to);
+        return of_document(document, to, times);
     }
     match to {
-        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => to_int(value, to),
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => to_int(value, to, times),
         SqlType::Float4 => match to_float(&value, to)? {
             Some(v) => float4(v),
-            None => through_text(value, to),
+            None => through_text(value, to, times),
         },
         SqlType::Float8 => match to_float(&value, to)? {
             Some(v) => Ok(Datum::Float8(v)),
-            None => through_text(value, to),
+            None => through_text(value, to, times),
         },
-        SqlType::Numeric => to_numeric(value),
+        SqlType::Numeric => to_numeric(value, times),
         SqlType::Bool => match value {
             Datum::Int4(v) => Ok(Datum::Bool(v != 0)),
-            other => through_text(other, to),
+            other => through_text(other, to, times),
         },
-        SqlType::Text | SqlType::Unknown => Ok(to_text(value)),
-        SqlType::Bpchar => Ok(match to_text(value) {
+        SqlType::Text | SqlType::Unknown => Ok(to_text(value, times)),
+        SqlType::Bpchar => Ok(match to_text(value, times) {
             Datum::Text(text) => Datum::Text(text.trim_end_matches(' ').to_owned()),
             other => other,
         }),
-        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to),
-        SqlType::Bytea
-        | SqlType::Uuid
-        | SqlType::Interval
-        | SqlType::Jsonpath
-        | SqlType::Enum(_)
-        | SqlType::Tid => through_text(value, to),
-        SqlType::Json | SqlType::Jsonb => match value {
-            Datum::Json(text) => text::parse(to, &text),
-            Datum::Jsonb(document) => Ok(Datum::Json(document.to_text())),
-            other => through_text(other, to),
+        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to, times),
+        SqlType::Interval => match value {
+            Datum::Time(micros) => Ok(Datum::Interval(Interval { micros, ..Interval::default() })),
+            other => through_text(other, to, times),
         },
-        SqlType::Oid => to_oid(value),
-        SqlType::Name => Ok(match to_text(value) {
+        SqlType::Time | SqlType::Timetz => to_time(value, to, times),
+        SqlType::Bytea | SqlType::Uuid | SqlType::Jsonpath | SqlType::Enum(_) | SqlType::Tid => {
+            through_text(value, to, times)
+        }
+        SqlType::Json | SqlType::Jsonb => match value {
+            Datum::Json(text) => text::parse(to, &text, times),
+            Datum::Jsonb(document) => Ok(Datum::Json(document.to_text())),
+            other => through_text(other, to, times),
+        },
+        SqlType::Oid => to_oid(value, times),
+        SqlType::Name => Ok(match to_text(value, times) {
             Datum::Text(text) => Datum::Text(text::name(&text)),
             other => other,
         }),
@@ -162,34 +171,34 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
                 Ok(byte) => Ok(Datum::Char(byte as u8)),
                 Err(_) => Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "\"char\" out of range")),
             },
-            other => through_text(other, to),
+            other => through_text(other, to, times),
         },
         SqlType::Reg(kind) => match value {
-            Datum::Text(_) => through_text(value, to),
-            other => match to_oid(other)? {
+            Datum::Text(_) => through_text(value, to, times),
+            other => match to_oid(other, times)? {
                 Datum::Oid(oid) => Ok(Registered::datum(kind, oid, None)),
                 other => Ok(other),
             },
         },
-        SqlType::Int2Vector | SqlType::OidVector => through_text(value, to),
+        SqlType::Int2Vector | SqlType::OidVector => through_text(value, to, times),
         SqlType::Array(element) => match value {
             Datum::Array(array) => {
                 let (from, to) = (array.element().ty(), element.ty());
-                let change = |value: &Datum| cast_element(value.clone(), from, to);
+                let change = |value: &Datum| cast_element(value.clone(), from, to, times);
                 Ok(array.mapped(element, change)?.into())
             }
             // Subscripts stay what they are.
             Datum::Vector(array) => {
                 let (from, to) = (array.element().ty(), element.ty());
-                let change = |value: &Datum| cast_element(value.clone(), from, to);
+                let change = |value: &Datum| cast_element(value.clone(), from, to, times);
                 Ok(array.mapped(element, change)?.into())
             }
-            other => through_text(other, to),
+            other => through_text(other, to, times),
         },
     }
 }
 
-fn to_oid(value: Datum) -> Result<Datum> {
+fn to_oid(value: Datum, times: &Times) -> Result<Datum> {
     match value {
         Datum::Reg(one) => Ok(Datum::Oid(one.oid)),
         Datum::Oid(_) => Ok(value),
@@ -199,15 +208,15 @@ fn to_oid(value: Datum) -> Result<Datum> {
             Ok(oid) => Ok(Datum::Oid(oid)),
             Err(_) => Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "OID out of range")),
         },
-        other => through_text(other, SqlType::Oid),
+        other => through_text(other, SqlType::Oid, times),
     }
 }
 
 /// A number or boolean of a document.
-fn of_document(document: &Jsonb, to: SqlType) -> Result<Datum> {
+fn of_document(document: &Jsonb, to: SqlType, times: &Times) -> Result<Datum> {
     match (document.node(), to) {
         (Node::Number(text), to) if to != SqlType::Bool => {
-            cast(Datum::Numeric(numeric::parse(text)?), to)
+            cast(Datum::Numeric(numeric::parse(text)?), to, times)
         }
         (Node::Bool(value), SqlType::Bool) => Ok(Datum::Bool(value)),
         (other, to) => {
@@ -219,29 +228,29 @@ fn of_document(document: &Jsonb, to: SqlType) -> Result<Datum> {
 }
 
 /// An element of an array: those of `char(n)` have the blanks that others are without.
-fn cast_element(value: Datum, from: SqlType, to: SqlType) -> Result<Datum> {
+fn cast_element(value: Datum, from: SqlType, to: SqlType, times: &Times) -> Result<Datum> {
     match (value, from, to) {
         (Datum::Text(text), SqlType::Text | SqlType::Bpchar, SqlType::Bpchar) => {
             Ok(Datum::Text(text))
         }
         (Datum::Text(text), SqlType::Bpchar, to) => {
-            cast(Datum::Text(text.trim_end_matches(' ').to_owned()), to)
+            cast(Datum::Text(text.trim_end_matches(' ').to_owned()), to, times)
         }
-        (value, _, to) => cast(value, to),
+        (value, _, to) => cast(value, to, times),
     }
 }
 
 /// A boolean is spelled out when it is cast.
-fn to_text(value: Datum) -> Datum {
+fn to_text(value: Datum, times: &Times) -> Datum {
     match value {
         Datum::Bool(v) => Datum::Text(if v { "true" } else { "false" }.to_owned()),
-        other => other.to_text().map_or(Datum::Null, Datum::Text),
+        other => other.to_text_in(times).map_or(Datum::Null, Datum::Text),
     }
 }
 
-fn through_text(value: Datum, to: SqlType) -> Result<Datum> {
+fn through_text(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
     match value {
-        Datum::Text(value) => text::parse(to, &value),
+        Datum::Text(value) => text::parse(to, &value, times),
         other => {
             let from = other.type_of().unwrap_or(SqlType::Unknown);
             Err(cannot(from, to))
@@ -255,7 +264,7 @@ pub(crate) fn cannot(from: SqlType, to: SqlType) -> SqlError {
     SqlError::new(code::CANNOT_COERCE, message)
 }
 
-fn to_int(value: Datum, to: SqlType) -> Result<Datum> {
+fn to_int(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
     match value {
         Datum::Bool(v) => integer(Some(i64::from(v)), to),
         Datum::Oid(v) => Ok(of_oid(v, to)),
@@ -265,7 +274,7 @@ fn to_int(value: Datum, to: SqlType) -> Result<Datum> {
         Datum::Float8(v) => integer(float_to_int(v), to),
         Datum::Numeric(v) => integer(numeric::to_int(&v), to),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => integer(value.as_int(), to),
-        other => through_text(other, to),
+        other => through_text(other, to, times),
     }
 }
 
@@ -293,7 +302,7 @@ fn to_float(value: &Datum, to: SqlType) -> Result<Option<f64>> {
     }
 }
 
-fn to_numeric(value: Datum) -> Result<Datum> {
+fn to_numeric(value: Datum, times: &Times) -> Result<Datum> {
     let refused = || SqlError::unsupported("NaN or infinity as numeric");
     Ok(Datum::Numeric(match value {
         Datum::Float4(v) => numeric::from_float(f64::from(v), 6).ok_or_else(refused)?,
@@ -301,20 +310,61 @@ fn to_numeric(value: Datum) -> Result<Datum> {
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => {
             Decimal::from(value.as_int().expect("an integer"))
         }
-        other => return through_text(other, SqlType::Numeric),
+        other => return through_text(other, SqlType::Numeric, times),
     }))
 }
 
-fn to_date_time(value: Datum, to: SqlType) -> Result<Datum> {
-    let micros = match value {
+fn to_date_time(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
+    // A timestamp of no zone, where the value is no timestamp with one.
+    let local = match value {
         Datum::Date(days) => calendar::timestamp_of_date(days)?,
-        Datum::Timestamp(v) | Datum::Timestamptz(v) => v,
-        other => return through_text(other, to),
+        Datum::Timestamp(v) => v,
+        Datum::Timestamptz(v) => times.zone().to_local(v)?,
+        other => return through_text(other, to, times),
     };
     Ok(match to {
-        SqlType::Date => Datum::Date(calendar::date_of_timestamp(micros)),
-        SqlType::Timestamp => Datum::Timestamp(micros),
-        _ => Datum::Timestamptz(micros),
+        SqlType::Date => Datum::Date(calendar::date_of_timestamp(local)),
+        SqlType::Timestamp => Datum::Timestamp(local),
+        _ => Datum::Timestamptz(times.zone().to_utc(local)?),
+    })
+}
+
+/// May a cast of this value give something else in another session?
+pub(crate) fn depends_on_session(value: &Datum, to: SqlType) -> bool {
+    let Some(from) = value.type_of() else { return false };
+    let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
+    let is_zoned = |ty: SqlType| matches!(ty, SqlType::Timestamptz | SqlType::Timetz);
+    let is_time = |ty: SqlType| matches!(ty.category(), Category::DateTime | Category::Timespan);
+    match (is_time(from), is_time(to)) {
+        (true, true) => from != SqlType::Timetz && (is_zoned(from) || is_zoned(to)) && from != to,
+        (a, b) => a || b,
+    }
+}
+
+fn to_time(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
+    let of_day = |micros: i64| micros.rem_euclid(calendar::MICROS_PER_DAY);
+    let zone = times.zone();
+    Ok(match (value, to) {
+        (Datum::Timestamp(micros) | Datum::Timestamptz(micros), _)
+            if !calendar::is_finite(micros) =>
+        {
+            Datum::Null
+        }
+        (Datum::Timestamp(micros), SqlType::Time) => Datum::Time(of_day(micros)),
+        (Datum::Timestamptz(micros), SqlType::Time) => Datum::Time(of_day(zone.to_local(micros)?)),
+        (Datum::Timestamptz(micros), _) => {
+            let offset = zone.offset_at(micros);
+            Datum::Timetz(ZonedTime { micros: of_day(zone.to_local(micros)?), offset })
+        }
+        (Datum::Interval(span), SqlType::Time) => Datum::Time(of_day(span.micros)),
+        (Datum::Timetz(time), SqlType::Time) => Datum::Time(time.micros),
+        (Datum::Time(micros), _) => {
+            // In the offset that the zone has at that time today.
+            let today = calendar::date_of_timestamp(zone.to_local(times.now)?);
+            let local = calendar::timestamp_of_date(today)? + micros;
+            Datum::Timetz(ZonedTime { micros, offset: zone.offset_of_local(local) })
+        }
+        (other, to) => return through_text(other, to, times),
     })
 }
 
@@ -343,7 +393,7 @@ mod tests {
 
     #[test]
     fn rounding_differs_between_floats_and_numeric() {
-        let int = |value| cast(value, SqlType::Int4).unwrap();
+        let int = |value| cast(value, SqlType::Int4, &Times::utc()).unwrap();
         assert_eq!(int(Datum::Float8(2.5)), Datum::Int4(2));
         assert_eq!(int(Datum::Float8(3.5)), Datum::Int4(4));
         assert_eq!(int(Datum::Numeric(numeric::parse("2.5").unwrap())), Datum::Int4(3));
@@ -358,7 +408,7 @@ mod tests {
             (Datum::Float8(9.3e18), SqlType::Int8, "bigint out of range"),
             (Datum::Float8(1e300), SqlType::Float4, "value out of range: overflow"),
         ] {
-            let error = cast(value, to).unwrap_err();
+            let error = cast(value, to, &Times::utc()).unwrap_err();
             assert_eq!((error.sqlstate, error.message.as_str()), ("22003", message));
         }
     }

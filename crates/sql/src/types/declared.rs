@@ -4,7 +4,7 @@
 //! shown.
 //!
 //! Invariants: a value that was stored into a column fits what the column declares.
-//! Does not do: precision of times and timestamps.
+//! Does not do: types without a declaration.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,9 @@ use rightlink::internal::datum::IntervalFields;
 use rightlink_env::sync::Mutex;
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID, numeric};
+use crate::types::{
+    Datum, Interval, SqlType, VARCHAR_ARRAY_OID, VARCHAR_OID, ZonedTime, calendar, numeric,
+};
 
 /// Longest declared length.
 const MAX_LENGTH: u64 = 10_485_760;
@@ -28,6 +30,8 @@ pub(crate) enum Modifier {
     Char(u32),
     /// `character varying(n)`; 0 is one of no declared length.
     Varchar(u32),
+    /// `time`, `timestamp` and those with a zone, with so many digits of seconds.
+    Seconds(SqlType, u32),
     /// `interval` of some parts, and with so many digits of seconds.
     Interval(IntervalFields, Option<u32>),
 }
@@ -138,6 +142,10 @@ impl fmt::Display for Modifier {
             Modifier::Char(length) => write!(f, "character({length})"),
             Modifier::Varchar(0) => f.write_str("character varying"),
             Modifier::Varchar(length) => write!(f, "character varying({length})"),
+            Modifier::Seconds(ty, digits) => {
+                let (name, zone) = ty.name().split_once(' ').unwrap_or((ty.name(), ""));
+                write!(f, "{name}({digits}) {zone}")
+            }
             Modifier::Interval(fields, digits) => {
                 let space = if *fields == IntervalFields::All { "" } else { " " };
                 write!(f, "interval{space}{}", fields.name())?;
@@ -163,6 +171,13 @@ impl Modifier {
             };
             return Some(Modifier::Interval(IntervalFields::named(fields.trim_start())?, digits));
         }
+        if let Some((digits, zone)) =
+            text.split_once('(').and_then(|(_, rest)| rest.split_once(") "))
+        {
+            let name = text.split('(').next()?;
+            let ty = SqlType::of_full_name(&format!("{name} {zone}"))?;
+            return Some(Modifier::Seconds(ty, digits.parse().ok()?));
+        }
         let (name, inner) = text.strip_suffix(')')?.split_once('(')?;
         match name {
             "numeric" => {
@@ -181,6 +196,7 @@ impl Modifier {
             Modifier::Numeric(precision, scale) => ((precision as i32) << 16 | (scale & 0x7ff)) + 4,
             Modifier::Varchar(0) => -1,
             Modifier::Char(length) | Modifier::Varchar(length) => length as i32 + 4,
+            Modifier::Seconds(_, digits) => digits as i32,
             Modifier::Interval(fields, digits) => {
                 let digits = digits.map_or(0xffff, |digits| digits as i32);
                 mask(fields) << 16 | digits
@@ -198,6 +214,9 @@ impl Modifier {
                 Modifier::Numeric((rest >> 16) as u32, scale)
             }),
             SqlType::Bpchar => rest.map(|length| Modifier::Char(length as u32)),
+            SqlType::Time | SqlType::Timetz | SqlType::Timestamp | SqlType::Timestamptz => {
+                u32::try_from(number).ok().map(|digits| Modifier::Seconds(ty, digits))
+            }
             SqlType::Interval if number >= 0 => {
                 let fields = FIELDS.into_iter().filter_map(IntervalFields::named);
                 let fields = fields.into_iter().find(|one| mask(*one) == number >> 16)?;
@@ -229,6 +248,19 @@ impl Modifier {
             (Modifier::Varchar(length), Datum::Text(text)) if length > 0 => {
                 self.cut(text, length, written).map(Datum::Text)
             }
+            (Modifier::Seconds(_, digits), Datum::Timestamp(micros)) => {
+                Ok(Datum::Timestamp(rounded(micros, digits)))
+            }
+            (Modifier::Seconds(_, digits), Datum::Timestamptz(micros)) => {
+                Ok(Datum::Timestamptz(rounded(micros, digits)))
+            }
+            (Modifier::Seconds(_, digits), Datum::Time(micros)) => {
+                Ok(Datum::Time(rounded(micros, digits)))
+            }
+            (Modifier::Seconds(_, digits), Datum::Timetz(time)) => {
+                let micros = rounded(time.micros, digits);
+                Ok(Datum::Timetz(ZonedTime { micros, ..time }))
+            }
             (Modifier::Interval(fields, digits), Datum::Interval(span)) => {
                 let span = fields.cut(span);
                 Ok(Datum::Interval(digits.map_or(span, |digits| span.rounded(digits))))
@@ -257,6 +289,14 @@ impl Modifier {
         }
         text.truncate(end);
         Ok(text)
+    }
+}
+
+/// Microseconds with so many digits of seconds; infinities stay.
+fn rounded(micros: i64, digits: u32) -> i64 {
+    match calendar::is_finite(micros) {
+        true => Interval { micros, ..Interval::default() }.rounded(digits).micros,
+        false => micros,
     }
 }
 
@@ -332,6 +372,8 @@ mod tests {
             Modifier::Char(84),
             Modifier::Varchar(1),
             Modifier::Varchar(0),
+            Modifier::Seconds(SqlType::Timestamptz, 3),
+            Modifier::Seconds(SqlType::Time, 0),
         ];
         for modifier in others.into_iter().chain(interval) {
             assert_eq!(Modifier::parse(&modifier.to_string()), Some(modifier));

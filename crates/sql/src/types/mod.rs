@@ -9,15 +9,15 @@
 //! | `literal` | values as SQL writes them |
 //! | `collate`, `casing` | collations; upper and lower case |
 //! | `calendar` | fields of dates and times |
+//! | `time` | their texts, and zones |
 //! | `registered` | objects of catalogs by their names |
 //! | `enums` | enums, whose labels are in an order of their own |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
-//! exists in expressions only. Columns of types that are not here (time) are read as text. The
-//! store keeps an array as bytes, in its binary form, a `jsonb` in a form of its own, and for a
-//! label of an enum its code; notes of the column say so.
+//! exists in expressions only. The store keeps an array as bytes, in its binary form, a `jsonb` in a
+//! form of its own, and for a label of an enum its code; notes of the column say so.
 //! Does not do: composite types, collations other than byte order.
 
 pub(crate) mod array;
@@ -34,6 +34,7 @@ pub(crate) mod literal;
 pub(crate) mod numeric;
 mod registered;
 pub(crate) mod text;
+pub(crate) mod time;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use enums::{EnumType, EnumValue};
 pub use json::{JsonPath, Jsonb};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
+pub use time::{Times, ZonedTime};
 
 use crate::error::Result;
 
@@ -82,6 +84,10 @@ pub enum SqlType {
     Timestamptz,
     /// `interval`
     Interval,
+    /// `time without time zone`
+    Time,
+    /// `time with time zone`
+    Timetz,
     /// `json`: a document, kept as it was written
     Json,
     /// `jsonb`: a document, kept by what it says
@@ -134,7 +140,7 @@ pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
 
 impl SqlType {
     /// Every type that a value can have, besides arrays of these.
-    pub const ALL: [SqlType; 28] = [
+    pub const ALL: [SqlType; 30] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -150,6 +156,8 @@ impl SqlType {
         SqlType::Timestamp,
         SqlType::Timestamptz,
         SqlType::Interval,
+        SqlType::Time,
+        SqlType::Timetz,
         SqlType::Json,
         SqlType::Jsonb,
         SqlType::Jsonpath,
@@ -186,6 +194,8 @@ impl SqlType {
             SqlType::Timestamp => 1114,
             SqlType::Timestamptz => 1184,
             SqlType::Interval => 1186,
+            SqlType::Time => 1083,
+            SqlType::Timetz => 1266,
             SqlType::Json => 114,
             SqlType::Jsonb => 3802,
             SqlType::Jsonpath => 4072,
@@ -260,6 +270,8 @@ impl SqlType {
             SqlType::Timestamp => "timestamp without time zone",
             SqlType::Timestamptz => "timestamp with time zone",
             SqlType::Interval => "interval",
+            SqlType::Time => "time without time zone",
+            SqlType::Timetz => "time with time zone",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
             SqlType::Jsonpath => "jsonpath",
@@ -334,6 +346,8 @@ impl SqlType {
             SqlType::Float8 => "float8",
             SqlType::Timestamp => "timestamp",
             SqlType::Timestamptz => "timestamptz",
+            SqlType::Time => "time",
+            SqlType::Timetz => "timetz",
             SqlType::Bpchar => "bpchar",
             SqlType::Char => "char",
             SqlType::Enum(ty) => ty.short(),
@@ -350,7 +364,12 @@ impl SqlType {
             SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Oid | SqlType::Reg(_) => 4,
             SqlType::Enum(_) => 4,
             SqlType::Name => 64,
-            SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::Timestamptz => 8,
+            SqlType::Int8
+            | SqlType::Float8
+            | SqlType::Timestamp
+            | SqlType::Timestamptz
+            | SqlType::Time => 8,
+            SqlType::Timetz => 12,
             SqlType::Uuid | SqlType::Interval => 16,
             SqlType::Tid => 6,
             SqlType::Unknown => -2,
@@ -379,7 +398,11 @@ impl SqlType {
             | SqlType::Oid
             | SqlType::Reg(_) => Category::Number,
             SqlType::Text | SqlType::Bpchar | SqlType::Name => Category::String,
-            SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
+            SqlType::Date
+            | SqlType::Timestamp
+            | SqlType::Timestamptz
+            | SqlType::Time
+            | SqlType::Timetz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
             SqlType::Bytea
             | SqlType::Uuid
@@ -401,7 +424,7 @@ impl SqlType {
 
     /// Does the store keep its values as bytes whose order is another than theirs?
     pub(crate) fn is_encoded(self) -> bool {
-        self.is_array() || self == SqlType::Jsonb
+        self.is_array() || matches!(self, SqlType::Jsonb | SqlType::Timetz)
     }
 
     /// Is it the type that its category prefers?
@@ -434,6 +457,7 @@ impl SqlType {
             Type::Decimal => SqlType::Numeric,
             Type::Interval => SqlType::Interval,
             Type::Json => SqlType::Json,
+            Type::Time => SqlType::Time,
             // A type that the store learns later is shown as its text.
             _ => SqlType::Text,
         }
@@ -443,7 +467,7 @@ impl SqlType {
     pub fn to_column(self) -> Option<Type> {
         match self {
             SqlType::Bpchar => return Some(Type::Text),
-            SqlType::Jsonb | SqlType::Enum(_) => return Some(Type::Bytes),
+            SqlType::Jsonb | SqlType::Timetz | SqlType::Enum(_) => return Some(Type::Bytes),
             _ => {}
         }
         if let Some(element) = self.element() {
@@ -491,6 +515,10 @@ pub enum Datum {
     Timestamptz(i64),
     /// `interval`
     Interval(Interval),
+    /// Microseconds since midnight.
+    Time(i64),
+    /// `time with time zone`
+    Timetz(ZonedTime),
     /// `json`: its text, which is a document.
     Json(String),
     /// `jsonb`
@@ -540,6 +568,8 @@ impl Datum {
             Datum::Timestamp(_) => SqlType::Timestamp,
             Datum::Timestamptz(_) => SqlType::Timestamptz,
             Datum::Interval(_) => SqlType::Interval,
+            Datum::Time(_) => SqlType::Time,
+            Datum::Timetz(_) => SqlType::Timetz,
             Datum::Json(_) => SqlType::Json,
             Datum::Jsonb(_) => SqlType::Jsonb,
             Datum::Jsonpath(_) => SqlType::Jsonpath,
@@ -576,6 +606,7 @@ impl Datum {
                 Ok(array::from_stored(element, &bytes)?.into())
             }
             (Value::Bytes(bytes), SqlType::Enum(ty)) => ty.stored_value(&bytes),
+            (Value::Bytes(bytes), SqlType::Timetz) => Datum::from_binary(ty, &bytes),
             (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
             (value, _) => Ok(Datum::from(value)),
         }
@@ -607,6 +638,8 @@ impl Datum {
             Datum::Timestamptz(v) => Value::TimestampTz(v),
             Datum::Numeric(v) => Value::Decimal(v),
             Datum::Interval(v) => Value::Interval(v),
+            Datum::Time(v) => Value::Time(v),
+            Datum::Timetz(v) => Value::Bytes(v.to_bytes()),
             Datum::Json(v) => Value::Json(v),
             Datum::Jsonb(v) => Value::Bytes(v.into_stored()),
             Datum::Enum(v) => Value::Bytes(v.code().to_vec()),
@@ -636,6 +669,8 @@ impl Datum {
             (D::Date(a), D::Date(b)) => a.cmp(b),
             (D::Timestamp(a), D::Timestamp(b)) | (D::Timestamptz(a), D::Timestamptz(b)) => a.cmp(b),
             (D::Interval(a), D::Interval(b)) => a.cmp(b),
+            (D::Time(a), D::Time(b)) => a.cmp(b),
+            (D::Timetz(a), D::Timetz(b)) => a.cmp(b),
             (D::Tid(a), D::Tid(b)) => a.cmp(b),
             (D::Numeric(a), D::Numeric(b)) => a.cmp(b),
             (D::Oid(a), D::Oid(b)) => a.cmp(b),
@@ -690,6 +725,7 @@ impl From<Value> for Datum {
             Value::Timestamp(v) => Datum::Timestamp(v),
             Value::TimestampTz(v) => Datum::Timestamptz(v),
             Value::Interval(v) => Datum::Interval(v),
+            Value::Time(v) => Datum::Time(v),
             Value::Decimal(v) => Datum::Numeric(v),
             Value::Json(v) => Datum::Json(v),
             other => Datum::Text(other.to_string()),
@@ -703,7 +739,7 @@ mod tests {
 
     #[test]
     fn every_column_type_has_one_type_here_and_back() {
-        for kind in Type::ALL.into_iter().filter(|kind| *kind != Type::Time) {
+        for kind in Type::ALL {
             assert_eq!(SqlType::of_column(kind).to_column(), Some(kind));
         }
         assert_eq!(SqlType::Tid.to_column(), None);

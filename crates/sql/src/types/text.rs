@@ -1,30 +1,50 @@
 //! Values from and to text, with PostgreSQL's forms and complaints.
 //!
 //! Invariants: what [`Datum::to_text`] prints, [`parse`] reads back as an equal value.
-//! Does not do: date styles other than ISO, zones other than fixed offsets.
+//! Does not do: the texts of dates and times themselves (`time`).
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use rightlink::internal::datum::{self, DateTimeError, DecimalError, IntervalFields};
+use rightlink::internal::datum::{self, DateTimeError, DecimalError, IntervalFields, LeadingSign};
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};
+use crate::types::time::{self, IntervalStyle, Refusal, Times};
 use crate::types::{
-    Array, Datum, ElementType, JsonPath, Jsonb, Registered, SqlType, array_text, json, numeric,
+    Array, Category, Datum, ElementType, JsonPath, Jsonb, Registered, SqlType, array_text, json,
+    numeric,
 };
 
 impl Datum {
-    /// Reads a value of type `ty` as PostgreSQL reads it.
+    /// Reads a value of type `ty` as PostgreSQL reads it, in the zone UTC and its usual styles.
     ///
     /// # Errors
     /// Text that is none: `22P02` and its siblings.
     pub fn from_text(ty: SqlType, text: &str) -> Result<Datum> {
-        parse(ty, text)
+        parse(ty, text, &Times::utc())
     }
 
-    /// The value as PostgreSQL prints it; `None` for null.
+    /// As [`Datum::from_text`] in the zone and the styles of a session.
+    ///
+    /// # Errors
+    /// Text that is none: `22P02` and its siblings.
+    pub fn from_text_in(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
+        parse(ty, text, times)
+    }
+
+    /// The value as PostgreSQL prints it in the zone UTC and its usual styles; `None` for null.
     pub fn to_text(&self) -> Option<String> {
+        self.to_text_in(&Times::utc())
+    }
+
+    /// As [`Datum::to_text`] in the zone and the styles of a session.
+    pub fn to_text_in(&self, times: &Times) -> Option<String> {
+        let of_time = |write: &dyn Fn(&mut String)| {
+            let mut out = String::new();
+            write(&mut out);
+            out
+        };
         Some(match self {
             Datum::Null => return None,
             Datum::Bool(v) => if *v { "t" } else { "f" }.to_owned(),
@@ -37,10 +57,12 @@ impl Datum {
             Datum::Text(v) => v.clone(),
             Datum::Bytes(v) => hex(v),
             Datum::Uuid(v) => Value::Uuid(*v).to_string(),
-            Datum::Date(v) => Value::Date(*v).to_string(),
-            Datum::Timestamp(v) => Value::Timestamp(*v).to_string(),
-            Datum::Timestamptz(v) => Value::TimestampTz(*v).to_string(),
-            Datum::Interval(v) => v.to_string(),
+            Datum::Date(v) => of_time(&|out| time::date(*v, &times.styles, out)),
+            Datum::Timestamp(v) => of_time(&|out| time::timestamp(*v, false, times, out)),
+            Datum::Timestamptz(v) => of_time(&|out| time::timestamp(*v, true, times, out)),
+            Datum::Interval(v) => of_time(&|out| time::interval(*v, times.styles.intervals, out)),
+            Datum::Time(v) => of_time(&|out| time::time(*v, out)),
+            Datum::Timetz(v) => of_time(&|out| time::timetz(*v, out)),
             Datum::Json(v) => v.clone(),
             Datum::Jsonb(v) => v.to_text(),
             Datum::Jsonpath(v) => v.to_string(),
@@ -55,7 +77,7 @@ impl Datum {
             Datum::Enum(v) => v.label().to_owned(),
             Datum::Array(v) => {
                 let mut out = String::new();
-                array_text::write(v, &mut out);
+                array_text::write(v, times, &mut out);
                 out
             }
         })
@@ -63,6 +85,11 @@ impl Datum {
 
     /// As [`Datum::to_text`], appended; null appends nothing.
     pub fn write_text(&self, out: &mut String) {
+        self.write_text_in(&Times::utc(), out);
+    }
+
+    /// As [`Datum::to_text_in`], appended; null appends nothing.
+    pub fn write_text_in(&self, times: &Times, out: &mut String) {
         let written = match self {
             Datum::Int2(v) => write!(out, "{v}"),
             Datum::Int4(v) => write!(out, "{v}"),
@@ -80,11 +107,11 @@ impl Datum {
                 Ok(())
             }
             Datum::Array(v) => {
-                array_text::write(v, out);
+                array_text::write(v, times, out);
                 Ok(())
             }
             other => {
-                out.push_str(other.to_text().as_deref().unwrap_or(""));
+                out.push_str(other.to_text_in(times).as_deref().unwrap_or(""));
                 Ok(())
             }
         };
@@ -102,10 +129,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn invalid(ty: SqlType, text: &str) -> SqlError {
     let message = format!("invalid input syntax for type {}: \"{text}\"", ty.name());
-    let sqlstate = match ty {
-        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz | SqlType::Interval => {
-            code::INVALID_DATETIME
-        }
+    let sqlstate = match ty.category() {
+        Category::DateTime | Category::Timespan => code::INVALID_DATETIME,
         _ => code::INVALID_TEXT,
     };
     SqlError::new(sqlstate, message)
@@ -117,7 +142,7 @@ fn out_of_range(ty: SqlType, text: &str) -> SqlError {
 }
 
 /// Reads a value of type `ty`.
-pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
+pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
     let trimmed = datum::trimmed(text);
     match ty {
         SqlType::Text | SqlType::Unknown => Ok(Datum::Text(text.to_owned())),
@@ -131,16 +156,16 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
             Err(error) => Err(error),
         },
         SqlType::Bytea => parse_bytes(text).map(Datum::Bytes),
-        SqlType::Interval => interval(text, IntervalFields::All),
-        SqlType::Date => {
-            datum::read_date(text).map(Datum::Date).map_err(|error| refused(ty, text, error))
+        SqlType::Interval => interval(text, IntervalFields::All, times),
+        SqlType::Date => of_time(ty, text, time::read_date(text, times).map(Datum::Date)),
+        SqlType::Timestamp => {
+            of_time(ty, text, time::read_timestamp(text, times).map(Datum::Timestamp))
         }
-        SqlType::Timestamp => datum::read_timestamp(text, false)
-            .map(Datum::Timestamp)
-            .map_err(|error| refused(ty, text, error)),
-        SqlType::Timestamptz => datum::read_timestamp(text, true)
-            .map(Datum::Timestamptz)
-            .map_err(|error| refused(ty, text, error)),
+        SqlType::Time => of_time(ty, text, time::read_time(text, times).map(Datum::Time)),
+        SqlType::Timetz => of_time(ty, text, time::read_timetz(text, times).map(Datum::Timetz)),
+        SqlType::Timestamptz => {
+            of_time(ty, text, time::read_timestamptz(text, times).map(Datum::Timestamptz))
+        }
         SqlType::Json => {
             json::check(text)?;
             Ok(Datum::Json(text.to_owned()))
@@ -163,7 +188,7 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
         SqlType::Int2Vector => vector(SqlType::Int2, trimmed),
         SqlType::OidVector => vector(SqlType::Oid, trimmed),
         SqlType::Enum(ty) => ty.parse(text),
-        SqlType::Array(element) => array_text::parse(element, text).map(Datum::from),
+        SqlType::Array(element) => array_text::parse(element, text, times).map(Datum::from),
     }
 }
 
@@ -205,7 +230,9 @@ fn char_text(byte: u8) -> String {
 
 /// Numbers with blanks between them.
 fn vector(ty: SqlType, text: &str) -> Result<Datum> {
-    let values = text.split_whitespace().map(|one| parse(ty, one)).collect::<Result<_>>()?;
+    let times = Times::utc();
+    let values =
+        text.split_whitespace().map(|one| parse(ty, one, &times)).collect::<Result<_>>()?;
     Datum::vector(ty, values)
 }
 
@@ -218,33 +245,41 @@ impl Datum {
 }
 
 /// Reads an interval of which a literal names the parts.
-pub(crate) fn interval(text: &str, fields: IntervalFields) -> Result<Datum> {
-    let span = datum::read_interval(text, fields);
-    span.map(Datum::Interval).map_err(|error| refused(SqlType::Interval, text, error))
+pub(crate) fn interval(text: &str, fields: IntervalFields, times: &Times) -> Result<Datum> {
+    let signs = match times.styles.intervals {
+        IntervalStyle::SqlStandard => LeadingSign::OfAll,
+        _ => LeadingSign::OfOne,
+    };
+    let span = datum::read_interval(text, fields, signs);
+    span.map(Datum::Interval).map_err(|error| match error {
+        DateTimeError::FieldRange => {
+            let message = format!("interval field value out of range: \"{text}\"");
+            SqlError::new(code::INTERVAL_OVERFLOW, message)
+        }
+        DateTimeError::OutOfRange => {
+            SqlError::new(code::DATETIME_OVERFLOW, "interval out of range")
+        }
+        DateTimeError::Syntax | DateTimeError::ZoneRange => invalid(SqlType::Interval, text),
+    })
 }
 
-/// The error for text that is no date, timestamp or interval.
-fn refused(ty: SqlType, text: &str, error: DateTimeError) -> SqlError {
-    let (sqlstate, what) = match (error, ty) {
-        (DateTimeError::Syntax, _) => return invalid(ty, text),
-        (DateTimeError::FieldRange, SqlType::Interval) => {
-            (code::INTERVAL_OVERFLOW, "interval field value out of range")
+/// A date or time with the error for text that is none.
+fn of_time(ty: SqlType, text: &str, read: std::result::Result<Datum, Refusal>) -> Result<Datum> {
+    let refused = |sqlstate, what: &str| SqlError::new(sqlstate, format!("{what}: \"{text}\""));
+    let of_field = || refused(code::DATETIME_OVERFLOW, "date/time field value out of range");
+    read.map_err(|refusal| match refusal {
+        Refusal::Syntax => invalid(ty, text),
+        Refusal::FieldRange => of_field(),
+        Refusal::MonthOrDayRange => {
+            of_field().hint("Perhaps you need a different \"datestyle\" setting.")
         }
-        (DateTimeError::FieldRange, _) => {
-            (code::DATETIME_OVERFLOW, "date/time field value out of range")
+        Refusal::OutOfRange if ty == SqlType::Date => {
+            refused(code::DATETIME_OVERFLOW, "date out of range")
         }
-        (DateTimeError::OutOfRange, SqlType::Interval) => {
-            return SqlError::new(code::DATETIME_OVERFLOW, "interval out of range");
-        }
-        (DateTimeError::OutOfRange, SqlType::Date) => {
-            (code::DATETIME_OVERFLOW, "date out of range")
-        }
-        (DateTimeError::OutOfRange, _) => (code::DATETIME_OVERFLOW, "timestamp out of range"),
-        (DateTimeError::ZoneRange, _) => {
-            (code::ZONE_OVERFLOW, "time zone displacement out of range")
-        }
-    };
-    SqlError::new(sqlstate, format!("{what}: \"{text}\""))
+        Refusal::OutOfRange => refused(code::DATETIME_OVERFLOW, "timestamp out of range"),
+        Refusal::ZoneRange => refused(code::ZONE_OVERFLOW, "time zone displacement out of range"),
+        Refusal::NoZone(name) => time::no_zone(&name),
+    })
 }
 
 fn parse_bool(text: &str) -> Option<bool> {
@@ -375,7 +410,7 @@ mod tests {
             (SqlType::Uuid, "x", "22P02", "invalid input syntax for type uuid: \"x\""),
             (SqlType::Bytea, "\\x1", "22023", "invalid hexadecimal data: odd number of digits"),
         ] {
-            let error = parse(ty, text).unwrap_err();
+            let error = Datum::from_text(ty, text).unwrap_err();
             assert_eq!((error.sqlstate, error.message.as_str()), (sqlstate, message));
         }
     }
@@ -392,10 +427,11 @@ mod tests {
         ];
         for value in values {
             let text = value.to_text().unwrap();
-            assert_eq!(parse(value.type_of().unwrap(), &text).unwrap(), value, "{text}");
+            let ty = value.type_of().unwrap();
+            assert_eq!(Datum::from_text(ty, &text).unwrap(), value, "{text}");
         }
         assert_eq!(
-            parse(SqlType::Bytea, "a\\\\b\\001").unwrap(),
+            Datum::from_text(SqlType::Bytea, "a\\\\b\\001").unwrap(),
             Datum::Bytes(b"a\\b\x01".to_vec())
         );
     }

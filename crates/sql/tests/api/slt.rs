@@ -17,7 +17,7 @@
 //! Does not do: conditions, loops.
 
 use rightlink::Database;
-use rightlink_sql::{Column, CopyHeader, Outcome, Result, Row, Session, Sink};
+use rightlink_sql::{Column, CopyHeader, Outcome, Result, Row, Session, Sink, Times};
 
 /// A record of a file.
 struct Record {
@@ -56,14 +56,14 @@ fn records(text: &str) -> Vec<Record> {
     records
 }
 
-fn shown(outcome: &Outcome, columns: bool) -> Vec<String> {
+fn shown(outcome: &Outcome, columns: bool, times: &Times) -> Vec<String> {
     let mut lines = Vec::new();
     if columns {
         let names = outcome.columns.iter().flatten().map(|column| column.name.clone());
         lines.push(names.collect::<Vec<_>>().join("|"));
     }
     for row in &outcome.rows {
-        let fields = row.iter().map(|d| d.to_text().unwrap_or_else(|| "NULL".to_owned()));
+        let fields = row.iter().map(|d| d.to_text_in(times).unwrap_or_else(|| "NULL".to_owned()));
         lines.push(fields.collect::<Vec<_>>().join("|"));
     }
     lines
@@ -132,7 +132,7 @@ fn check(session: &mut Session, record: &Record) -> Option<String> {
         }
         (["query", rest @ ..], Ok(outcomes)) => {
             let outcome = outcomes.last().cloned().unwrap_or_default();
-            let found = shown(&outcome, rest.contains(&"columns"));
+            let found = shown(&outcome, rest.contains(&"columns"), &session.times());
             let found = found.join("\n");
             (found != record.expected.join("\n")).then_some(found)
         }
@@ -186,6 +186,7 @@ files!(
     arrays array_functions array_edges
     json_access json_change json_path
     enums enum_names domains row_comparison
+    time_zones time_styles time_of_day formats
 );
 
 #[test]

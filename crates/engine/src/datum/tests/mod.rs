@@ -119,16 +119,10 @@ fn dates() {
         assert_eq!(parse(Type::Date, text), Value::Date(days));
         assert_eq!(Value::Date(days).to_string(), text);
     }
-    // What PostgreSQL 15 reads: a time and a zone are left out.
-    for (text, shown) in [
-        ("2024-01-01T10:00:00.000Z", "2024-01-01"),
-        ("2024-01-01 10:00:00", "2024-01-01"),
-        (" 2024-01-01 24:00 +02:30 ", "2024-01-01"),
-        ("123-1-5", "0123-01-05"),
-        ("2000-01-01 BC 10:00", "2000-01-01 BC"),
-        ("Epoch", "1970-01-01"),
-    ] {
-        assert_eq!(Value::Date(read_date(text).unwrap()).to_string(), shown);
+    for (text, shown) in
+        [("123-1-5", "0123-01-05"), (" 2000-01-01 BC", "2000-01-01 BC"), ("Epoch", "1970-01-01")]
+    {
+        assert_eq!(parse(Type::Date, text).to_string(), shown);
     }
     // A store loses nothing.
     for text in ["2024-01-01T10:00:00.000Z", "2024-01-01 10:00", "2024-01-01+02"] {
@@ -223,8 +217,7 @@ fn zoned_timestamps_are_kept_in_utc() {
         assert_eq!(parse(Type::TimestampTz, text), Value::TimestampTz(micros), "{text}");
     }
     assert_eq!(Value::TimestampTz(-1).to_string(), "1999-12-31 23:59:59.999999+00");
-    assert_eq!(read_timestamp("2000-01-01 00:00:00.5+02", false), Ok(500_000));
-    let read = |text| read_timestamp(text, true).unwrap_err();
+    let read = |text| datetime::read_timestamp(text).unwrap_err();
     assert_eq!(read("2000-01-01 02:00:00+99"), DateTimeError::ZoneRange);
     assert_eq!(read("2000-01-01 02:00:00+023015"), DateTimeError::ZoneRange);
     assert_eq!(read("2000-01-01 25:00:00"), DateTimeError::FieldRange);

@@ -341,12 +341,14 @@ impl Definer<'_> {
             default: Expr::null(),
         };
         let default = default.map(|node| self.settled(node)).transpose()?;
-        let bound = match &default {
-            Some(node) => self.bind_default(node, &slot)?,
-            None => Expr::null(),
+        let (bound, text) = match &default {
+            Some(node) => {
+                let (bound, text) = self.bind_default(node, &slot)?;
+                (bound, Some(text))
+            }
+            None => (Expr::null(), None),
         };
         self.txn.alter_table(name, AlterTable::Default { column, default: constant(&bound) })?;
-        let text = default.map(|node| node.to_string());
         self.note_column(name, column, |notes| notes.default = text)
     }
 

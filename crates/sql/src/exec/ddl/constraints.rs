@@ -11,6 +11,7 @@ use super::readers::Needed;
 use super::{Definer, named, no_column};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
+use crate::bind::reading::Reading;
 use crate::error::{Result, SqlError, code};
 use crate::exec::memory::{Memory, row_bytes};
 use crate::exec::references::{all_as_parent, not_present};
@@ -34,12 +35,15 @@ impl Definer<'_> {
     pub(super) fn add_check(&mut self, name: &str, check: &NewCheck) -> Result<()> {
         let table = self.table(name)?;
         let plain = bare(name);
-        let check =
-            &NewCheck { name: check.name.clone(), condition: self.settled(&check.condition)? };
-        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+        let node = self.settled(&check.condition)?;
+        let text = node.to_string();
+        let lines = Lines::of(&text);
+        let mut tables = Tables(self.txn);
         let mut binder = Binder::new(&mut tables, &lines, &[]);
-        let condition = binder.check_from(&check.condition, &table)?;
+        binder.reading = Reading::to_keep(self.context.times.clone());
+        let condition = binder.check_from(&node, &table)?;
         let sequences = std::mem::take(&mut binder.sequences);
+        let text = binder.reading.pinned(&text)?;
         self.context.sequences.open(&sequences, self.txn)?;
         let mut columns = BTreeSet::new();
         condition.walk(&mut |expr| {
@@ -71,7 +75,6 @@ impl Definer<'_> {
             let simple = CheckSchema { name: own.clone(), predicate };
             self.txn.alter_table(name, AlterTable::AddCheck(&simple))?;
         }
-        let text = check.condition.to_string();
         self.note(name, |notes| notes.checks.push((own, text)))
     }
 
@@ -177,7 +180,7 @@ impl Definer<'_> {
         }
         for Ordered(values) in seen {
             let mut found = false;
-            if let Some(theirs) = all_as_parent(key, &values)? {
+            if let Some(theirs) = all_as_parent(key, &values, &self.context.times)? {
                 let bound = theirs.into_iter().map(to_value).collect::<Result<Vec<_>>>()?;
                 let options = ScanOptions::index(&key.index).equal(bound).limit(1).latest();
                 let mut parents = self.txn.scan(&key.parent.info.name, &options)?;

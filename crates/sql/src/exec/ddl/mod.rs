@@ -37,15 +37,17 @@ use rightlink::{
 };
 
 use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
+use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
-use crate::expr::Context;
+use crate::expr::{Context, Expr};
 use crate::names::bare;
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes, column_type};
 use crate::parse::Lines;
 use crate::schemas::no_table;
 use crate::statistics::store;
+use crate::types::cast;
 
 /// What was done: a tag, and notices for the client.
 pub(crate) struct Defined {
@@ -340,7 +342,9 @@ impl Definer<'_> {
         let table = self.table(table)?;
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let mut binder = Binder::new(&mut tables, &lines, &[]);
+        binder.reading = Reading::of(self.context.times.clone());
         let bound = binder.index_condition(condition, &table)?;
+        refuse_unsteady(&bound)?;
         crate::plan::predicate::of_condition(&bound, &table).ok_or_else(|| {
             let what = format!("a partial index of the rows with {condition}");
             SqlError::unsupported(what)
@@ -477,4 +481,26 @@ fn taken() -> Error {
 fn no_column(table: &str, column: &str) -> SqlError {
     let message = format!("column \"{column}\" of relation \"{}\" does not exist", bare(table));
     SqlError::new(code::UNDEFINED_COLUMN, message)
+}
+
+/// Fails for a condition of an index that is another in other sessions or at other times.
+fn refuse_unsteady(condition: &Expr) -> Result<()> {
+    let mut is_steady = !condition.is_volatile();
+    condition.walk(&mut |expr| {
+        is_steady &= match expr {
+            Expr::Cast(inner, to) => match &**inner {
+                Expr::Const(value) => !cast::depends_on_session(value, *to),
+                _ => true,
+            },
+            Expr::Call(function, _) => !function.is_stable,
+            _ => true,
+        };
+    });
+    match is_steady {
+        true => Ok(()),
+        false => {
+            let message = "functions in index predicate must be marked IMMUTABLE";
+            Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message))
+        }
+    }
 }

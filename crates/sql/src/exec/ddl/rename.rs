@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use rightlink::{AlterTable, CheckSchema};
-use sqlparser::tokenizer::{Location, Span};
+use sqlparser::tokenizer::Span;
 
 use super::{Definer, named, taken};
 use crate::bind::Binder;
@@ -178,23 +178,13 @@ fn replaced(text: &str, places: &BTreeSet<Span>, new: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for place in places {
-        let (start, end) = (offset(text, place.start)?, offset(text, place.end)?);
+        let (start, end) = (parse::offset(text, place.start)?, parse::offset(text, place.end)?);
         out.push_str(text.get(from..start)?);
         out.push_str(new);
         from = end;
     }
     out.push_str(text.get(from..)?);
     Some(out)
-}
-
-/// Where in `text` a place is that the tokenizer tells.
-pub(super) fn offset(text: &str, at: Location) -> Option<usize> {
-    let before = usize::try_from(at.line).ok()?.checked_sub(1)?;
-    let start: usize = text.split_inclusive('\n').take(before).map(str::len).sum();
-    let column = usize::try_from(at.column).ok()?.checked_sub(1)?;
-    let rest = text.get(start..)?;
-    let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-    ends.nth(column).map(|at| start + at)
 }
 
 /// The columns that a condition names.
@@ -210,6 +200,8 @@ fn columns_of(condition: &Expr) -> BTreeSet<usize> {
 
 #[cfg(test)]
 mod tests {
+    use sqlparser::tokenizer::Location;
+
     use super::*;
 
     #[test]

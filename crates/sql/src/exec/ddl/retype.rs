@@ -14,6 +14,7 @@ use super::alter::has_nulls;
 use super::table::constant;
 use super::{Definer, named, not_unique};
 use crate::bind::ddl::NewCheck;
+use crate::bind::reading::Reading;
 use crate::bind::rules::place_in;
 use crate::bind::{Binder, Slot};
 use crate::error::{Result, SqlError, code};
@@ -91,6 +92,7 @@ impl Definer<'_> {
         let slot = Slot { name, ty: to.ty, modifier: to.modifier, default };
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let mut binder = Binder::new(&mut tables, &lines, &[]);
+        binder.reading = Reading::of(self.context.times.clone());
         let bound = binder.transform(using, table, &slot)?;
         let sequences = std::mem::take(&mut binder.sequences);
         self.context.sequences.open(&sequences, self.txn)?;
@@ -165,12 +167,14 @@ impl Definer<'_> {
         let failed = RefCell::new(None);
         let table = self.table(name)?;
         let at = place_in(&table, column)?;
+        let times = &self.context.times;
         let mut convert = |value: Value| {
             let old = Datum::stored(value, table.types[at]);
-            let stored = old.and_then(|old| cast(old, to.ty)).and_then(|value| match to.modifier {
-                Some(modifier) => modifier.fit(value, false),
-                None => Ok(value),
-            });
+            let stored =
+                old.and_then(|old| cast(old, to.ty, times)).and_then(|value| match to.modifier {
+                    Some(modifier) => modifier.fit(value, false),
+                    None => Ok(value),
+                });
             carry(&mut failed.borrow_mut(), stored.and_then(in_domain))
         };
         let changed = match using {

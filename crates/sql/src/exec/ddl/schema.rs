@@ -232,8 +232,7 @@ impl Definer<'_> {
             if !self.txn.catalog().has_relation(&found)? {
                 return Err(schemas::no_table(&found));
             }
-            let ends = super::rename::offset(&text, place.start)
-                .zip(super::rename::offset(&text, place.end));
+            let ends = parse::offset(&text, place.start).zip(parse::offset(&text, place.end));
             if let Some((start, end)) = ends.filter(|_| schema_of(&found) != PUBLIC) {
                 text.replace_range(start..end, &literal(&reference(&found)));
             }

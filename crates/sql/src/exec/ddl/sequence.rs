@@ -10,7 +10,7 @@ use rightlink::{Error, LockMode, SequenceChange, SequenceDefinition, SequencePos
 
 use super::constraints::depends;
 use super::readers::Needed;
-use super::rename::offset;
+
 use super::{Definer, named};
 use crate::bind::Binder;
 use crate::bind::ddl::sequence::{altered, check, made};
@@ -38,7 +38,9 @@ fn asking(text: &str, name: &str, to: &str) -> Result<String> {
         if schemas::find_kept(&schemas::parts_of(&asked)?)?.name != name {
             continue;
         }
-        if let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end)) {
+        if let Some((start, end)) =
+            parse::offset(text, place.start).zip(parse::offset(text, place.end))
+        {
             out.replace_range(start..end, &literal(&reference(to)));
         }
     }

@@ -6,6 +6,7 @@ use rightlink::{Busy, ColumnDefault, ColumnSchema, LockMode};
 
 use super::{Definer, check_keys, named};
 use crate::bind::ddl::NewTable;
+use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
@@ -79,8 +80,8 @@ impl Definer<'_> {
             let ty = notes.type_of(column.kind, &table.made);
             let slot = Slot { name: column.name.clone(), ty, modifier, default: Expr::null() };
             let node = self.settled(node)?;
-            bound = self.bind_default(&node, &slot)?;
-            notes.default = Some(node.to_string());
+            let (default, text) = self.bind_default(&node, &slot)?;
+            (bound, notes.default) = (default, Some(text));
             column.default = constant(&bound);
         } else if let Some(domain) = &notes.domain {
             bound = self.domain_default(domain, notes.type_of(column.kind, &table.made), column)?;
@@ -100,18 +101,23 @@ impl Definer<'_> {
         Ok(bound)
     }
 
+    /// A default that was settled, and the text that is kept of it.
     pub(super) fn bind_default(
         &mut self,
         node: &sqlparser::ast::Expr,
         slot: &Slot,
-    ) -> Result<Expr> {
-        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+    ) -> Result<(Expr, String)> {
+        let text = node.to_string();
+        let lines = Lines::of(&text);
+        let mut tables = Tables(self.txn);
         let mut binder = Binder::new(&mut tables, &lines, &[]);
+        binder.reading = Reading::to_keep(self.context.times.clone());
         let bound = binder.default_from(node, slot)?;
         let sequences = std::mem::take(&mut binder.sequences);
+        let text = binder.reading.pinned(&text)?;
         // They must be there.
         self.context.sequences.open(&sequences, self.txn)?;
-        Ok(bound)
+        Ok((bound, text))
     }
 
     /// Takes all rows away. Foreign keys of other tables keep them, unless those go along.

@@ -11,7 +11,6 @@ use sqlparser::ast;
 
 use super::Definer;
 use super::readers::Needed;
-use super::rename::offset;
 use crate::bind::ddl::TypeDefinition;
 use crate::error::{Result, SqlError, code};
 use crate::names::{
@@ -21,8 +20,8 @@ use crate::names::{
 use crate::notes::types::TypeNotes;
 use crate::notes::view::ViewSource;
 use crate::notes::{ColumnNotes, TableNotes};
-use crate::parse;
 use crate::parse::types::{LabelPlace, TypeChange};
+use crate::parse::{self, offset};
 use crate::schemas;
 use crate::types::enums::{Label, code_between, even_codes};
 use crate::types::literal::literal;

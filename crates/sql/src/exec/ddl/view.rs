@@ -10,6 +10,7 @@ use rightlink::{AlterTable, Busy, ColumnSchema, Error, LockMode, TableSchema, Ty
 use super::{Definer, named};
 use crate::bind::Binder;
 use crate::bind::ddl::{Alteration, NewView};
+use crate::bind::reading::Reading;
 use crate::bind::view::{NewQuery, columns_of_view};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
@@ -35,13 +36,16 @@ impl Definer<'_> {
         let path = self.context.settings.path();
         let NewQuery { columns, mut notes } = {
             let mut tables = Along(Tables(self.txn), &path);
-            Binder::new(&mut tables, &view.lines, &[])
-                .new_view(&view.query, view.check.is_some())?
+            let mut binder = Binder::new(&mut tables, &view.lines, &[]);
+            binder.reading = Reading::of(self.context.times.clone());
+            binder.new_view(&view.query, view.check.is_some())?
         };
-        {
-            let (mut tables, lines) = (Along(Tables(self.txn), &path), Lines::default());
-            Binder::new(&mut tables, &lines, &[]).check_kept(&notes, &columns)?;
-        }
+        let lines = Lines::of(&notes.query);
+        let mut tables = Along(Tables(self.txn), &path);
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        binder.reading = Reading::to_keep(self.context.times.clone());
+        binder.check_kept(&notes, &columns)?;
+        notes.query = binder.reading.pinned(&notes.query)?;
         notes.check = view.check;
         let columns = columns_of_view(&columns, &view.columns)?;
         let name = &view.name;

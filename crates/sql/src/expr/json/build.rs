@@ -11,7 +11,7 @@ use crate::expr::Context;
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
 use crate::types::json::{Jsonb, bytes_to_read, write_string};
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, Times};
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
@@ -44,13 +44,13 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 /// Writes a document of the arguments of a function.
-type Write = fn(&[Datum], &mut String) -> Result<()>;
+type Write = fn(&[Datum], &Times, &mut String) -> Result<()>;
 
 fn written(values: &[Datum], context: &Context, write: Write) -> Result<String> {
     let bytes = values.iter().map(Datum::heap_bytes).sum::<usize>();
     check_fits(2 * (bytes + size_of_val(values)), context)?;
     let mut out = String::new();
-    write(values, &mut out)?;
+    write(values, &context.times, &mut out)?;
     Ok(out)
 }
 
@@ -64,22 +64,22 @@ fn jsonb(values: &[Datum], context: &Context, write: Write) -> Result<Datum> {
     Jsonb::parse(&text).map(Datum::Jsonb)
 }
 
-fn of_value(values: &[Datum], out: &mut String) -> Result<()> {
-    write_value(&values[0], out);
+fn of_value(values: &[Datum], times: &Times, out: &mut String) -> Result<()> {
+    write_value(&values[0], times, out);
     Ok(())
 }
 
-fn of_items(values: &[Datum], out: &mut String) -> Result<()> {
+fn of_items(values: &[Datum], times: &Times, out: &mut String) -> Result<()> {
     out.push('[');
     for (at, value) in values.iter().enumerate() {
         out.push_str(if at > 0 { ", " } else { "" });
-        write_value(value, out);
+        write_value(value, times, out);
     }
     out.push(']');
     Ok(())
 }
 
-fn of_pairs(values: &[Datum], out: &mut String) -> Result<()> {
+fn of_pairs(values: &[Datum], times: &Times, out: &mut String) -> Result<()> {
     if values.len() % 2 == 1 {
         let message = "argument list must have even number of elements";
         let hint = "The arguments of json_build_object() must consist of alternating keys and \
@@ -94,16 +94,16 @@ fn of_pairs(values: &[Datum], out: &mut String) -> Result<()> {
             let hint = "Object keys should be text.";
             return Err(SqlError::new(code::INVALID_PARAMETER, message).hint(hint));
         }
-        write_key(&pair[0], out)?;
+        write_key(&pair[0], times, out)?;
         out.push_str(" : ");
-        write_value(&pair[1], out);
+        write_value(&pair[1], times, out);
     }
     out.push('}');
     Ok(())
 }
 
 /// `json_object`: keys and values in turn, in pairs, or in two lists.
-fn of_lists(values: &[Datum], out: &mut String) -> Result<()> {
+fn of_lists(values: &[Datum], _: &Times, out: &mut String) -> Result<()> {
     let lengths = |at: usize| match &values[at] {
         Datum::Array(array) => {
             array.dimensions().iter().map(|dimension| dimension.length).collect::<Vec<_>>()
@@ -158,6 +158,6 @@ fn array_to_json(values: &[Datum], context: &Context) -> Result<Datum> {
     };
     check_fits(2 * array.heap_bytes(), context)?;
     let mut out = String::new();
-    write_array(array, feed, &mut out);
+    write_array(array, feed, &context.times, &mut out);
     Ok(Datum::Json(out))
 }

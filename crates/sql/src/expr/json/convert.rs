@@ -5,15 +5,16 @@
 
 use crate::error::{Result, SqlError, code};
 use crate::types::json::write_string;
+use crate::types::time::{self, Styles, Times};
 use crate::types::{Array, Datum};
 
 /// Appends a value as `to_json` gives it.
-pub(super) fn write_value(value: &Datum, out: &mut String) {
+pub(super) fn write_value(value: &Datum, times: &Times, out: &mut String) {
     match value {
         Datum::Null => out.push_str("null"),
         Datum::Bool(true) => out.push_str("true"),
         Datum::Bool(false) => out.push_str("false"),
-        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => value.write_text(out),
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => value.write_text_in(times, out),
         Datum::Float4(_) | Datum::Float8(_) | Datum::Numeric(_) => {
             let text = value.to_text().unwrap_or_default();
             // NaN and infinities are no numbers.
@@ -24,32 +25,38 @@ pub(super) fn write_value(value: &Datum, out: &mut String) {
         }
         Datum::Json(text) => out.push_str(text),
         Datum::Jsonb(document) => document.write_text(out),
-        Datum::Timestamp(_) | Datum::Timestamptz(_) => {
-            write_string(&moment(&value.to_text().unwrap_or_default()), out);
-        }
-        Datum::Array(array) => write_array(array, "", out),
-        other => write_string(&other.to_text().unwrap_or_default(), out),
+        Datum::Array(array) => write_array(array, "", times, out),
+        other => write_string(&plain(other, times), out),
     }
 }
 
-/// A moment as ISO 8601 has it: a T between day and time, minutes in the zone.
-fn moment(text: &str) -> String {
-    let iso = text.replacen(' ', "T", 1);
-    let zone = iso.rfind(['+', '-']).filter(|at| iso[..*at].contains(':'));
-    match zone {
-        Some(at) if iso.len() - at == 3 => iso + ":00",
-        _ => iso,
+/// The text of a value that is no number and no document, dates and times as ISO 8601 has them.
+fn plain(value: &Datum, times: &Times) -> String {
+    let mut out = String::new();
+    match value {
+        Datum::Date(days) => time::date(*days, &Styles::default(), &mut out),
+        Datum::Timestamp(micros) => time::iso_timestamp(*micros, false, times, &mut out),
+        Datum::Timestamptz(micros) => time::iso_timestamp(*micros, true, times, &mut out),
+        other => other.write_text_in(times, &mut out),
     }
+    out
 }
 
 /// Appends an array; `feed` stands behind commas between the outermost elements.
-pub(super) fn write_array(array: &Array, feed: &str, out: &mut String) {
+pub(super) fn write_array(array: &Array, feed: &str, times: &Times, out: &mut String) {
     let lengths: Vec<usize> =
         array.dimensions().iter().map(|dimension| dimension.length as usize).collect();
-    write_level(&lengths, array.values(), feed, out);
+    let mut write = |value: &Datum, out: &mut String| write_value(value, times, out);
+    write_level(&lengths, array.values(), feed, &mut write, out);
 }
 
-fn write_level(lengths: &[usize], values: &[Datum], feed: &str, out: &mut String) {
+fn write_level(
+    lengths: &[usize],
+    values: &[Datum],
+    feed: &str,
+    write: &mut dyn FnMut(&Datum, &mut String),
+    out: &mut String,
+) {
     out.push('[');
     let inner: usize = lengths.iter().skip(1).product();
     for (at, part) in values.chunks(inner.max(1)).enumerate() {
@@ -58,8 +65,10 @@ fn write_level(lengths: &[usize], values: &[Datum], feed: &str, out: &mut String
             out.push_str(feed);
         }
         match lengths {
-            [_, rest @ ..] if !rest.is_empty() => write_level(rest, part, "", out),
-            _ => part.iter().for_each(|value| write_value(value, out)),
+            [_, rest @ ..] if !rest.is_empty() => {
+                write_level(rest, part, "", write, out);
+            }
+            _ => part.iter().for_each(|value| write(value, out)),
         }
     }
     out.push(']');
@@ -69,7 +78,7 @@ fn write_level(lengths: &[usize], values: &[Datum], feed: &str, out: &mut String
 ///
 /// # Errors
 /// `22023` for null and for values that have no plain text.
-pub(super) fn write_key(value: &Datum, out: &mut String) -> Result<()> {
+pub(super) fn write_key(value: &Datum, times: &Times, out: &mut String) -> Result<()> {
     let refused = |message| Err(SqlError::new(code::INVALID_PARAMETER, message));
     match value {
         Datum::Null => return refused("field name must not be null"),
@@ -77,7 +86,7 @@ pub(super) fn write_key(value: &Datum, out: &mut String) -> Result<()> {
             return refused("key value must be scalar, not array, composite, or json");
         }
         Datum::Bool(value) => write_string(if *value { "true" } else { "false" }, out),
-        other => write_string(&other.to_text().unwrap_or_default(), out),
+        other => write_string(&plain(other, times), out),
     }
     Ok(())
 }

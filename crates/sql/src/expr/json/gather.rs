@@ -7,7 +7,7 @@
 use super::convert::{write_key, write_value};
 use crate::error::Result;
 use crate::types::json::{Jsonb, bytes_to_read};
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, Times};
 
 /// What is made of the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,8 @@ impl JsonAgg {
         }
     }
 
-    /// Takes a row in. Returns by how many bytes the text has grown, with what it will take to make
+    /// Takes a row in; with `feeds` items have lines of their own, as those that are arrays do.
+    /// Returns by how many bytes the text has grown, with what it will take to make
     /// a `jsonb` of it.
     ///
     /// # Errors
@@ -37,9 +38,9 @@ impl JsonAgg {
     pub(crate) fn add(
         self,
         text: &mut Datum,
-        first: &Datum,
-        second: &Datum,
+        [first, second]: [&Datum; 2],
         result: SqlType,
+        feeds: bool,
     ) -> Result<usize> {
         let mut all = match std::mem::take(text) {
             Datum::Text(all) => all,
@@ -50,15 +51,15 @@ impl JsonAgg {
         all.push_str(if before == 0 { begin } else { ", " });
         match self {
             JsonAgg::Items => {
-                if before > 0 && matches!(first, Datum::Array(_)) {
+                if before > 0 && feeds && !first.is_null() {
                     all.push_str("\n ");
                 }
-                write_value(first, &mut all);
+                write_value(first, &Times::utc(), &mut all);
             }
             JsonAgg::Fields => {
-                write_key(first, &mut all)?;
+                write_key(first, &Times::utc(), &mut all)?;
                 all.push_str(" : ");
-                write_value(second, &mut all);
+                write_value(second, &Times::utc(), &mut all);
             }
         }
         let new = &all[before..];

@@ -445,16 +445,13 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
     }
 }
 
-/// The offset of SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE: `0` where it is none, else as it
-/// is written, for the setting to refuse.
+/// The offset of SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE, as the setting reads it.
 fn zone_of_interval(cursor: &mut Cursor) -> Result<String> {
     let offset = cursor.string().ok_or_else(|| cursor.unexpected())?;
     if cursor.take("hour") && cursor.take("to") {
         cursor.expect("minute")?;
     }
-    let digits = offset.trim().trim_start_matches(['+', '-']);
-    let is_none = !digits.is_empty() && digits.chars().all(|c| matches!(c, '0' | ':'));
-    Ok(if is_none { "0".to_owned() } else { offset })
+    Ok(format!("interval '{offset}'"))
 }
 
 /// The statement that follows, which begins with none of these words: what wraps a statement wraps
