@@ -17,7 +17,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function, Miss};
 use crate::expr::{AnyOf, Context, Expr, Typed, arrays};
 use crate::parse::identifiers;
-use crate::types::array::{MAX_DIMENSIONS, too_many_dimensions};
+use crate::types::array::{MAX_DIMENSIONS, no_array_of, too_many_dimensions};
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::Modifier;
 use crate::types::{Array, Datum, ElementType, SqlType};
@@ -598,11 +598,7 @@ impl Binder<'_> {
                     _ => None,
                 };
                 let ty = ty.filter(|ty| *ty != SqlType::Unknown).unwrap_or(SqlType::Text);
-                ElementType::of(ty).ok_or_else(|| {
-                    let name = format!("{}[]", ty.name());
-                    let message = format!("could not find array type for data type {name}");
-                    SqlError::new(code::UNDEFINED_OBJECT, message)
-                })?
+                ElementType::of(ty).ok_or_else(|| no_array_of(&format!("{}[]", ty.name())))?
             }
             _ => {
                 let message = "op ANY/ALL (array) requires array on right side";
