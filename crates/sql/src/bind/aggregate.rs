@@ -19,6 +19,7 @@ use crate::expr::aggregate::{self, ARGUMENTS, Aggregate, Kind, OrderedSet};
 use crate::expr::json::JsonAgg;
 use crate::expr::regression::Regression;
 use crate::expr::{Expr, SortKey, Typed, collation_of, registry};
+use crate::types::array::no_array_of;
 use crate::types::cast::is_implicit;
 use crate::types::collate::Collated;
 use crate::types::{Array, ElementType, SqlType};
@@ -299,15 +300,21 @@ impl Binder<'_> {
             (OrderedSet::Between, _) => return Err(missing()),
             (_, ty) => ty,
         };
+        let mut result = ty;
         for arg in direct {
-            if !is_implicit(arg.ty, SqlType::Float8) {
+            let mut part = SqlType::Float8;
+            if arg.ty.is_array() {
+                part = SqlType::array_of(part).expect("floats are elements");
+                result = SqlType::array_of(ty).ok_or_else(|| no_array_of(ty.name()))?;
+            }
+            if !is_implicit(arg.ty, part) {
                 return Err(missing());
             }
-            asked.push(self.coerce(arg, SqlType::Float8)?);
+            asked.push(self.coerce(arg, part)?);
         }
         let collated = value.collated.clone();
         let expr = self.coerce(value, ty)?;
-        let mut aggregate = Aggregate::of(Kind::OrderedSet(set), vec![expr], ty, ty);
+        let mut aggregate = Aggregate::of(Kind::OrderedSet(set), vec![expr], ty, result);
         (aggregate.direct, aggregate.keys) = (asked, vec![SortKey { at: 0, ..key }]);
         Ok(BoundAggregate { aggregate, collated })
     }

@@ -17,9 +17,10 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function, Miss};
 use crate::expr::{AnyOf, Context, Expr, Typed, arrays};
 use crate::parse::identifiers;
+use crate::types::array::{MAX_DIMENSIONS, no_array_of, too_many_dimensions};
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::Modifier;
-use crate::types::{Array, Category, Datum, ElementType, SqlType};
+use crate::types::{Array, Datum, ElementType, SqlType};
 
 /// What an argument of a signature may be.
 #[derive(Clone, Copy, PartialEq)]
@@ -135,7 +136,7 @@ fn undecided() -> SqlError {
     SqlError::new(code::DATATYPE_MISMATCH, message)
 }
 
-fn function_of(name: &str, count: usize) -> &'static Function {
+pub(super) fn function_of(name: &str, count: usize) -> &'static Function {
     match registry::of_arrays(name, count) {
         Some(function) => function,
         None => unreachable!("{name} is registered"),
@@ -143,7 +144,7 @@ fn function_of(name: &str, count: usize) -> &'static Function {
 }
 
 /// An array without elements, as the argument that tells their type.
-fn witness(element: ElementType) -> Expr {
+pub(super) fn witness(element: ElementType) -> Expr {
     Expr::Const(Array::empty(element).into())
 }
 
@@ -288,8 +289,23 @@ impl Binder<'_> {
                 format!("cannot subscript type {ty} because it does not support subscripting");
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(position));
         };
-        let mut subscripts = Vec::with_capacity(chain.len() - dots);
-        for access in &chain[dots..] {
+        let (modifier, mut args) = (value.modifier, vec![value.expr]);
+        let (name, ty, modifier) = match self.array_subscripts(&chain[dots..], &mut args)? {
+            true => (arrays::SLICE, SqlType::Array(element), modifier),
+            false => (arrays::ELEMENT, element.ty(), of_elements(modifier)),
+        };
+        let expr = called(function_of(name, 1), args);
+        Ok(Typed { modifier, ..Typed::new(expr, ty).at(position) })
+    }
+
+    /// Adds subscripts of an array to arguments; is one of them a slice?
+    pub(super) fn array_subscripts(
+        &mut self,
+        chain: &[ast::AccessExpr],
+        args: &mut Vec<Expr>,
+    ) -> Result<bool> {
+        let mut subscripts = Vec::with_capacity(chain.len());
+        for access in chain {
             match access {
                 ast::AccessExpr::Subscript(subscript) => subscripts.push(subscript),
                 ast::AccessExpr::Dot(_) => {
@@ -298,20 +314,14 @@ impl Binder<'_> {
             }
         }
         let is_slice = |one: &&ast::Subscript| matches!(one, ast::Subscript::Slice { .. });
-        let (modifier, is_slice) = (value.modifier, subscripts.iter().any(is_slice));
-        if subscripts.len() > crate::types::array::MAX_DIMENSIONS {
-            return Err(crate::types::array::too_many_dimensions(subscripts.len()));
+        let is_slice = subscripts.iter().any(is_slice);
+        if subscripts.len() > MAX_DIMENSIONS {
+            return Err(too_many_dimensions(subscripts.len()));
         }
-        let mut args = vec![value.expr];
         for subscript in subscripts {
-            self.subscript(subscript, is_slice, &mut args)?;
+            self.subscript(subscript, is_slice, args)?;
         }
-        let (name, ty, modifier) = match is_slice {
-            true => (arrays::SLICE, SqlType::Array(element), modifier),
-            false => (arrays::ELEMENT, element.ty(), of_elements(modifier)),
-        };
-        let expr = called(function_of(name, 1), args);
-        Ok(Typed { modifier, ..Typed::new(expr, ty).at(position) })
+        Ok(is_slice)
     }
 
     /// A letter of a name, counted from 0, as a `"char"`.
@@ -328,24 +338,42 @@ impl Binder<'_> {
     /// A member of a document, by keys and places.
     fn member(&mut self, document: Typed, path: &[ast::AccessExpr]) -> Result<Typed> {
         let mut args = vec![document];
+        for step in self.document_steps(path)? {
+            let key = self.coerce_checked(step, SqlType::Text, CastContext::Explicit)?;
+            args.push(Typed::new(key, SqlType::Text));
+        }
+        self.named("jsonb_extract_path", args)
+    }
+
+    /// Subscripts of a document: texts and integers.
+    pub(super) fn document_steps(&mut self, path: &[ast::AccessExpr]) -> Result<Vec<Typed>> {
+        let mut steps = Vec::with_capacity(path.len());
         for access in path {
             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
                 let message = "jsonb subscript does not support slices";
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
             };
             let step = self.expr(index)?;
-            if !matches!(
-                step.ty.category(),
-                Category::String | Category::Number | Category::Unknown
-            ) {
-                let message = "jsonb subscript must be coercible to either integer or text";
-                let error = SqlError::new(code::DATATYPE_MISMATCH, message);
-                return Err(error.at(step.position));
-            }
-            let key = self.coerce_checked(step, SqlType::Text, CastContext::Explicit)?;
-            args.push(Typed::new(key, SqlType::Text));
+            let (ty, position) = (step.ty, step.position);
+            let targets = match ty {
+                SqlType::Unknown => vec![SqlType::Text],
+                _ => [SqlType::Int4, SqlType::Text]
+                    .into_iter()
+                    .filter(|target| cast::is_implicit(ty, *target))
+                    .collect(),
+            };
+            let [target] = targets.as_slice() else {
+                let message = format!("subscript type {} is not supported", ty.name());
+                let hint = match targets.is_empty() {
+                    true => "jsonb subscript must be coercible to either integer or text.",
+                    false => "jsonb subscript must be coercible to only one type, integer or text.",
+                };
+                let error = SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint);
+                return Err(error.at(position));
+            };
+            steps.push(Typed::new(self.coerce(step, *target)?, *target).at(position));
         }
-        self.named("jsonb_extract_path", args)
+        Ok(steps)
     }
 
     fn subscript(
@@ -570,11 +598,7 @@ impl Binder<'_> {
                     _ => None,
                 };
                 let ty = ty.filter(|ty| *ty != SqlType::Unknown).unwrap_or(SqlType::Text);
-                ElementType::of(ty).ok_or_else(|| {
-                    let name = format!("{}[]", ty.name());
-                    let message = format!("could not find array type for data type {name}");
-                    SqlError::new(code::UNDEFINED_OBJECT, message)
-                })?
+                ElementType::of(ty).ok_or_else(|| no_array_of(&format!("{}[]", ty.name())))?
             }
             _ => {
                 let message = "op ANY/ALL (array) requires array on right side";

@@ -1,19 +1,21 @@
 //! SET of UPDATE and of ON CONFLICT: columns and their new values.
 //!
-//! Invariants: a column is assigned at most once; a query that gives several columns their values
-//! gives the same each time, because it is asked once for each.
+//! Invariants: a column is assigned at most once, but for parts of it (`elements`); a query that
+//! gives several columns their values gives the same each time, because it is asked once for each.
 //! Does not do: fields of columns.
 
 use sqlparser::ast::{
     self, AssignmentTarget, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
 };
 
+use super::elements::Assignments;
 use super::select::is_default;
 use super::updatable::{Action, ChangedRelation};
 use super::write::always_generated;
-use super::{Binder, Place, Slot};
+use super::{Binder, Place, Slot, no_default};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
+use crate::parse::assigned::{Assigned, assigned};
 use crate::parse::identifiers;
 
 /// What a column is to have.
@@ -28,7 +30,7 @@ impl Binder<'_> {
         &mut self,
         assignment: &ast::Assignment,
         changed: &ChangedRelation,
-        assignments: &mut Vec<(usize, Expr)>,
+        assignments: &mut Assignments,
     ) -> Result<()> {
         let columns = match &assignment.target {
             AssignmentTarget::ColumnName(name) => {
@@ -82,26 +84,28 @@ impl Binder<'_> {
         name: &ObjectName,
         value: NewValue<'_>,
         changed: &ChangedRelation,
-        assignments: &mut Vec<(usize, Expr)>,
+        assignments: &mut Assignments,
     ) -> Result<()> {
         let position = self.position(name);
-        let parts = identifiers::parts(name)?;
+        let Assigned { parts, subscripts } = assigned(name)?;
         let [column] = parts.as_slice() else {
             return Err(SqlError::unsupported("a field of a column").at(position));
         };
         let shown = changed.column(column).map_err(|error| error.at(position))?;
         let (table, at) = (&changed.table, changed.place(shown, Action::Update)?);
-        if assignments.iter().any(|(known, _)| *known == at) {
+        let is_part = !subscripts.is_empty();
+        if !assignments.takes(at, is_part) {
             let message = format!("multiple assignments to same column \"{column}\"");
             return Err(SqlError::syntax(message).at(position));
         }
         if matches!(value, NewValue::Node(node) if is_default(node)) {
             // A view has no defaults of its own.
             let value = match changed.is_table() {
+                _ if is_part => return Err(no_default().at(position)),
                 true => self.default_of(table, at)?,
                 false => Expr::null(),
             };
-            assignments.push((at, value));
+            assignments.add(at, None, value, Expr::null());
             return Ok(());
         }
         if table.info.columns[at].identity.as_ref().is_some_and(|identity| identity.always) {
@@ -114,10 +118,18 @@ impl Binder<'_> {
             NewValue::Node(node) => self.at_place(Place::None("UPDATE"), |b| b.expr(node))?,
             NewValue::Value(value) => value,
         };
-        let (name, ty) = (column.clone(), table.types[at]);
         let modifier = table.column_notes[at].modifier;
-        let slot = Slot { name, ty, modifier, default: Expr::null() };
-        assignments.push((at, self.assign(value, &slot)?));
+        let column = Slot::of_column(column, table.types[at], modifier);
+        let (slot, part) = match is_part {
+            true => {
+                let part = self.at_place(Place::None("UPDATE"), |b| b.part(column, subscripts));
+                let (slot, part) = part.map_err(|error| error.at(position))?;
+                (slot, Some(part))
+            }
+            false => (column, None),
+        };
+        let value = self.assign(value, &slot)?;
+        assignments.add(at, part, value, Expr::Column(at));
         Ok(())
     }
 }

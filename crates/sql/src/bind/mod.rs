@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `names` | identifiers and names of types |
 //! | `expr`, `infix`, `call` | expressions; operators; calls of functions |
-//! | `aggregate` | calls of aggregates |
-//! | `objects` | `regclass` and its kind |
+//! | `aggregate`, `objects` | calls of aggregates; `regclass` and its kind |
 //! | `collate` | how texts compare |
 //! | `select`, `limit`, `target`, `group` | queries: their clauses and lists |
 //! | `grouping` | sets of keys that they group by |
@@ -17,8 +16,8 @@
 //! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
-//! | `write`, `assign`, `writing_with` | INSERT, UPDATE, DELETE; SET; WITH that writes |
-//! | `reading` | literals of dates and times |
+//! | `write`, `assign`, `elements` | INSERT, UPDATE, DELETE; SET; parts of columns in it |
+//! | `writing_with`, `reading` | WITH that writes; literals of dates and times |
 //! | `rules`, `domains` | defaults, checks, foreign keys; what domains ask |
 //! | `ddl` | definitions of tables and indexes |
 //!
@@ -32,6 +31,7 @@ pub(crate) mod call;
 pub(crate) mod collate;
 pub(crate) mod ddl;
 mod domains;
+mod elements;
 pub(crate) mod expr;
 pub(crate) mod from;
 mod group;
@@ -130,8 +130,15 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
     pub(crate) modifier: Option<Modifier>,
-    /// What DEFAULT means.
-    pub(crate) default: Expr,
+    /// What DEFAULT means; `None` where the value goes into a part of the column, which has none.
+    pub(crate) default: Option<Expr>,
+}
+
+impl Slot {
+    /// A column whose default nobody asks for.
+    pub(crate) fn of_column(name: &str, ty: SqlType, modifier: Option<Modifier>) -> Slot {
+        Slot { name: name.to_owned(), ty, modifier, default: Some(Expr::null()) }
+    }
 }
 
 /// May aggregates stand here, and if not, what is it called?
@@ -479,15 +486,23 @@ pub(crate) fn assignable(value: &Typed, slot: &Slot) -> Result<()> {
     if cast::context(value.ty, slot.ty).is_some_and(|needed| needed <= CastContext::Assignment) {
         return Ok(());
     }
-    let message = format!(
-        "column \"{}\" is of type {} but expression is of type {}",
-        slot.name,
-        slot.ty.name(),
-        value.ty.name()
-    );
+    let (name, ty, given) = (&slot.name, slot.ty.name(), value.ty.name());
+    let message = match slot.default {
+        Some(_) => format!("column \"{name}\" is of type {ty} but expression is of type {given}"),
+        None => format!(
+            "subscripted assignment to \"{name}\" requires type {ty} but expression is of type \
+             {given}"
+        ),
+    };
     Err(SqlError::new(code::DATATYPE_MISMATCH, message)
         .hint("You will need to rewrite or cast the expression.")
         .at(value.position))
+}
+
+/// The error for DEFAULT in place of a part of a column.
+pub(crate) fn no_default() -> SqlError {
+    let message = "cannot set an array element to DEFAULT";
+    SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
 }
 
 /// `expr` as an assignment to a column that declares `modifier`. A constant is fitted at once.

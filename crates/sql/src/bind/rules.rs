@@ -28,7 +28,7 @@ impl Binder<'_> {
             name: table.info.columns[at].name.clone(),
             ty: table.types[at],
             modifier: table.column_notes[at].modifier,
-            default: self.default_of(table, at)?,
+            default: Some(self.default_of(table, at)?),
         })
     }
 
@@ -43,8 +43,7 @@ impl Binder<'_> {
                 _ => Expr::Cast(Box::new(next), ty),
             });
         }
-        let (name, modifier) = (column.name.clone(), table.column_notes[at].modifier);
-        let slot = Slot { name, ty, modifier, default: Expr::null() };
+        let slot = Slot::of_column(&column.name, ty, table.column_notes[at].modifier);
         if let Some(text) = &table.column_notes[at].default {
             let node = parse::expression(text)?;
             return self.of_kept(|binder| binder.default_from(&node, &slot));

@@ -261,7 +261,10 @@ impl Binder<'_> {
                         let message = "DEFAULT is not allowed in this context";
                         return Err(SqlError::syntax(message).at(self.position(item)));
                     }
-                    Some(slot) => Typed::new(slot.default.clone(), slot.ty),
+                    Some(slot) => match &slot.default {
+                        Some(default) => Typed::new(default.clone(), slot.ty),
+                        None => return Err(super::no_default().at(self.position(item))),
+                    },
                     None => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,
                 });
             }

@@ -14,6 +14,7 @@ use crate::expr::{Body, Expr, Subquery, SubqueryKind, Typed};
 use crate::plan::bound::Bound;
 use crate::plan::rel::BoundSubquery;
 use crate::plan::rewrite::is_stable;
+use crate::types::array::no_array_of;
 use crate::types::declared::Modifier;
 use crate::types::{ElementType, SqlType};
 
@@ -119,10 +120,7 @@ impl Binder<'_> {
             return Err(SqlError::syntax("subquery must return only one column"));
         };
         let ty = column.ty.element().unwrap_or(column.ty);
-        let element = ElementType::of(ty).ok_or_else(|| {
-            let message = format!("could not find array type for data type {}", ty.name());
-            SqlError::new(code::UNDEFINED_OBJECT, message)
-        })?;
+        let element = ElementType::of(ty).ok_or_else(|| no_array_of(ty.name()))?;
         let of_arrays = column.ty.is_array();
         let modifier = column.modifier.filter(|one| matches!(one, Modifier::Varchar(_)));
         let expr = Self::subquery(SubqueryKind::Array { element, of_arrays }, bound);

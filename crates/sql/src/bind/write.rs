@@ -17,6 +17,7 @@ use sqlparser::ast::{
     TableWithJoins, UpdateTableFromKind,
 };
 
+use super::elements::{Assignments, InsertTarget};
 use super::from::renamed;
 use super::join::hidden;
 use super::lock::refuse_locks;
@@ -29,6 +30,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
 use crate::names::{bare, beside};
+use crate::parse::assigned::{Assigned, assigned};
 use crate::parse::cursor::{CURRENT, Overriding};
 use crate::parse::{ARBITER, identifiers};
 use crate::plan::bound::Bound;
@@ -62,9 +64,8 @@ impl Binder<'_> {
         let named = self.table_named(&identifiers::parts(name)?).map_err(|e| e.at(position))?;
         let changed = self.changed_relation(named, Action::Insert)?;
         let (table, asked) = (Arc::clone(&changed.table), self.scans.len());
-        let shown = self.insert_columns(&changed, &insert.columns)?;
-        let targets: Vec<Slot> =
-            shown.iter().map(|at| self.slot_of(&changed, *at)).collect::<Result<_>>()?;
+        let named = self.insert_columns(&changed, &insert.columns)?;
+        let (targets, parts) = self.insert_slots(&changed, &named)?;
         let overriding = Overriding::of(insert);
         let source = match &insert.source {
             Some(query) => self.apart(|b| b.query_for(query, Purpose::Into(&targets)))?,
@@ -80,10 +81,11 @@ impl Binder<'_> {
         if width < targets.len() && !insert.columns.is_empty() {
             return Err(SqlError::syntax("INSERT has more target columns than expressions"));
         }
-        let columns = written_places(&changed, &shown[..width])?;
+        let columns = written_places(&changed, &named[..width])?;
         if overriding.is_none() {
             refuse_generated(&table, &columns, insert.source.as_deref())?;
         }
+        let (source, columns) = self.of_parts(source, &table, columns, parts);
         let mut given = Vec::with_capacity(table.types.len());
         for at in 0..table.types.len() {
             let passed_over = overriding == Some(Overriding::User) && is_identity(&table, at);
@@ -177,10 +179,11 @@ impl Binder<'_> {
         // A name without a source may be either row's, and is ambiguous.
         self.scope.shown.extend(excluded.columns.iter().cloned());
         self.scope.relations.push(excluded);
-        let mut assignments = Vec::new();
+        let mut assignments = Assignments::default();
         for assignment in &update.assignments {
             self.assignment(assignment, changed, &mut assignments)?;
         }
+        let assignments = assignments.values;
         let condition = match &update.selection {
             Some(node) => {
                 let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
@@ -227,40 +230,39 @@ impl Binder<'_> {
     }
 
     /// Where values of a column go that is shown.
-    fn slot_of(&mut self, changed: &ChangedRelation, at: usize) -> Result<Slot> {
+    pub(super) fn slot_of(&mut self, changed: &ChangedRelation, at: usize) -> Result<Slot> {
         let shown = changed.shown(at).clone();
         match changed.place(at, Action::Insert) {
             Ok(place) => Ok(Slot { name: shown.name, ..self.slot(&changed.table, place)? }),
             // It may be that no value is given.
-            Err(_) => Ok(Slot {
-                name: shown.name,
-                ty: shown.ty,
-                modifier: shown.modifier,
-                default: Expr::null(),
-            }),
+            Err(_) => Ok(Slot::of_column(&shown.name, shown.ty, shown.modifier)),
         }
     }
 
-    fn insert_columns(
+    fn insert_columns<'n>(
         &self,
         changed: &ChangedRelation,
-        named: &[ast::ObjectName],
-    ) -> Result<Vec<usize>> {
+        named: &'n [ast::ObjectName],
+    ) -> Result<Vec<InsertTarget<'n>>> {
         if named.is_empty() {
-            return Ok((0..changed.width()).collect());
+            let all = 0..changed.width();
+            return Ok(all.map(|shown| InsertTarget { shown, subscripts: &[] }).collect());
         }
-        let mut columns = Vec::with_capacity(named.len());
+        let mut columns: Vec<InsertTarget<'_>> = Vec::with_capacity(named.len());
         for name in named {
             let position = self.position(name);
-            let [name] = identifiers::parts(name)?
+            let Assigned { parts, subscripts } = assigned(name)?;
+            let [name] = parts
                 .try_into()
                 .map_err(|_| SqlError::unsupported("a field of a column").at(position))?;
-            let at = changed.column(&name).map_err(|error| error.at(position))?;
-            if columns.contains(&at) {
+            let shown = changed.column(&name).map_err(|error| error.at(position))?;
+            let target = InsertTarget { shown, subscripts };
+            let mut same = columns.iter().filter(|known| known.shown == shown);
+            if same.any(|known| !(known.is_part() && target.is_part())) {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(code::DUPLICATE_COLUMN, message).at(position));
             }
-            columns.push(at);
+            columns.push(target);
         }
         Ok(columns)
     }
@@ -282,11 +284,12 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("UPDATE with such a clause"));
         }
         let rows = self.candidates(&update.table, sources, Action::Update)?;
-        let mut assignments = Vec::new();
+        let mut assignments = Assignments::default();
         for assignment in &update.assignments {
             self.assignment(assignment, &rows.changed, &mut assignments)?;
         }
-        self.change(rows, update.selection.as_ref(), Some(assignments), update.returning.as_deref())
+        let values = Some(assignments.values);
+        self.change(rows, update.selection.as_ref(), values, update.returning.as_deref())
     }
 
     /// Binds a DELETE.
@@ -509,11 +512,14 @@ fn cursor_of(selection: &ast::Expr) -> Option<String> {
 }
 
 /// The places in the table of columns that are shown and are written.
-fn written_places(changed: &ChangedRelation, shown: &[usize]) -> Result<Vec<usize>> {
-    let mut places = Vec::with_capacity(shown.len());
-    for at in shown {
-        let place = changed.place(*at, Action::Insert)?;
-        if places.contains(&place) {
+fn written_places(changed: &ChangedRelation, named: &[InsertTarget<'_>]) -> Result<Vec<usize>> {
+    let mut places = Vec::with_capacity(named.len());
+    for (at, target) in named.iter().enumerate() {
+        let place = changed.place(target.shown, Action::Insert)?;
+        let is_same = |(known, other): (&usize, &InsertTarget<'_>)| {
+            *known == place && !(other.is_part() && target.is_part())
+        };
+        if places.iter().zip(&named[..at]).any(is_same) {
             let name = &changed.table.info.columns[place].name;
             let message = format!("multiple assignments to same column \"{name}\"");
             return Err(SqlError::syntax(message));

@@ -2,14 +2,16 @@
 //!
 //! When the groups take more than their share of the budget, no new ones are made: rows of other
 //! groups go to files in the order of their keys, and groups come out of there one at a time.
-//! Distinct values of an aggregate leave memory first, and are sorted with their group's key. When
-//! the groups themselves outgrow the share, as texts that are put together do, what they have so
-//! far goes to the files too.
+//!
+//! Values of an aggregate that wait for all others, distinct ones and those that have an order,
+//! leave memory first, and are sorted behind their group's key (`waiting`). When the groups
+//! themselves outgrow the share, as texts that are put together do, what they have so far goes to
+//! the files too.
 //!
 //! Invariants: each group takes its rows in the order they come in, whichever way they go, so that
 //! sums of floats are the same; a key is evaluated once for a row. Groups come out in the order of
 //! their keys, unless those are cut for being long.
-//! Does not do: one group beyond the budget.
+//! Does not do: the result of one group beyond the budget.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -19,16 +21,17 @@ use rightlink::Budget;
 
 use super::columns::is_steady;
 use super::groups::{Columns, Groups};
-use super::ordered;
+use super::ordered::{self, Question};
 use super::query::project;
-use super::spill::{Spill, Spilled, identify};
+use super::spill::{Spill, Spilled, identify, identity_of};
+use super::waiting::{self, Waiting};
 use crate::error::Result;
 use crate::exec::batch::{Batch, ROWS};
 use crate::exec::memory::Memory;
 use crate::exec::sort::SHARE;
 use crate::exec::{Operator, Ready, Stream};
 use crate::expr::Context;
-use crate::expr::aggregate::{ARGUMENTS, Aggregate, Input, Ordered, State};
+use crate::expr::aggregate::{ARGUMENTS, Aggregate, Input, Kind, Ordered, State};
 use crate::plan::Group;
 use crate::plan::node::{Node, Op};
 use crate::types::{Datum, Row};
@@ -80,7 +83,7 @@ struct Gathering<'a> {
     /// Can keys and arguments be evaluated column by column?
     steady: bool,
     groups: Groups,
-    /// What the groups take, and the distinct values in them.
+    /// What the groups take, and the values in them that wait.
     held: Memory,
     values: Memory,
     /// The share of the budget.
@@ -89,8 +92,8 @@ struct Gathering<'a> {
     closed: bool,
     /// Rows of groups that are not in memory, and states that were.
     rows: Option<Spill>,
-    /// Distinct values of each aggregate that has such.
-    distinct: Option<Vec<Option<Spill>>>,
+    /// The values that wait of each aggregate that has such.
+    waiting: Option<Vec<Option<Spill>>>,
 }
 
 impl<'a> Gathering<'a> {
@@ -106,7 +109,7 @@ impl<'a> Gathering<'a> {
         let exprs = group.aggregates.iter().flat_map(|aggregate| aggregate.exprs());
         let steady = group.keys.iter().chain(exprs).all(is_steady);
         let (held, values) = (Memory::new(budget), Memory::new(budget));
-        let (rows, distinct) = (None, None);
+        let (rows, waiting) = (None, None);
         Gathering {
             group,
             context,
@@ -117,7 +120,7 @@ impl<'a> Gathering<'a> {
             most: None,
             closed: false,
             rows,
-            distinct,
+            waiting,
         }
     }
 
@@ -175,7 +178,8 @@ impl<'a> Gathering<'a> {
     /// many rows. The others are taken one by one.
     fn take_columns(&mut self, columns: &Columns<'_>, len: usize) -> Result<usize> {
         let group = self.group;
-        if self.closed || group.aggregates.iter().any(|aggregate| aggregate.distinct) {
+        let is_distinct = || group.aggregates.iter().any(|aggregate| aggregate.distinct);
+        if self.closed || self.waiting.is_some() || is_distinct() {
             return Ok(0);
         }
         let most = self.most();
@@ -198,12 +202,17 @@ impl<'a> Gathering<'a> {
         }
         for (of, aggregate) in group.aggregates.iter().enumerate() {
             let grown = self.groups.add(aggregate, of, columns, &places)?;
-            full |= grown > 0 && self.held.charge(grown).is_err();
+            full |= grown > 0 && self.memory_of(aggregate).charge(grown).is_err();
         }
-        if full || self.held.used() > most {
+        if full || self.held.used() + self.values.used() > most {
             self.relieve(full)?;
         }
         Ok(places.len())
+    }
+
+    /// What counts the values that an aggregate keeps.
+    fn memory_of(&mut self, aggregate: &Aggregate) -> &mut Memory {
+        if aggregate.waits() { &mut self.values } else { &mut self.held }
     }
 
     /// Counts a new group. True if the budget has nothing left for it.
@@ -227,12 +236,16 @@ impl<'a> Gathering<'a> {
         let Some(place) = place else { return self.put(key, inputs) };
         let states = &mut self.groups.all[place].1;
         for (at, (aggregate, state)) in self.group.aggregates.iter().zip(states).enumerate() {
-            let Some(input) = inputs(at)? else { continue };
-            match &mut self.distinct {
-                Some(spills) if aggregate.distinct => put_value(spills, at, key, input)?,
-                _ => {
+            let Some(mut input) = inputs(at)? else { continue };
+            match self.waiting.as_mut().and_then(|spills| spills[at].as_mut()) {
+                Some(spill) => {
+                    aggregate.take_direct(state, &mut input);
+                    aggregate.note_row(state);
+                    waiting::put(spill, aggregate, key, input)?;
+                }
+                None => {
                     let grown = aggregate.add(state, input)?;
-                    let of = if aggregate.distinct { &mut self.values } else { &mut self.held };
+                    let of = if aggregate.waits() { &mut self.values } else { &mut self.held };
                     full |= grown > 0 && of.charge(grown).is_err();
                 }
             }
@@ -251,8 +264,8 @@ impl<'a> Gathering<'a> {
             self.held.release();
             self.values.release();
         }
-        let distinct = self.group.aggregates.iter().any(|aggregate| aggregate.distinct);
-        if distinct && self.distinct.is_none() {
+        let waits = self.group.aggregates.iter().any(Aggregate::waits);
+        if waits && self.waiting.is_none() {
             self.put_values()?;
         } else if !self.closed && !full {
             self.closed = true;
@@ -265,26 +278,30 @@ impl<'a> Gathering<'a> {
     }
 
     fn spill(&mut self) -> Result<Spill> {
-        let distinct = self.group.aggregates.iter().filter(|aggregate| aggregate.distinct);
-        let files = 1 + distinct.count();
+        let waiting = self.group.aggregates.iter().filter(|aggregate| aggregate.waits());
+        let files = 1 + waiting.count();
         Spill::new(self.most() / 2 / files, self.context)
     }
 
-    /// Distinct values leave memory, now and from now on.
+    /// Values that wait leave memory, now and from now on.
     fn put_values(&mut self) -> Result<()> {
+        // What they take goes to the sorts that they go to.
+        self.values.release();
         let mut spills = Vec::with_capacity(self.group.aggregates.len());
         for aggregate in &self.group.aggregates {
-            spills.push(if aggregate.distinct { Some(self.spill()?) } else { None });
+            spills.push(if aggregate.waits() { Some(self.spill()?) } else { None });
         }
         for (key, states) in &mut self.groups.all {
-            for (at, state) in states.iter_mut().enumerate() {
-                for input in state.give_up() {
-                    put_value(&mut spills, at, &key.0, input)?;
+            let parts = states.iter_mut().zip(&self.group.aggregates).zip(&mut spills);
+            for ((state, aggregate), spill) in parts {
+                let Some(spill) = spill else { continue };
+                let rows = state.give_up_rows().into_iter().map(Input::of_row);
+                for input in state.give_up().chain(rows) {
+                    waiting::put(spill, aggregate, &key.0, input)?;
                 }
             }
         }
-        self.values.release();
-        self.distinct = Some(spills);
+        self.waiting = Some(spills);
         Ok(())
     }
 
@@ -303,18 +320,16 @@ impl<'a> Gathering<'a> {
 
     /// A row of a group that is not in memory.
     fn put(&mut self, key: &[Datum], inputs: Inputs<'_>) -> Result<()> {
-        if self.distinct.is_none() && self.group.aggregates.iter().any(|one| one.distinct) {
-            self.put_values()?;
-        }
         let mut plain = vec![Datum::Bool(false)];
         plain.extend_from_slice(key);
         for (at, aggregate) in self.group.aggregates.iter().enumerate() {
-            match (&mut self.distinct, inputs(at)?) {
-                (Some(spills), Some(input)) if aggregate.distinct => {
-                    put_value(spills, at, key, input)?;
-                    plain.push(Datum::Null);
+            let spill = self.waiting.as_mut().and_then(|spills| spills[at].as_mut());
+            match (spill, inputs(at)?) {
+                (Some(spill), Some(input)) => {
+                    waiting::put(spill, aggregate, key, input)?;
+                    plain.push(Datum::Bool(false));
                 }
-                (_, Some(input)) => {
+                (None, Some(input)) => {
                     plain.push(Datum::Bool(true));
                     plain.extend(input.into_row());
                 }
@@ -337,11 +352,11 @@ impl<'a> Gathering<'a> {
     }
 
     fn finish(mut self) -> Result<Output> {
-        if self.rows.is_none() && self.distinct.is_none() {
+        if self.rows.is_none() && self.waiting.is_none() {
             let groups = self.groups.sorted();
             let mut rows = Vec::with_capacity(groups.len());
             for (Ordered(key), states) in groups {
-                rows.push(finished(self.group, key, states, self.context)?);
+                rows.push(finished(self.group, key, Making::of(states), self.context)?);
             }
             return Ok(Output::Memory(Ready::new(rows), self.held));
         }
@@ -350,11 +365,11 @@ impl<'a> Gathering<'a> {
             None => self.spill()?,
         };
         let room = spill.key_room() / 2;
-        let mut distinct = Vec::with_capacity(self.group.aggregates.len());
-        for (at, spill) in self.distinct.into_iter().flatten().enumerate() {
+        let mut waiting = Vec::with_capacity(self.group.aggregates.len());
+        for (at, spill) in self.waiting.into_iter().flatten().enumerate() {
             if let Some(spill) = spill {
-                let spilled = spill.finish()?;
-                distinct.push(Distinct { at, spilled, ahead: None, last: Vec::new(), room });
+                let keys = self.group.key_width();
+                waiting.push(Waiting::of(at, keys, spill, self.held.budget())?);
             }
         }
         let mut groups = self.groups.sorted();
@@ -367,7 +382,7 @@ impl<'a> Gathering<'a> {
             _held: self.held,
             rows: spill.finish()?,
             ahead: None,
-            distinct,
+            waiting,
             room,
             memory: self.values,
             ready: Ready::new(Vec::new()),
@@ -390,39 +405,59 @@ fn fresh(group: &Group) -> Vec<State> {
     group.aggregates.iter().map(Aggregate::start).collect()
 }
 
+/// A group whose rows are all there.
+struct Making {
+    states: Vec<State>,
+    /// Questions about ordered sets whose rows come from files.
+    questions: Vec<Option<Question>>,
+}
+
+impl Making {
+    fn of(states: Vec<State>) -> Making {
+        let questions = states.iter().map(|_| None).collect();
+        Making { states, questions }
+    }
+
+    /// Takes in the next value from files of aggregate `at`.
+    fn take(
+        &mut self,
+        at: usize,
+        aggregate: &Aggregate,
+        mut input: Input,
+        memory: &mut Memory,
+        context: &Context,
+    ) -> Result<()> {
+        let state = &mut self.states[at];
+        aggregate.take_direct(state, &mut input);
+        if let Kind::OrderedSet(set) = aggregate.kind {
+            let question = match &mut self.questions[at] {
+                Some(question) => question,
+                slot => slot.insert(Question::new(aggregate, set, state, context)?),
+            };
+            question.take(aggregate, input.into_row());
+            return Ok(());
+        }
+        memory.charge(aggregate.take_now(state, input)?)
+    }
+}
+
 /// The row that a group makes.
-fn finished(group: &Group, key: Row, states: Vec<State>, context: &Context) -> Result<Row> {
+fn finished(group: &Group, key: Row, making: Making, context: &Context) -> Result<Row> {
     let mut row = key;
     let number = match group.sets.is_empty() {
         true => 0,
         false => row.pop().and_then(|number| number.as_int()).unwrap_or(0) as usize,
     };
-    for (aggregate, state) in group.aggregates.iter().zip(states) {
-        row.push(match aggregate.gathers() {
-            true => ordered::finish(aggregate, state, context)?,
-            false => aggregate.finish(state)?,
+    let parts = group.aggregates.iter().zip(making.states).zip(making.questions);
+    for ((aggregate, state), question) in parts {
+        row.push(match question {
+            Some(question) => question.answer(aggregate)?,
+            _ if aggregate.gathers() => ordered::finish(aggregate, state, context)?,
+            _ => aggregate.finish(state)?,
         });
     }
     row.extend(group.marks.iter().map(|values| Datum::Int4(values[number])));
     Ok(row)
-}
-
-fn identity_of(key: &[Datum], room: usize) -> Vec<u8> {
-    let mut identity = Vec::new();
-    identify(&mut identity, key, room);
-    identity
-}
-
-/// A distinct value of aggregate `at`, in the order of groups and of values in them.
-fn put_value(spills: &mut [Option<Spill>], at: usize, key: &[Datum], input: Input) -> Result<()> {
-    let spill = spills[at].as_mut().expect("made for each aggregate of distinct values");
-    let room = spill.key_room() / 2;
-    let mut identity = identity_of(key, room);
-    let input = input.into_row();
-    identify(&mut identity, &input, room);
-    let mut row = key.to_vec();
-    row.extend(input);
-    spill.push(&identity, &row)
 }
 
 /// Groups that come from memory and from files.
@@ -433,7 +468,7 @@ struct Files {
     rows: Spilled,
     /// The row behind those that were taken, and its identity.
     ahead: Option<(Vec<u8>, Row)>,
-    distinct: Vec<Distinct>,
+    waiting: Vec<Waiting>,
     /// Bytes of an identity.
     room: usize,
     /// For the groups in the making.
@@ -468,10 +503,10 @@ impl Files {
             (None, Some((ahead, _))) => ahead.clone(),
         };
         self.memory.release();
-        let mut groups: BTreeMap<Ordered, Vec<State>> = BTreeMap::new();
+        let mut groups: BTreeMap<Ordered, Making> = BTreeMap::new();
         let same = |(Ordered(key), _): &(Ordered, _)| identity_of(key, room) == identity;
         while let Some((key, states)) = self.groups.next_if(same) {
-            groups.insert(key, states);
+            groups.insert(key, Making::of(states));
         }
         while let Some((other, row)) = self.ahead.take() {
             if other != identity {
@@ -481,11 +516,17 @@ impl Files {
             add(&mut groups, group, row, &mut self.memory)?;
             self.ahead = self.rows.next(context)?;
         }
-        for distinct in &mut self.distinct {
-            distinct.add(&mut groups, (group, &identity), &mut self.memory, context)?;
+        for waiting in &mut self.waiting {
+            let aggregate = &group.aggregates[waiting.at];
+            while let Some(row) = waiting.next(aggregate, &identity, context)? {
+                let key = Ordered(row[..group.key_width()].to_vec());
+                let making = groups.get_mut(&key).expect("each value has its group");
+                let input = Input::of_row(row[group.key_width()..].to_vec());
+                making.take(waiting.at, aggregate, input, &mut self.memory, context)?;
+            }
         }
         let rows =
-            groups.into_iter().map(|(Ordered(key), states)| finished(group, key, states, context));
+            groups.into_iter().map(|(Ordered(key), making)| finished(group, key, making, context));
         self.ready = Ready::new(rows.collect::<Result<_>>()?);
         Ok(true)
     }
@@ -493,7 +534,7 @@ impl Files {
 
 /// Adds a row that was put into the files to its group.
 fn add(
-    groups: &mut BTreeMap<Ordered, Vec<State>>,
+    groups: &mut BTreeMap<Ordered, Making>,
     group: &Group,
     row: Row,
     memory: &mut Memory,
@@ -506,71 +547,25 @@ fn add(
             group.aggregates.iter().map(|_| State::read(&mut values)).collect();
         memory.charge_row(&key.0)?;
         memory.charge(states.iter().map(State::held_bytes).sum())?;
-        groups.insert(key, states);
+        groups.insert(key, Making::of(states));
         return Ok(());
     }
     if !groups.contains_key(&key) {
         memory.charge_row(&key.0)?;
     }
-    let states = groups.entry(key).or_insert_with(|| fresh(group));
-    for (aggregate, state) in group.aggregates.iter().zip(states) {
-        if values.next() == Some(Datum::Bool(true)) {
-            let width = ARGUMENTS + aggregate.rest().count();
-            let input = Input::of_row(values.by_ref().take(width).collect());
-            let grown = aggregate.add(state, input)?;
-            memory.charge(grown)?;
+    let making = groups.entry(key).or_insert_with(|| Making::of(fresh(group)));
+    for (aggregate, state) in group.aggregates.iter().zip(&mut making.states) {
+        match values.next() {
+            Some(Datum::Bool(true)) => {
+                let width = ARGUMENTS + aggregate.rest().count();
+                let input = Input::of_row(values.by_ref().take(width).collect());
+                let grown = aggregate.add(state, input)?;
+                memory.charge(grown)?;
+            }
+            // The value waits elsewhere.
+            Some(Datum::Bool(false)) => aggregate.note_row(state),
+            _ => {}
         }
     }
     Ok(())
-}
-
-/// Distinct values of an aggregate from files.
-struct Distinct {
-    /// Which aggregate.
-    at: usize,
-    spilled: Spilled,
-    /// The row behind those that were taken, and its identity.
-    ahead: Option<(Vec<u8>, Row)>,
-    /// Rows that have the identity of the last one.
-    last: Vec<Ordered>,
-    /// Bytes of the identity of a group.
-    room: usize,
-}
-
-impl Distinct {
-    /// Adds the values of the groups of one identity.
-    fn add(
-        &mut self,
-        groups: &mut BTreeMap<Ordered, Vec<State>>,
-        (group, wanted): (&Group, &[u8]),
-        memory: &mut Memory,
-        context: &Context,
-    ) -> Result<()> {
-        let (keys, aggregate) = (group.key_width(), &group.aggregates[self.at]);
-        let mut last = Vec::new();
-        loop {
-            if self.ahead.is_none() {
-                self.ahead = self.spilled.next(context)?;
-            }
-            let Some((identity, row)) = self.ahead.take() else { return Ok(()) };
-            if identity_of(&row[..keys], self.room) != wanted {
-                self.ahead = Some((identity, row));
-                return Ok(());
-            }
-            if identity != last {
-                self.last.clear();
-                last = identity;
-            }
-            let ordered = Ordered(row);
-            if self.last.contains(&ordered) {
-                continue;
-            }
-            let Ordered(row) = &ordered;
-            let states = groups.get_mut(&Ordered(row[..keys].to_vec()));
-            let state = &mut states.expect("each value has its group")[self.at];
-            let input = Input::of_row(row[keys..].to_vec());
-            memory.charge(aggregate.take(state, input)?)?;
-            self.last.push(ordered);
-        }
-    }
 }

@@ -61,7 +61,7 @@ impl Memory {
             self.budget.limit()
         );
         SqlError::new(code::OUT_OF_MEMORY, "out of memory").detail(detail).hint(
-            "What one group gathers, and rows that are put in order by more than half of a \
+            "The results of one group, and rows that are put in order by more than half of a \
                  record, are kept in memory.",
         )
     }

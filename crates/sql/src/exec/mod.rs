@@ -6,7 +6,7 @@
 //! | `open` | from nodes to operators |
 //! | `query`, `source` | filter, projection, limits; rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
-//! | `group`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
+//! | `group`, `waiting`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
 //! | `window`, `sets` | window functions; functions that give rows |
 //! | `setop`, `with`, `seen` | UNION and its kind; WITH |
 //! | `subquery`, `compared`, `memo` | queries in expressions |
@@ -62,6 +62,7 @@ pub(crate) mod tables;
 mod unique;
 mod upsert;
 pub(crate) mod vector;
+mod waiting;
 mod window;
 mod with;
 pub(crate) mod write;

@@ -14,7 +14,7 @@ use crate::expr::{Context, SortKey};
 use crate::types::{Datum, Row};
 
 /// Bytes that stand for what is cut from an identity.
-const HASH: usize = 8;
+pub(super) const HASH: usize = 8;
 /// Rows between two looks at whether the statement is still wanted.
 const CHECK_EVERY: u32 = 256;
 
@@ -127,6 +127,13 @@ pub(super) fn identify(out: &mut Vec<u8>, values: &[Datum], room: usize) {
         out.truncate(kept);
         out.extend_from_slice(&hasher.finish().to_be_bytes());
     }
+}
+
+/// The bytes of [`identify`] by themselves.
+pub(super) fn identity_of(values: &[Datum], room: usize) -> Vec<u8> {
+    let mut identity = Vec::new();
+    identify(&mut identity, values, room);
+    identity
 }
 
 /// A limit of the store that a sort has met.

@@ -272,9 +272,14 @@ impl Aggregate {
         }
     }
 
-    /// Does it wait until all rows are there?
+    /// Does it take its rows in an order?
     pub(crate) fn gathers(&self) -> bool {
         !self.keys.is_empty()
+    }
+
+    /// Do its values wait until all are there, because of their order or to be distinct?
+    pub(crate) fn waits(&self) -> bool {
+        self.distinct || self.gathers()
     }
 
     /// Values of [`Input::rest`].
@@ -318,17 +323,31 @@ impl Aggregate {
         if !self.gathers() {
             return self.take_now(state, input);
         }
-        let mut grown = 0;
-        let direct = input.rest.split_off(self.order.len());
-        let more = state.more();
-        if !direct.is_empty() && more.direct.is_none() {
-            grown += row_bytes(&direct);
-            more.direct = Some(direct);
-        }
+        let of_direct = self.take_direct(state, &mut input);
+        self.note_row(state);
         let row = input.into_row();
-        grown += row_bytes(&row);
-        more.rows.push(row);
+        let grown = of_direct + row_bytes(&row);
+        state.more().rows.push(row);
         Ok(grown)
+    }
+
+    /// Counts a row of an ordered set, of which it is known how many it has before any is taken.
+    pub(crate) fn note_row(&self, state: &mut State) {
+        if let Kind::OrderedSet(_) = self.kind {
+            state.count += 1;
+        }
+    }
+
+    /// Takes what is asked about an ordered set off of what a row gives; keeps what the first one
+    /// said. Returns how many bytes the state has grown by.
+    pub(crate) fn take_direct(&self, state: &mut State, input: &mut Input) -> usize {
+        let direct = input.rest.split_off(self.order.len());
+        if direct.is_empty() || state.more().direct.is_some() {
+            return 0;
+        }
+        let grown = row_bytes(&direct);
+        state.more().direct = Some(direct);
+        grown
     }
 
     /// Takes a value in that has not to wait.
@@ -344,13 +363,14 @@ impl Aggregate {
             state.count += 1;
             return Ok(grown);
         }
-        let grown = match self.kind {
-            Kind::StringAgg => value.heap_bytes() + other.heap_bytes() + 8,
+        let of_text = |state: &State| match self.kind {
+            Kind::StringAgg => state.value.heap_bytes(),
             _ => 0,
         };
+        let before = of_text(state);
         self.fold(state, value, &other)?;
         state.count += 1;
-        Ok(grown)
+        Ok(of_text(state) - before)
     }
 
     /// Is all that it keeps of its values how many they are and, of integers, their sum?

@@ -7,9 +7,10 @@
 //!
 //! Invariants: elements are equal where `=` of their type says so; what is made fits the memory
 //! budget before it is made.
-//! Does not do: types of results, rows of `unnest`.
+//! Does not do: types of results, rows of `unnest`, assignments to elements (`assign`).
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, code};
@@ -41,7 +42,7 @@ pub(super) struct Definition {
     pub(super) eval: Eval,
 }
 
-type Eval = fn(&[Datum], &Context) -> Result<Datum>;
+pub(super) type Eval = fn(&[Datum], &Context) -> Result<Datum>;
 
 /// Of all labels of an enum those from one to another; a null is an end that is open.
 fn labels_between(v: &[Datum], _: &Context) -> Result<Datum> {
@@ -114,7 +115,7 @@ pub(super) fn definitions() -> Vec<Definition> {
     all
 }
 
-fn array(values: &[Datum], at: usize) -> &Array {
+pub(super) fn array(values: &[Datum], at: usize) -> &Array {
     match &values[at] {
         Datum::Array(array) => array,
         _ => mismatch(values),
@@ -122,7 +123,7 @@ fn array(values: &[Datum], at: usize) -> &Array {
 }
 
 /// The array in this place; none for null.
-fn maybe_array(values: &[Datum], at: usize) -> Option<&Arc<Array>> {
+pub(super) fn maybe_array(values: &[Datum], at: usize) -> Option<&Arc<Array>> {
     match &values[at] {
         Datum::Array(array) => Some(array),
         Datum::Null => None,
@@ -130,7 +131,7 @@ fn maybe_array(values: &[Datum], at: usize) -> Option<&Arc<Array>> {
     }
 }
 
-fn integer(value: &Datum) -> i32 {
+pub(super) fn integer(value: &Datum) -> i32 {
     match value {
         Datum::Int4(value) => *value,
         other => mismatch(std::slice::from_ref(other)),
@@ -201,7 +202,7 @@ fn sliced(array: &Array, bounds: &[[Option<i32>; 2]], context: &Context) -> Resu
     if own.len() < bounds.len() || own.is_empty() {
         return empty();
     }
-    // Of each dimension the first place and the number of those that are taken.
+    // Of each dimension the places that are taken.
     let mut parts = Vec::with_capacity(own.len());
     for (at, dimension) in own.iter().enumerate() {
         let [low, high] = bounds.get(at).copied().unwrap_or_default();
@@ -210,20 +211,31 @@ fn sliced(array: &Array, bounds: &[[Option<i32>; 2]], context: &Context) -> Resu
         if low > high {
             return empty();
         }
-        parts.push(((low - dimension.lower) as usize, (high - low + 1) as usize));
+        parts.push((low - dimension.lower) as usize..(high - dimension.lower) as usize + 1);
     }
-    let dimension = |(_, length): &(usize, usize)| Dimension { lower: 1, length: *length as i32 };
+    let dimension = |part: &Range<usize>| Dimension { lower: 1, length: part.len() as i32 };
     let dimensions: Vec<Dimension> = parts.iter().map(dimension).collect();
     check_fits(count(&dimensions)?, context)?;
-    let mut starts = vec![0];
-    let mut stride = array.values().len();
-    for (own, (first, length)) in own.iter().zip(&parts) {
-        stride /= own.length as usize;
-        let within = |start: usize| (0..*length).map(move |step| start + (first + step) * stride);
-        starts = starts.into_iter().flat_map(within).collect();
-    }
-    let values = starts.into_iter().map(|at| array.values()[at].clone()).collect();
+    let values = region(own, &parts).into_iter().map(|at| array.values()[at].clone()).collect();
     Ok(Array::shaped(array.element(), dimensions, values)?.into())
+}
+
+/// The error for a null among the subscripts of an array or a `jsonb` that is assigned to.
+pub(super) fn null_subscript(what: &str) -> SqlError {
+    let message = format!("{what} subscript in assignment must not be null");
+    SqlError::new(code::NULL_NOT_ALLOWED, message)
+}
+
+/// Where the elements of an array lie that are in these parts of its dimensions.
+pub(super) fn region(dimensions: &[Dimension], parts: &[Range<usize>]) -> Vec<usize> {
+    let mut stride: usize = dimensions.iter().map(|one| one.length as usize).product();
+    let mut places = vec![0];
+    for (dimension, part) in dimensions.iter().zip(parts) {
+        stride /= dimension.length as usize;
+        let within = |place: usize| part.clone().map(move |step| place + step * stride);
+        places = places.into_iter().flat_map(within).collect();
+    }
+    places
 }
 
 /// `array_append` and `array_prepend`.

@@ -101,7 +101,7 @@ impl std::fmt::Debug for Function {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(super) by_name: HashMap<&'static str, Vec<Function>>,
-    /// Those over arrays of any type, which `bind::array` chooses.
+    /// Those over arrays of any type and those that assign parts of columns, which `bind` chooses.
     pub(super) arrays: Vec<Function>,
 }
 

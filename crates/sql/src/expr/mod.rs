@@ -15,6 +15,7 @@
 //! | `like`, `regex` | pattern matching |
 //! | `catalog` | functions that read catalogs |
 //! | `arrays` | functions of arrays |
+//! | `assign` | columns with elements or members assigned |
 //! | `aggregate`, `state`, `regression` | functions over many rows |
 //! | `domain` | values of domains |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
@@ -24,6 +25,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod arrays;
+pub(crate) mod assign;
 mod bytes;
 mod catalog;
 mod clock;

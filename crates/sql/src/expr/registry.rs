@@ -16,8 +16,8 @@ use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
-    arrays, bytes, catalog, clock, degrees, format, json, math, moments, operators, regex, sets,
-    spans, strings, system, to_char,
+    arrays, assign, bytes, catalog, clock, degrees, format, json, math, moments, operators, regex,
+    sets, spans, strings, system, to_char,
 };
 use crate::types::{Category, SqlType};
 
@@ -45,7 +45,8 @@ fn registry() -> &'static Registry {
             registry.add("string_to_array", args, SqlType::texts(), arrays::of_string).strict =
                 false;
         }
-        registry.arrays = arrays::definitions().into_iter().map(Function::from).collect();
+        let of_arrays = arrays::definitions().into_iter().chain(assign::definitions());
+        registry.arrays = of_arrays.map(Function::from).collect();
         registry
     })
 }

@@ -47,7 +47,7 @@ impl State {
         self.more.get_or_insert_default()
     }
 
-    /// Appends what was taken so far.
+    /// Appends what was taken so far. No values wait.
     pub(crate) fn write(self, out: &mut Row) {
         let whole = self.whole.to_le_bytes().to_vec();
         let scale = Datum::Int4(i32::from(self.scale));
@@ -56,15 +56,11 @@ impl State {
             out.push(Datum::Null);
             return;
         };
-        let More { rows, direct, sums, squares, .. } = *more;
-        let length = |row: &Row| Datum::Int8(row.len() as i64);
-        out.extend([Datum::Int8(rows.len() as i64), Datum::Bytes(sums.to_bytes()), squares]);
-        out.push(direct.as_ref().map_or(Datum::Null, length));
+        let More { seen, rows, direct, sums, squares } = *more;
+        assert!(seen.is_empty() && rows.is_empty(), "values that wait were given up");
+        out.extend([Datum::Bytes(sums.to_bytes()), squares]);
+        out.push(direct.as_ref().map_or(Datum::Null, |row| Datum::Int8(row.len() as i64)));
         out.extend(direct.into_iter().flatten());
-        for row in rows {
-            out.push(length(&row));
-            out.extend(row);
-        }
     }
 
     /// What [`State::write`] wrote.
@@ -77,21 +73,15 @@ impl State {
         };
         let scale = u16::try_from(scale).expect("a scale was written");
         let whole = i128::from_le_bytes(whole.try_into().expect("sixteen bytes were written"));
-        let mut length = || values.next().and_then(|length| length.as_int());
-        let more = length().map(|rows| {
-            let sums = match values.next() {
-                Some(Datum::Bytes(bytes)) => Sums::from_bytes(&bytes),
-                _ => unreachable!("sums were written"),
-            };
-            let squares = values.next().unwrap_or_default();
-            let mut row = || {
-                let length = values.next().and_then(|length| length.as_int());
-                length.map(|length| values.by_ref().take(length as usize).collect::<Row>())
-            };
-            let direct = row();
-            let rows = (0..rows).map(|_| row().expect("a row was written")).collect();
-            Box::new(More { seen: BTreeSet::new(), rows, direct, sums, squares })
-        });
+        let more = match next() {
+            Datum::Bytes(sums) => {
+                let (squares, length) = (next(), next().as_int());
+                let direct = length.map(|length| values.take(length as usize).collect());
+                let sums = Sums::from_bytes(&sums);
+                Some(Box::new(More { direct, sums, squares, ..More::default() }))
+            }
+            _ => None,
+        };
         State { count, whole, scale, value, more }
     }
 
@@ -152,10 +142,9 @@ impl State {
         self.more.as_mut()?.direct.take()
     }
 
-    /// Bytes of the rows that it holds.
+    /// Bytes of the value that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        let rows = self.more.iter().flat_map(|more| &more.rows);
-        rows.map(|row| row_bytes(row)).sum()
+        self.value.heap_bytes()
     }
 }
 

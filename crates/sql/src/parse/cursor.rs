@@ -15,7 +15,8 @@ pub(crate) const KEY_LOCK: &str = "\u{1}key";
 /// In front of the name of a cursor: WHERE CURRENT OF.
 pub(crate) const CURRENT: &str = "\u{1}current";
 
-fn is(token: &Token, word: &str) -> bool {
+/// Is the token this word, not in quotes?
+pub(super) fn is(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found)
         if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
@@ -323,6 +324,15 @@ impl Cursor {
         }
         self.at = start;
         Ok(())
+    }
+
+    /// Lets `work` spell the tokens otherwise, of which none is taken yet.
+    pub(super) fn respelled<T>(
+        &mut self,
+        work: impl FnOnce(&mut Vec<TokenWithSpan>, &Lines) -> Result<T>,
+    ) -> Result<T> {
+        assert_eq!(self.at, 0, "no token is taken");
+        work(&mut self.tokens, &self.lines)
     }
 
     /// Cuts off what begins with one of these words behind the next `skip` tokens, outside of

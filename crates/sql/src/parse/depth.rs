@@ -56,9 +56,10 @@ struct Depth {
     odd: bool,
 }
 
-/// Refuses tokens whose tree would have more than `most` levels.
-pub(super) fn check(tokens: &[TokenWithSpan], most: usize) -> Result<()> {
-    if of(tokens) > most { Err(too_complex()) } else { Ok(()) }
+/// Refuses tokens whose tree would have more than `most` levels; gives how many it has, at most.
+pub(super) fn check(tokens: &[TokenWithSpan], most: usize) -> Result<usize> {
+    let depth = of(tokens);
+    if depth > most { Err(too_complex()) } else { Ok(depth) }
 }
 
 /// How deep the tree of a statement is, at most.

@@ -2,10 +2,10 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `utility` | statements that are no queries, read from the tokens |
+//! | `utility`, `types` | statements that are no queries, read from the tokens; those about types |
 //! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
 //! | `cursor` | a walk over tokens |
-//! | `types` | statements about types |
+//! | `assigned` | subscripts behind columns that are assigned to |
 //! | `create_as` | CREATE TABLE AS, SELECT INTO |
 //! | `interval` | interval literals with a precision |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
@@ -24,6 +24,7 @@
 //! from 1.
 //! Does not do: names, types.
 
+pub(crate) mod assigned;
 pub(crate) mod copy;
 pub(crate) mod create_as;
 pub(crate) mod cursor;
@@ -294,7 +295,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     interval::literals(&mut tokens);
     grouping::sets(&mut tokens);
     frame::exclusions(&mut tokens);
-    depth::check(&tokens, MAX_DEPTH)?;
+    let depth = depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());
     let stmt = match utility::utility(&mut cursor)? {
@@ -307,6 +308,10 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
             cursor.plain_locks();
             cursor.current_of()?;
             let about_view = cursor.about_view()?;
+            let mut subscripts = cursor.respelled(assigned::take)?;
+            if depth + subscripts.len() > MAX_DEPTH {
+                return Err(too_complex());
+            }
             let overriding = cursor.overriding().map(|what| {
                 let value = ast::Expr::value(ast::Value::Null);
                 ast::Setting { key: ast::Ident::new(what.name()), value }
@@ -320,6 +325,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
                 insert.settings = Some(arbiter.into_iter().chain(overriding).collect());
             }
             view::put_back(&mut statement, about_view);
+            assigned::put_back(&mut statement, &mut subscripts);
             match create_as::select_into(&mut statement, &lines)? {
                 Some(create) => Stmt::Utility(Utility::CreateTableAs(create)),
                 None => Stmt::Sql(Box::new(statement)),

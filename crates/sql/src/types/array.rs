@@ -342,6 +342,12 @@ pub(crate) fn too_large() -> SqlError {
     SqlError::new(code::PROGRAM_LIMIT, message)
 }
 
+/// The error for a type that no array has for its elements.
+pub(crate) fn no_array_of(name: &str) -> SqlError {
+    let message = format!("could not find array type for data type {name}");
+    SqlError::new(code::UNDEFINED_OBJECT, message)
+}
+
 pub(crate) fn null_array() -> SqlError {
     SqlError::new(code::NULL_NOT_ALLOWED, "cannot accumulate null arrays")
 }

@@ -16,8 +16,8 @@
 //! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
-//! exists in expressions only. The store keeps an array as bytes, in its binary form, a `jsonb` in a
-//! form of its own, and for a label of an enum its code; notes of the column say so.
+//! exists in expressions only. The store keeps an array as bytes, in its binary form, a `jsonb` in
+//! a form of its own, and for a label of an enum its code; notes of the column say so.
 //! Does not do: composite types, collations other than byte order.
 
 pub(crate) mod array;

@@ -137,6 +137,25 @@ fn chains_work_up_to_the_limit() {
     assert!(db.verify().unwrap().is_clean());
 }
 
+/// Assignments to elements of one column nest, with the values that they are given inside.
+#[test]
+fn assignments_to_elements_have_a_limit() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    let all = |count: usize, value: &str| {
+        let one = |at: usize| format!("a[{at}] = {value}");
+        format!("update t set {}", (1..=count).map(one).collect::<Vec<_>>().join(", "))
+    };
+    assert_eq!(run(&mut session, &all(1_664, "v")), None);
+    assert_eq!(run(&mut session, &all(1_665, "v")), Some("54011"));
+    let deep = |levels: usize| format!("{}, a[1] = v{}", all(1_600, "v"), "+1".repeat(levels));
+    assert_eq!(run(&mut session, &deep(3_300)), None);
+    assert_eq!(run(&mut session, &deep(3_500)), Some("54001"));
+    let rows = session.execute("select array_length(a, 1), a[1] from t order by v").unwrap();
+    assert_eq!(format!("{:?}", rows[0].rows[0]), "[Int4(1664), Int4(3301)]");
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// Holds the deepest use of stack of each message against what the session reckons with. The
 /// figures are printed.
 #[test]

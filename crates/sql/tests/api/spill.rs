@@ -265,12 +265,11 @@ fn what_is_larger_than_the_database_s_memory_goes_to_files() {
     }
 }
 
-/// Many rows in each round, of which many wait until it is over. Two thirds of the memory end
-/// it with 53200.
+/// Many rows in each round, of which many wait until it is over, with the least memory.
 #[test]
 fn rounds_of_many_rows_go_to_files() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::options().memory(24 << 20).open(dir.path()).unwrap();
+    let db = Database::options().memory(16 << 20).open(dir.path()).unwrap();
     let mut session = Session::new(&db);
     let sql = "with recursive r as (select g as n, repeat('x', 600) as t from \
                    generate_series(1, 10000) g union select (n * 2) % 25013, t from r) \

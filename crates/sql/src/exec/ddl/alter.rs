@@ -334,12 +334,8 @@ impl Definer<'_> {
                 format!("column \"{column}\" of relation \"{}\" is an identity column", bare(name));
             return Err(SqlError::syntax(message));
         }
-        let slot = Slot {
-            name: column.to_owned(),
-            ty: table.types[at],
-            modifier: table.column_notes[at].modifier,
-            default: Expr::null(),
-        };
+        let modifier = table.column_notes[at].modifier;
+        let slot = Slot::of_column(column, table.types[at], modifier);
         let default = default.map(|node| self.settled(node)).transpose()?;
         let (bound, text) = match &default {
             Some(node) => {

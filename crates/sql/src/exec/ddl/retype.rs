@@ -88,8 +88,7 @@ impl Definer<'_> {
         (at, to): (usize, Declared),
         using: &Ast,
     ) -> Result<Expr> {
-        let (name, default) = (table.info.columns[at].name.clone(), Expr::null());
-        let slot = Slot { name, ty: to.ty, modifier: to.modifier, default };
+        let slot = Slot::of_column(&table.info.columns[at].name, to.ty, to.modifier);
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         binder.reading = Reading::of(self.context.times.clone());

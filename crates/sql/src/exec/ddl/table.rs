@@ -78,7 +78,7 @@ impl Definer<'_> {
         if let Some(node) = &table.defaults[at] {
             let modifier = notes.modifier;
             let ty = notes.type_of(column.kind, &table.made);
-            let slot = Slot { name: column.name.clone(), ty, modifier, default: Expr::null() };
+            let slot = Slot::of_column(&column.name, ty, modifier);
             let node = self.settled(node)?;
             let (default, text) = self.bind_default(&node, &slot)?;
             (bound, notes.default) = (default, Some(text));
@@ -92,7 +92,7 @@ impl Definer<'_> {
 
     /// What a domain gives to a column that has no default of its own.
     fn domain_default(&mut self, domain: &str, ty: SqlType, column: &ColumnSchema) -> Result<Expr> {
-        let slot = Slot { name: column.name.clone(), ty, modifier: None, default: Expr::null() };
+        let slot = Slot::of_column(&column.name, ty, None);
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let bound = binder.domain_default(domain, &slot)?.unwrap_or_else(Expr::null);

@@ -1,7 +1,7 @@
 //! Documents with members more, fewer or others.
 //!
 //! Invariants: a document fits the memory budget before it is made.
-//! Does not do: subscripts that are assigned to.
+//! Does not do: what subscripts that are assigned to may be (`bind::elements`).
 
 use std::borrow::Cow;
 
@@ -9,9 +9,12 @@ use super::access::place_in;
 use super::{check_fits, document, integer, list, text};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
+use crate::expr::arrays::null_subscript;
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::mismatch;
-use crate::types::json::{Json, Jsonb, Node, Parts, parts, unquoted, write_string};
+use crate::types::json::{
+    Json, Jsonb, MAX_DEPTH, Node, Parts, parts, too_deep, unquoted, write_string,
+};
 use crate::types::{Datum, SqlType};
 
 /// Adds them.
@@ -35,8 +38,8 @@ pub(super) fn register(registry: &mut Registry) {
         });
     }
     let set: Eval = |v, context| {
-        let create = v.get(3) != Some(&Datum::Bool(false));
-        let change = Change::Set { value: document(v, 2).node().to_json(), create };
+        let missing = Missing::of(v.get(3));
+        let change = Change::Set { value: document(v, 2).node().to_json(), missing };
         at_path(v, change, "set path", context)
     };
     let insert: Eval = |v, context| {
@@ -128,11 +131,34 @@ fn without_place(values: &[Datum], context: &Context) -> Result<Datum> {
     }
 }
 
+/// What becomes of a member that is to be set and is not there.
+#[derive(Clone, Copy, PartialEq)]
+enum Missing {
+    Left,
+    /// It is made, if what it belongs to is there.
+    Made,
+    /// It is made in its place, with everything on the way to it.
+    MadeWithPath,
+}
+
+impl Missing {
+    /// As an argument of a function says, which is true if it is not given.
+    fn of(create: Option<&Datum>) -> Missing {
+        if create == Some(&Datum::Bool(false)) { Missing::Left } else { Missing::Made }
+    }
+}
+
 /// What happens at the end of a path.
 enum Change<'d> {
     Remove,
-    Set { value: Json<'d>, create: bool },
+    Set { value: Json<'d>, missing: Missing },
     Insert { value: Json<'d>, after: bool },
+}
+
+impl Change<'_> {
+    fn makes_path(&self) -> bool {
+        matches!(self, Change::Set { missing: Missing::MadeWithPath, .. })
+    }
 }
 
 /// Changes the first argument along the path that is the second.
@@ -145,12 +171,12 @@ fn at_path(values: &[Datum], change: Change<'_>, verb: &str, context: &Context) 
     }
     let path: Vec<Option<&str>> = list(values, 1).collect();
     // What adds nothing does not look at the path where there is nothing.
-    let adds = !matches!(change, Change::Remove | Change::Set { create: false, .. });
+    let adds = !matches!(change, Change::Remove | Change::Set { missing: Missing::Left, .. });
     if path.is_empty() || whole.node().count() == 0 && !adds {
         return Ok(values[0].clone());
     }
     let mut json = whole.node().to_json();
-    walk(&mut json, &path, 0, change)?;
+    walk(&mut json, &path, 0, change, context)?;
     built(json)
 }
 
@@ -159,6 +185,7 @@ fn walk<'d>(
     path: &[Option<&'d str>],
     level: usize,
     change: Change<'d>,
+    context: &Context,
 ) -> Result<()> {
     let Some(step) = path[level] else {
         let message = format!("path element at position {} is null", level + 1);
@@ -169,28 +196,116 @@ fn walk<'d>(
         Json::Object(fields) => {
             let at = fields.iter().position(|(key, _)| key == step);
             match (at, is_last) {
-                (Some(at), false) => return walk(&mut fields[at].1, path, level + 1, change),
-                (None, false) => {}
+                (Some(at), false) => {
+                    return walk(&mut fields[at].1, path, level + 1, change, context);
+                }
+                (None, false) => {
+                    let made = made_path(&path[level + 1..], change, context)?;
+                    fields.extend(made.map(|made| (Cow::from(step), made)));
+                }
                 (at, true) => change_field(fields, at, step, change)?,
             }
         }
         Json::Array(items) => {
-            let place: i32 = step.parse().map_err(|_| {
+            let place: i32 = place_of(step).ok_or_else(|| {
                 let position = level + 1;
                 let message =
                     format!("path element at position {position} is not an integer: \"{step}\"");
                 SqlError::new(code::INVALID_TEXT, message)
             })?;
             let at = place_in(i64::from(place), items.len());
+            if change.makes_path() && at.is_none() {
+                fill(items, place, level, context)?;
+            }
             match (at, is_last) {
-                (Some(at), false) => return walk(&mut items[at], path, level + 1, change),
-                (None, false) => {}
+                (Some(at), false) => return walk(&mut items[at], path, level + 1, change, context),
+                (None, false) => items.extend(made_path(&path[level + 1..], change, context)?),
                 (at, true) => change_item(items, at, place < 0, change),
             }
         }
+        _ if change.makes_path() => return Err(no_container()),
         _ => {}
     }
     Ok(())
+}
+
+/// The place in an array that a step of a path names.
+fn place_of<T: std::str::FromStr>(step: &str) -> Option<T> {
+    step.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']).parse().ok()
+}
+
+/// Nulls up to a place behind the last item.
+fn fill(items: &mut Vec<Json<'_>>, place: i32, level: usize, context: &Context) -> Result<()> {
+    let Ok(place) = usize::try_from(place) else {
+        let position = level + 1;
+        let message = format!("path element at position {position} is out of range: {place}");
+        return Err(refused(message));
+    };
+    hold_nulls(place - items.len(), context)?;
+    items.resize_with(place, || Json::Null);
+    Ok(())
+}
+
+/// Counts nulls that are made, for as long as the document is.
+fn hold_nulls(count: usize, context: &Context) -> Result<()> {
+    context.spend(count)?;
+    context.held.add_bytes(count.saturating_mul(size_of::<Json<'_>>()))
+}
+
+/// What has the new value at the end of these steps, if the way there is made.
+fn made_path<'d>(
+    path: &[Option<&'d str>],
+    change: Change<'d>,
+    context: &Context,
+) -> Result<Option<Json<'d>>> {
+    let Change::Set { value, missing: Missing::MadeWithPath } = change else { return Ok(None) };
+    let mut made = value;
+    for step in path.iter().flatten().rev() {
+        made = match place_of::<i64>(step) {
+            None => Json::Object(vec![(Cow::from(*step), made)]),
+            Some(place) => {
+                let nulls = usize::try_from(place).unwrap_or(0);
+                hold_nulls(nulls, context)?;
+                Json::Array((0..nulls).map(|_| Json::Null).chain([made]).collect())
+            }
+        };
+    }
+    Ok(Some(made))
+}
+
+fn no_container() -> SqlError {
+    let detail = "The path assumes key is a composite object, but it is a scalar value.";
+    refused("cannot replace existing key").detail(detail)
+}
+
+/// `document[key][place] = value`: the document or null, the value, and the subscripts.
+pub(in crate::expr) fn set_member(values: &[Datum], context: &Context) -> Result<Datum> {
+    let steps = &values[2..];
+    let mut texts = Vec::with_capacity(steps.len());
+    for step in steps {
+        texts.push(match step {
+            Datum::Text(key) => Cow::from(key),
+            Datum::Null => return Err(null_subscript("jsonb")),
+            place => Cow::from(integer(std::slice::from_ref(place), 0).to_string()),
+        });
+    }
+    if steps.len() > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    let path: Vec<Option<&str>> = texts.iter().map(|text| Some(text.as_ref())).collect();
+    check_fits(8 * values[..2].iter().map(Datum::heap_bytes).sum::<usize>(), context)?;
+    let mut json = match &values[0] {
+        Datum::Null if matches!(steps[0], Datum::Int4(_)) => Json::Array(Vec::new()),
+        Datum::Null => Json::Object(Vec::new()),
+        _ => document(values, 0).node().to_json(),
+    };
+    let value = match &values[1] {
+        Datum::Null => Json::Null,
+        _ => document(values, 1).node().to_json(),
+    };
+    let change = Change::Set { value, missing: Missing::MadeWithPath };
+    walk(&mut json, &path, 0, change, context)?;
+    built(json)
 }
 
 fn change_field<'d>(
@@ -206,10 +321,14 @@ fn change_field<'d>(
             let hint = "Try using the function jsonb_set to replace key value.";
             return Err(refused("cannot replace existing key").hint(hint));
         }
-        (Change::Set { value, create: true } | Change::Insert { value, .. }, None) => {
+        (
+            Change::Set { value, missing: Missing::Made | Missing::MadeWithPath }
+            | Change::Insert { value, .. },
+            None,
+        ) => {
             fields.push((key.into(), value));
         }
-        (Change::Remove | Change::Set { create: false, .. }, None) => {}
+        (Change::Remove | Change::Set { missing: Missing::Left, .. }, None) => {}
     }
     Ok(())
 }
@@ -226,10 +345,14 @@ fn change_item<'d>(
         (Change::Remove, Some(at)) => drop(items.remove(at)),
         (Change::Set { value, .. }, Some(at)) => items[at] = value,
         (Change::Insert { value, after }, Some(at)) => items.insert(at + usize::from(after), value),
-        (Change::Set { value, create: true } | Change::Insert { value, .. }, None) => {
+        (
+            Change::Set { value, missing: Missing::Made | Missing::MadeWithPath }
+            | Change::Insert { value, .. },
+            None,
+        ) => {
             items.insert(outside, value);
         }
-        (Change::Remove | Change::Set { create: false, .. }, None) => {}
+        (Change::Remove | Change::Set { missing: Missing::Left, .. }, None) => {}
     }
 }
 
@@ -239,9 +362,9 @@ fn set_lax(values: &[Datum], context: &Context) -> Result<Datum> {
     if is_null(0) || is_null(1) || is_null(3) {
         return Ok(Datum::Null);
     }
-    let create = values.get(3) != Some(&Datum::Bool(false));
+    let missing = Missing::of(values.get(3));
     if !is_null(2) {
-        let change = Change::Set { value: document(values, 2).node().to_json(), create };
+        let change = Change::Set { value: document(values, 2).node().to_json(), missing };
         return at_path(values, change, "set path", context);
     }
     let treatment = match values.get(4) {
@@ -259,7 +382,7 @@ fn set_lax(values: &[Datum], context: &Context) -> Result<Datum> {
             Err(error.detail(detail).hint(hint))
         }
         "use_json_null" => {
-            at_path(values, Change::Set { value: Json::Null, create }, "set path", context)
+            at_path(values, Change::Set { value: Json::Null, missing }, "set path", context)
         }
         "delete_key" => at_path(values, Change::Remove, "delete path", context),
         "return_target" => Ok(values[0].clone()),

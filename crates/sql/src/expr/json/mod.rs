@@ -24,6 +24,7 @@ mod gather;
 pub(crate) mod path;
 
 pub(crate) use access::{elements, fields, keys};
+pub(super) use change::set_member;
 pub(crate) use gather::JsonAgg;
 
 use crate::error::Result;

@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::{Json, MAX_DEPTH, parse, write_string};
+use super::{Json, MAX_DEPTH, parse, too_deep, write_string};
 use crate::error::{Result, SqlError, code};
 use crate::types::numeric;
 
@@ -384,8 +384,7 @@ fn compare_numbers(a: &str, b: &str) -> Ordering {
 
 fn write(json: Json<'_>, depth: usize, out: &mut Vec<u8>) -> Result<()> {
     if depth > MAX_DEPTH {
-        let error = SqlError::new(code::TOO_COMPLEX, "stack depth limit exceeded");
-        return Err(error.detail(format!("A JSON document has at most {MAX_DEPTH} levels.")));
+        return Err(too_deep());
     }
     match json {
         Json::Null => out.push(NULL),

@@ -28,8 +28,16 @@ pub(crate) use parse::{check, parse};
 pub(crate) use parts::{Parts, parts, unquoted};
 pub use path::JsonPath;
 
+use crate::error::{SqlError, code};
+
 /// Most levels of arrays and objects in each other.
 pub(crate) const MAX_DEPTH: usize = 512;
+
+/// The error for a document of more than [`MAX_DEPTH`] levels.
+pub(crate) fn too_deep() -> SqlError {
+    SqlError::new(code::TOO_COMPLEX, "stack depth limit exceeded")
+        .detail(format!("A JSON document has at most {MAX_DEPTH} levels."))
+}
 
 /// A document to be built or changed.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Json, MAX_DEPTH};
+use super::{Json, MAX_DEPTH, too_deep};
 use crate::error::{Result, SqlError, code};
 
 /// Reads a document whose strings are needed: of `jsonb`.
@@ -124,9 +124,7 @@ impl<'t> Parser<'t> {
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Json<'t>>) -> Result<Json<'t>> {
         if self.depth == MAX_DEPTH {
-            let error = SqlError::new(code::TOO_COMPLEX, "stack depth limit exceeded");
-            let limit = format!("A JSON document has at most {MAX_DEPTH} levels.");
-            return Err(error.detail(limit));
+            return Err(too_deep());
         }
         self.at += 1;
         self.depth += 1;
