@@ -98,6 +98,11 @@ impl Finder {
         Ok(Finder { regex, parts: Some(parts) })
     }
 
+    /// What programs of its parts take.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.as_ref().map_or(0, |parts| parts.bytes)
+    }
+
     /// Groups in the pattern.
     pub(super) fn groups(&self) -> usize {
         self.regex.captures_len() - 1

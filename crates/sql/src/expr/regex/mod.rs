@@ -39,8 +39,9 @@ pub(crate) use functions::rows;
 
 /// Most bytes that a compiled pattern takes.
 const MAX_COMPILED: usize = 1 << 20;
-/// Most patterns that are kept.
+/// Most patterns that are kept, and most bytes that their parts take.
 const MAX_KEPT: usize = 16;
+const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// How a pattern is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,14 +69,22 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: Clone> Kept<T> {
-    fn get(&self, pattern: &str, options: Options, make: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// The one for this pattern; `bytes` says what one takes beyond what all may.
+    fn get(
+        &self,
+        pattern: &str,
+        options: Options,
+        bytes: fn(&T) -> usize,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let mut kept = self.0.borrow_mut();
         let key = (pattern.to_owned(), options);
         if let Some(known) = kept.get(&key) {
             return Ok(known.clone());
         }
         let made = make()?;
-        if kept.len() >= MAX_KEPT {
+        let all = kept.values().map(bytes).sum::<usize>() + bytes(&made);
+        if kept.len() >= MAX_KEPT || all > MAX_KEPT_BYTES {
             kept.clear();
         }
         kept.insert(key, made.clone());
@@ -90,15 +99,20 @@ impl Patterns {
     }
 
     fn test(&self, pattern: &str, options: Options) -> Result<Regex> {
-        self.tests.get(pattern, options, || compile(pattern, &Source::of(pattern, options)?))
+        self.tests.get(pattern, options, |_| 0, || compile(pattern, &Source::of(pattern, options)?))
     }
 
     /// A pattern that says where texts match it.
     fn finder(&self, pattern: &str, options: Options) -> Result<Arc<Finder>> {
-        self.finders.get(pattern, options, || {
-            let source = Source::of(pattern, options)?;
-            Ok(Arc::new(Finder::new(compile(pattern, &source)?, &source)?))
-        })
+        self.finders.get(
+            pattern,
+            options,
+            |finder| finder.bytes(),
+            || {
+                let source = Source::of(pattern, options)?;
+                Ok(Arc::new(Finder::new(compile(pattern, &source)?, &source)?))
+            },
+        )
     }
 
     fn is_match(&self, text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
