@@ -165,4 +165,4 @@ class Maker:
 
 
 if __name__ == "__main__":
-    sys.exit(peer.compare_expressions(__doc__, Maker))
+    sys.exit(peer.compare(__doc__, lambda seed: peer.expressions(Maker(seed))))

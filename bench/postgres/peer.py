@@ -6,6 +6,7 @@ Needs psycopg for sessions (`pip install 'psycopg[binary]'`). Does not do: anyth
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -209,9 +210,10 @@ def append_lines(path, lines):
             out.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def compare_expressions(about, maker_of):
-    """The command of a script that sends random expressions to both: `maker_of(seed)` makes them by
-    its method `expression`. Returns whether any answer or error code was different."""
+def compare(about, statements_of, note=lambda: ""):
+    """The command of a script that sends random statements to both: `statements_of(seed)` gives
+    them without end; `note()` says what a reader of a difference needs to know besides. Returns
+    whether any answer or error code was different."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--statements", type=int, default=50_000)
     parser.add_argument("--seed", default="1")
@@ -224,15 +226,13 @@ def compare_expressions(about, maker_of):
     theirs = Postgres(args.dir, {"fsync": "off", "timezone": "'UTC'", "jit": "off"})
     try:
         mine, other = Session(ours), Session(theirs)
-        maker = maker_of(args.seed)
-        for _ in range(args.statements):
-            sql = f"select {maker.expression()}"
+        for sql in itertools.islice(statements_of(args.seed), args.statements):
             answer, expected = mine.run(sql), other.run(sql)
             count["error" if expected[0] == "error" else "rows"] += 1
             if answer != expected:
                 count["different"] += 1
                 if count["different"] <= args.show:
-                    print(f"{sql}\n  ours:   {answer}\n  theirs: {expected}", flush=True)
+                    print(f"{sql}{note()}\n  ours:   {answer}\n  theirs: {expected}", flush=True)
         mine.close()
         other.close()
         ours.verify()
@@ -241,3 +241,9 @@ def compare_expressions(about, maker_of):
         theirs.close()
     print(f"seed {args.seed}: {dict(count)}")
     return count["different"] != 0
+
+
+def expressions(maker):
+    """A query of each expression that `maker` makes, without end."""
+    while True:
+        yield f"select {maker.expression()}"

@@ -14,8 +14,6 @@ Does not do: what depends on the time of day that it is; differences of timestam
 lets wrap around; Roman numbers with a sign beside them, which PostgreSQL ends with a zero byte.
 """
 
-import argparse
-import collections
 import random
 import sys
 
@@ -211,40 +209,19 @@ class Maker:
         return self.random.choice(makers)()
 
 
+def statements(seed, state):
+    """Expressions, and now and then another zone or style, which `state` tells."""
+    maker = Maker(seed)
+    for sql in peer.expressions(maker):
+        if maker.random.random() < 0.1:
+            sql = maker.setting()
+            state[sql.split()[1]] = sql.split(" = ")[1]
+        yield sql
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--statements", type=int, default=50_000)
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--binary", default="target/release/rightlink")
-    parser.add_argument("--show", type=int, default=20)
-    parser.add_argument("--dir", default="/tmp")
-    args = parser.parse_args()
-    count = collections.Counter()
-    ours = peer.Rightlink(args.binary, args.dir)
-    theirs = peer.Postgres(args.dir, {"fsync": "off", "timezone": "'UTC'", "jit": "off"})
-    try:
-        mine, other = peer.Session(ours), peer.Session(theirs)
-        maker = Maker(args.seed)
-        state = {}
-        for _ in range(args.statements):
-            sql = f"select {maker.expression()}"
-            if maker.random.random() < 0.1:
-                sql = maker.setting()
-                state[sql.split()[1]] = sql.split(" = ")[1]
-            answer, expected = mine.run(sql), other.run(sql)
-            count["error" if expected[0] == "error" else "rows"] += 1
-            if answer != expected:
-                count["different"] += 1
-                if count["different"] <= args.show:
-                    print(f"{sql} -- {state}\n  ours:   {answer}\n  theirs: {expected}", flush=True)
-        mine.close()
-        other.close()
-        ours.verify()
-    finally:
-        ours.close()
-        theirs.close()
-    print(f"seed {args.seed}: {dict(count)}")
-    return count["different"] != 0
+    state = {}
+    return peer.compare(__doc__, lambda seed: statements(seed, state), lambda: f" -- {state}")
 
 
 if __name__ == "__main__":

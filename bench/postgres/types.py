@@ -4,7 +4,7 @@ serve` and to PostgreSQL 15: every answer and every error code must be equal.
 
     apt-get install postgresql-15; pip install 'psycopg[binary]'
     cargo build --release -p rightlink-cli
-    bench/postgres/types.py [--rounds 200] [--seed 1] [--binary FILE] [--show 20]
+    bench/postgres/types.py [--statements 50000] [--seed 1] [--binary FILE] [--show 20]
 
 A round makes an enum, a domain over it, and a table with columns, keys and indexes of both. Labels
 are added and renamed in random places between inserts, updates, ranges, sorts, groups and joins,
@@ -14,8 +14,7 @@ Does not do: what is refused by name; a new label in the transaction that adds i
 domain over an enum, which PostgreSQL has not.
 """
 
-import argparse
-import collections
+import itertools
 import random
 import sys
 
@@ -154,36 +153,11 @@ class Round:
         yield from self.end()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--binary", default="target/release/rightlink")
-    parser.add_argument("--show", type=int, default=20)
-    parser.add_argument("--dir", default="/tmp")
-    args = parser.parse_args()
-    count = collections.Counter()
-    ours = peer.Rightlink(args.binary, args.dir)
-    theirs = peer.Postgres(args.dir, {"fsync": "off", "timezone": "'UTC'", "jit": "off"})
-    try:
-        mine, other = peer.Session(ours), peer.Session(theirs)
-        for number in range(args.rounds):
-            for sql in Round(f"{args.seed} {number}").statements():
-                answer, expected = mine.run(sql), other.run(sql)
-                count["error" if expected[0] == "error" else "rows"] += 1
-                if answer != expected:
-                    count["different"] += 1
-                    if count["different"] <= args.show:
-                        print(f"{sql}\n  ours:   {answer}\n  theirs: {expected}", flush=True)
-        mine.close()
-        other.close()
-        ours.verify()
-    finally:
-        ours.close()
-        theirs.close()
-    print(f"seed {args.seed}: {dict(count)}")
-    return count["different"] != 0
+def statements(seed):
+    """The statements of one round after the other."""
+    for number in itertools.count():
+        yield from Round(f"{seed} {number}").statements()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(peer.compare(__doc__, statements))

@@ -320,7 +320,7 @@ fn define(
 ) -> Result<()> {
     let mut txn = db.begin_with(TransactionOptions {
         isolation: Isolation::ReadCommitted,
-        // Only a lock that nobody gives up takes so long, however busy the machine is.
+        // However busy the machine is, a wait of this length means that a lock is never given up.
         lock_timeout: Some(Duration::from_secs(60)),
         ..Default::default()
     });

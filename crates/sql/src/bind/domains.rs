@@ -3,7 +3,7 @@
 //! The entry of a domain is a table of one column, which has the type, the default and the comment
 //! of the domain; checks are conditions over that column, whose name is that of VALUE.
 //!
-//! Invariants: what the domain below asks is asked first.
+//! Invariants: conditions of the domain below are tested first.
 //! Does not do: asking (`expr::domain`).
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::types::declared::Domain;
 use crate::user_types::UsedType;
 
 impl Binder<'_> {
-    /// `value` as a value of a domain: of its type, and what the domain asks is met.
+    /// `value` as a value of a domain: of its type, and tested by its conditions.
     pub(super) fn in_domain(&mut self, value: Expr, domain: Domain) -> Result<Expr> {
         let tests = self.domain_tests(domain.stored())?;
         Ok(Expr::Checked(Box::new(Checked { value, tests: tests.into() })))
@@ -33,7 +33,7 @@ impl Binder<'_> {
         Ok(table)
     }
 
-    /// What the domain called `name` asks of a value, and those below it.
+    /// Conditions of the domain called `name`, and of the domains below it.
     pub(crate) fn domain_tests(&mut self, name: &str) -> Result<Vec<DomainTest>> {
         let table = self.domain(name)?;
         let mut tests = match &table.column_notes[0].domain {

@@ -26,12 +26,12 @@ pub(super) struct Part {
     function: &'static Function,
     /// What an element declares.
     modifier: Option<Modifier>,
-    /// What it takes behind the old value and the part.
+    /// Its arguments behind the old value and the new part.
     args: Vec<Expr>,
 }
 
 impl Part {
-    /// What the column has with this value in the part, of which `whole` is the column before.
+    /// The column with this value in the part; `whole` is the column before.
     pub(super) fn assigned(self, whole: Expr, value: Expr) -> Expr {
         // Elements of `char(n)` are kept with their blanks.
         let value = padded(value, self.modifier);

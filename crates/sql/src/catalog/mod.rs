@@ -65,7 +65,8 @@ pub(crate) struct SessionInfo<'s> {
     pub(crate) settings: &'s Settings,
     pub(crate) modes: (Level, bool),
     pub(crate) interrupts: &'s dyn CheckInterrupts,
-    pub(crate) listing: &'s Listing,
+    /// `None` unless the statement asks for it.
+    pub(crate) listing: Option<&'s Listing>,
 }
 
 /// What a session tells of its own, for a statement that asks: rows of two catalogs.

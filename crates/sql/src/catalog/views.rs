@@ -8,9 +8,9 @@
 
 use rightlink::{Database, Transaction};
 
-use super::SessionInfo;
 use super::numbers::{number, text};
 use super::objects::Objects;
+use super::{Listing, SessionInfo};
 use super::{builtin, constraints, figures, information, keywords, relations, shared};
 use super::{trees, tuples, types, zones};
 use crate::catalog::system_views::{Kind, View};
@@ -110,8 +110,8 @@ pub(crate) fn rows(
         Kind::DatabaseUse => vec![figures::database(view, db, session)?],
         Kind::Checkpoints => vec![figures::checkpoints(view, db)],
         Kind::LogUse => vec![figures::log(view, db)],
-        Kind::Cursors => session.listing.cursors.clone(),
-        Kind::PreparedStatements => session.listing.prepared_statements.clone(),
+        Kind::Cursors => listing(session).cursors.clone(),
+        Kind::PreparedStatements => listing(session).prepared_statements.clone(),
         Kind::Locks => figures::locks(view, db, session)?,
         Kind::Settings => settings(session),
         Kind::ZoneNames => zones::names(session),
@@ -124,6 +124,11 @@ pub(crate) fn rows(
     };
     check_width(view, &rows);
     Ok(rows)
+}
+
+/// The session's own, which it gathered for this statement.
+fn listing<'s>(session: &SessionInfo<'s>) -> &'s Listing {
+    session.listing.expect("gathered for a statement that asks")
 }
 
 /// Every row has the columns of its relation, and their types.

@@ -238,8 +238,8 @@ pub(crate) struct Context {
     pub(crate) modes: (Level, bool),
     /// Who else is there, and as whom the session is listed.
     pub(crate) activity: Activity,
-    /// Empty unless the statement asks for it.
-    pub(crate) listing: Arc<Listing>,
+    /// `None` unless the statement asks for it.
+    pub(crate) listing: Option<Arc<Listing>>,
     pub(crate) pid: u32,
     /// Work until the next look at whether the statement is still wanted.
     pub(crate) work: Cell<usize>,
@@ -302,7 +302,7 @@ impl Context {
             database: &self.database,
             user: &self.user,
             activity: &self.activity,
-            listing: &self.listing,
+            listing: self.listing.as_deref(),
             settings: &self.settings,
             modes: self.modes,
             interrupts: self,
@@ -341,7 +341,7 @@ impl Context {
             settings: Settings::default(),
             modes: (Level::ReadCommitted, false),
             activity: Activity::default(),
-            listing: Arc::default(),
+            listing: None,
             pid: 0,
             work: Cell::new(0),
             held: Held::default(),

@@ -359,7 +359,7 @@ impl<'m> Model<'m> {
     fn told(&self, condition: &Expr) -> Option<(usize, Term)> {
         let column = self.only_column(condition)?;
         let collation = self.scan.table.info.columns[column].collation.as_ref();
-        term(self.scan, condition, (column, collation)).map(|term| (column, term))
+        term(self.scan, condition, column, collation).map(|term| (column, term))
     }
 
     /// The first column that a condition names.

@@ -286,7 +286,7 @@ fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexP
         for (at, conjunct) in
             conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at)).collect::<Vec<_>>()
         {
-            if let Some(term) = term(scan, conjunct, (column, collation))
+            if let Some(term) = term(scan, conjunct, column, collation)
                 && add(&mut path, term, before)
             {
                 taken.push(at);

@@ -82,7 +82,8 @@ pub(super) fn parts_of(condition: &Expr) -> Vec<&Expr> {
 pub(super) fn term(
     scan: &TableScan,
     conjunct: &Expr,
-    (column, collation): (usize, Option<&Collation>),
+    column: usize,
+    collation: Option<&Collation>,
 ) -> Option<Term> {
     let is_column = |expr: &Expr| match expr {
         Expr::Column(at) => scan.columns.get(*at) == Some(&column),

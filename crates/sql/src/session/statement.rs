@@ -290,7 +290,7 @@ impl Session {
             settings: self.settings.clone(),
             modes: self.modes(),
             activity: self.seat.activity(),
-            listing: Arc::default(),
+            listing: None,
             pid: self.seat.pid(),
             work: Cell::new(0),
             held: Held::of(self.db.budget()),
@@ -361,7 +361,7 @@ impl Session {
         };
         let mut context = self.context(params);
         if listing::is_asked_by(&plan) {
-            context.listing = Arc::new(self.listing());
+            context.listing = Some(Arc::new(self.listing()));
         }
         let budget = self.db.budget().clone();
         let active = self.ensure()?;

@@ -143,7 +143,7 @@ impl Definer<'_> {
         self.note_domain(name, notes, domain)
     }
 
-    /// What the domain called `name` asks, and what those below it do.
+    /// Conditions of the domain called `name`, and of the domains below it.
     pub(super) fn tests_of(&mut self, name: &str) -> Result<Vec<DomainTest>> {
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         Binder::new(&mut tables, &lines, &[]).domain_tests(name)

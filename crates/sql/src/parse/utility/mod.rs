@@ -184,42 +184,44 @@ pub(crate) struct Analyzed {
     pub(crate) columns: Vec<String>,
 }
 
+/// Words that such a statement begins with.
+const WORDS: [&str; 32] = [
+    "begin",
+    "start",
+    "commit",
+    "end",
+    "rollback",
+    "abort",
+    "savepoint",
+    "release",
+    "set",
+    "show",
+    "reset",
+    "prepare",
+    "execute",
+    "deallocate",
+    "declare",
+    "fetch",
+    "move",
+    "close",
+    "copy",
+    "vacuum",
+    "analyze",
+    "analyse",
+    "checkpoint",
+    "discard",
+    "explain",
+    "reindex",
+    "cluster",
+    "do",
+    "lock",
+    "listen",
+    "notify",
+    "unlisten",
+];
+
 /// Reads a utility statement, if it is one.
 pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
-    let words = [
-        "begin",
-        "start",
-        "commit",
-        "end",
-        "rollback",
-        "abort",
-        "savepoint",
-        "release",
-        "set",
-        "show",
-        "reset",
-        "prepare",
-        "execute",
-        "deallocate",
-        "declare",
-        "fetch",
-        "move",
-        "close",
-        "copy",
-        "vacuum",
-        "analyze",
-        "analyse",
-        "checkpoint",
-        "discard",
-        "explain",
-        "reindex",
-        "cluster",
-        "do",
-        "lock",
-        "listen",
-        "notify",
-        "unlisten",
-    ];
     if let Some(made) = create_as::create_as(cursor)? {
         return Ok(Some(Utility::CreateTableAs(made)));
     }
@@ -244,7 +246,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     if let Some(altered) = sequence::identity(cursor)? {
         return Ok(Some(altered));
     }
-    let Some(word) = cursor.take_any(&words) else { return Ok(None) };
+    let Some(word) = cursor.take_any(&WORDS) else { return Ok(None) };
     Ok(Some(match word {
         "begin" | "start" => begin(cursor, word == "start")?,
         "commit" | "end" | "rollback" | "abort" => end(cursor, word)?,

@@ -17,7 +17,7 @@ mod words;
 pub(crate) mod zone;
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use clock::{read_time, read_timetz};
 pub(crate) use print::{date, interval, iso_timestamp, time, timestamp, timetz};
@@ -116,12 +116,22 @@ impl IntervalStyle {
 }
 
 /// What a session's settings say of dates and times: the zone, and how values are read and shown.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Styles {
     pub(crate) zone: Arc<Zone>,
     pub(crate) dates: DateStyle,
     pub(crate) order: DateOrder,
     pub(crate) intervals: IntervalStyle,
+}
+
+/// UTC, which all share, and the styles that PostgreSQL begins with.
+impl Default for Styles {
+    fn default() -> Styles {
+        static UTC: OnceLock<Arc<Zone>> = OnceLock::new();
+        let zone = Arc::clone(UTC.get_or_init(Arc::default));
+        let (dates, order) = (DateStyle::default(), DateOrder::default());
+        Styles { zone, dates, order, intervals: IntervalStyle::default() }
+    }
 }
 
 /// What texts of dates and times mean to a statement.
