@@ -13,6 +13,7 @@ use rightlink_sql::{
     Column, Datum, Execution, Session, SqlError, SqlType, Times, TransactionStatus,
 };
 
+use crate::bell::Bell;
 use crate::config::Config;
 use crate::peers::{End, Peer, Phase};
 use crate::protocol::backend::Out;
@@ -55,6 +56,8 @@ struct Core<'s> {
     /// Changes of settings that the client was told of.
     told: u64,
     reported: Vec<(&'static str, String)>,
+    /// Wakes it when somebody has said something, once the session listens.
+    bell: Option<Bell>,
 }
 
 /// Formats of the results of portals.
@@ -116,6 +119,7 @@ impl<'s> Connection<'s> {
         let core = Core {
             told: u64::MAX,
             reported: Vec::new(),
+            bell: None,
             session,
             transport,
             out,
@@ -160,6 +164,7 @@ impl<'s> Connection<'s> {
                 memory = Some(reserve(self.core.session.database(), claimed)?);
             }
             self.core.flush()?;
+            self.core.await_client()?;
             match self.input.read(&mut self.core.transport, claimed) {
                 Ok(true) => {}
                 Ok(false) => return self.core.ended(),
@@ -182,6 +187,42 @@ impl Core<'_> {
             self.out.clear();
         }
         Ok(())
+    }
+
+    /// Waits for bytes of the client, which is told meanwhile what others say.
+    fn await_client(&mut self) -> Result<(), SqlError> {
+        loop {
+            let Some(bell) = &self.bell else { return Ok(()) };
+            if self.transport.has_arrived() {
+                return Ok(());
+            }
+            let has_come = bell.wait(self.transport.socket()).map_err(|error| lost(&error))?;
+            if self.deliver() {
+                self.flush()?;
+            }
+            if has_come {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells the client what has been said on channels that it listens on. True: something was.
+    fn deliver(&mut self) -> bool {
+        if self.bell.is_none() && self.session.is_listening() {
+            // Without a descriptor for it the client is told with its next answer.
+            self.bell = Bell::new().ok();
+            if let Some(bell) = &self.bell {
+                self.session.on_notification(bell.ringer());
+            }
+        }
+        let all = self.session.take_notifications();
+        all.iter().for_each(|one| self.out.notification(one));
+        !all.is_empty()
+    }
+
+    /// Has somebody ended the session, so that the error is its last word?
+    fn is_last(&self, error: &SqlError) -> bool {
+        error.sqlstate == "57P01" && self.peer.end() == End::Shutdown
     }
 
     /// No more bytes come: somebody may have seen to that.
@@ -213,6 +254,7 @@ impl Core<'_> {
             let idle = self.session.millis_setting("idle_in_transaction_session_timeout");
             self.peer.set_idle_millis(idle.unwrap_or(0));
         }
+        self.deliver();
         let status = self.session.status();
         self.out.ready(status);
         self.peer.enter(match status {
@@ -235,7 +277,7 @@ impl Core<'_> {
             Message::Terminate => return Ok(Flow::End),
             Message::Sync => self.sync(),
             _ if self.skip => {}
-            Message::Query(sql) => self.query(sql),
+            Message::Query(sql) => self.query(sql)?,
             Message::Flush => self.flush()?,
             // What a client sent before it heard that its COPY has failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
@@ -247,6 +289,9 @@ impl Core<'_> {
             }
             other => {
                 if let Err(error) = self.extended(other) {
+                    if self.is_last(&error) {
+                        return Err(error);
+                    }
                     self.fail(&error);
                     self.skip = true;
                 }
@@ -295,7 +340,8 @@ impl Core<'_> {
         self.out.error(&error, "ERROR");
     }
 
-    fn query(&mut self, sql: &str) {
+    /// An error ends the connection.
+    fn query(&mut self, sql: &str) -> Result<(), SqlError> {
         let mut sink = Client {
             out: &mut self.out,
             transport: &mut self.transport,
@@ -306,13 +352,15 @@ impl Core<'_> {
         match self.session.run(sql, &mut sink) {
             Ok(()) if self.session.is_copying() => {
                 self.copying = Copying::Simple;
-                return;
+                return Ok(());
             }
             Ok(()) if !sink.any => self.out.plain(b'I'),
             Ok(()) => {}
+            Err(error) if self.is_last(&error) => return Err(error),
             Err(error) => self.out.error(&error, "ERROR"),
         }
         self.ready();
+        Ok(())
     }
 
     fn sync(&mut self) {

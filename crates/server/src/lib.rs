@@ -22,6 +22,7 @@
 //! | `origin` | where connections come from |
 //! | `peers` | who is connected; cancel, timeouts, clients that are gone |
 //! | `connection` | one client: messages in, answers out |
+//! | `bell` | wakes a connection that waits for its client |
 //! | `commands`, `owner` | commands that a server runs for its owner; both sides |
 //! | `descriptors` | how many connections the limit of open files has room for |
 //! | `startup` | from the first byte to the first query: TLS, options, authentication |
@@ -41,6 +42,7 @@
 //! after every message, and hand a statement to another thread where it blocks.
 
 mod auth;
+mod bell;
 mod commands;
 mod config;
 mod config_error;

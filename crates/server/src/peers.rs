@@ -176,6 +176,11 @@ impl Peer {
         self.socket.shutdown(Shutdown::Read);
     }
 
+    /// Ends it, whatever it does. The caller raises the interrupt of its session.
+    pub(crate) fn hang_up(&self) {
+        self.finish(End::Shutdown);
+    }
+
     /// How long it has been in the phase that was read just now.
     fn spent(&self, now: Nanos) -> Duration {
         let begun = self.begun.load(Ordering::Relaxed);

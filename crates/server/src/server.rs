@@ -169,6 +169,9 @@ impl Server {
         let clock = Clock::system();
         let peers = Arc::new(Peers::new(clock.clone()));
         let secret = config.users.as_ref().map_or_else(random, Users::secret);
+        if let Err(error) = Session::drop_orphaned_tables(db) {
+            config.logger.warn(&format!("temporary tables of sessions before: {}", error.message));
+        }
         let (db, name, activity) = (db.clone(), name.into(), Activity::default());
         let failures = Failures::new(config.logger.clone());
         let shared = Shared { db, name, config, peers, secret, failures, activity };
@@ -384,6 +387,8 @@ impl Shared {
             }
         };
         peer.obey(session.interrupt());
+        let hangs_up = Arc::clone(&registered.peer);
+        session.on_termination(move || hangs_up.hang_up());
         peer.enter(Phase::Busy);
         Connection::new(session, transport, input, out, peer).serve(&self.config);
     }

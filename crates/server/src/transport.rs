@@ -193,6 +193,18 @@ impl Transport {
         }
     }
 
+    /// Have bytes arrived that a look at the socket does not show?
+    pub(crate) fn has_arrived(&mut self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            // A failure shows when it is read.
+            Transport::Tls(stream) => match stream.conn.process_new_packets() {
+                Ok(state) => state.plaintext_bytes_to_read() > 0,
+                Err(_) => true,
+            },
+        }
+    }
+
     /// Sends all of it.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {

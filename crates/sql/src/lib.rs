@@ -42,7 +42,7 @@
 //! | `plan` | the algebra, and by which operators and indexes a statement runs |
 //! | `expr` | expressions, functions, aggregates |
 //! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
-//! | `activity` | sessions as they see each other |
+//! | `activity` | sessions as they see each other, advisory locks, notifications |
 //! | `settings` | SET, SHOW, RESET |
 //! | `user_types`, `schemas` | what names mean along the search path |
 //! | `statistics` | what ANALYZE has found out |
@@ -85,6 +85,7 @@ mod statistics;
 mod types;
 mod user_types;
 
+pub use activity::notifications::Notification;
 pub use activity::{Activity, TransactionStatus, Who};
 pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 
@@ -98,8 +99,8 @@ pub use plan::Column;
 
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
-    Array, Datum, Decimal, Dimension, ElementType, EnumType, EnumValue, Interval, JsonPath, Jsonb,
-    RegKind, Registered, Row, SqlType, Times, ZonedTime,
+    Array, Datum, Decimal, Dimension, ElementType, EnumType, EnumValue, Field, Interval, JsonPath,
+    Jsonb, Record, RegKind, Registered, Row, SqlType, Times, ZonedTime,
 };
 
 /// The examples of the README, compiled and run as tests.

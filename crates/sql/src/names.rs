@@ -21,6 +21,19 @@ const OF_TYPE: &str = "␟type";
 /// Longest name of a schema: with it the name of a column's sequence keeps the schema in front.
 pub(crate) const MAX_BYTES: usize = 25;
 
+/// What stands for the schema of a session's temporary tables; its name begins so.
+pub(crate) const TEMPORARY: &str = "pg_temp";
+
+/// Is it a schema of temporary tables?
+pub(crate) fn is_temporary_schema(schema: &str) -> bool {
+    schema.strip_prefix(TEMPORARY).is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// Is it a name of the store in such a schema?
+pub(crate) fn is_temporary(stored: &str) -> bool {
+    is_temporary_schema(schema_of(stored))
+}
+
 /// The schemas of what is made up.
 pub(crate) const CATALOGS: [&str; 2] = ["pg_catalog", "information_schema"];
 
@@ -109,53 +122,85 @@ pub(crate) fn is_own(stored: &str) -> bool {
 
 /// Schemas in which names without one are looked for, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SearchPath(Vec<String>);
+pub(crate) struct SearchPath {
+    /// As the setting has them.
+    named: Vec<String>,
+    /// The schema of temporary tables, which comes before all others.
+    temporary: Option<String>,
+    /// How often something was made in that.
+    made: u64,
+}
 
 impl Default for SearchPath {
     fn default() -> Self {
-        SearchPath(vec![PUBLIC.to_owned()])
+        SearchPath::of(vec![PUBLIC.to_owned()])
     }
 }
 
 impl SearchPath {
+    fn of(named: Vec<String>) -> SearchPath {
+        SearchPath { named, temporary: None, made: 0 }
+    }
+
+    /// The same with a schema of temporary tables, in which so many definitions were made.
+    pub(crate) fn with_temporary(self, schema: &str, made: u64) -> SearchPath {
+        SearchPath { temporary: Some(schema.to_owned()), made, ..self }
+    }
+
+    /// The schema of temporary tables, if there is one.
+    pub(crate) fn temporary(&self) -> Option<&str> {
+        self.temporary.as_deref()
+    }
+
+    /// Schemas in front of that of which a name in the path means the same until a definition is
+    /// made there: those of temporary tables, which only the session itself makes.
+    pub(crate) fn own(&self) -> usize {
+        usize::from(self.temporary.is_some())
+    }
+
     /// The path of a setting; `None` if it is no list of names. `"$user"` is no schema.
     pub(crate) fn parse(text: &str) -> Option<SearchPath> {
         let mut all: Vec<String> = Vec::new();
         if text.trim().is_empty() {
-            return Some(SearchPath(all));
+            return Some(SearchPath::of(all));
         }
         let mut rest = text;
         loop {
             let (name, after) = one_name(rest.trim_start())?;
-            if name != "$user" && !all.contains(&name) {
+            if name != "$user" && name != TEMPORARY && !all.contains(&name) {
                 all.push(name);
             }
             rest = after.trim_start();
             match rest.strip_prefix(',') {
                 Some(more) => rest = more,
-                None => return rest.is_empty().then_some(SearchPath(all)),
+                None => return rest.is_empty().then(|| SearchPath::of(all)),
             }
         }
     }
 
-    /// All names in it.
+    /// All names in it, without the schema of temporary tables.
     pub(crate) fn all(&self) -> &[String] {
-        &self.0
+        &self.named
     }
 
     /// Those that tables can be in.
     pub(crate) fn of_tables(&self) -> impl Iterator<Item = &String> {
-        self.0.iter().filter(|schema| !CATALOGS.contains(&schema.as_str()))
+        self.temporary.iter().chain(self.of_new_tables())
+    }
+
+    /// Those that tables are made in.
+    pub(crate) fn of_new_tables(&self) -> impl Iterator<Item = &String> {
+        self.named.iter().filter(|schema| !CATALOGS.contains(&schema.as_str()))
     }
 
     /// Is it the path of those who set none?
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.0.as_slice(), [only] if only == PUBLIC)
+        self.temporary.is_none() && matches!(self.named.as_slice(), [only] if only == PUBLIC)
     }
 
     /// Is something in this schema named without it?
     pub(crate) fn has(&self, schema: &str) -> bool {
-        self.0.iter().any(|known| known == schema)
+        self.named.iter().chain(&self.temporary).any(|known| known == schema)
     }
 
     /// Does the bare name mean this one, where `is_there` knows all that there are?
@@ -277,7 +322,7 @@ mod tests {
 
     #[test]
     fn paths_are_lists_of_names() {
-        let path = |text: &str| SearchPath::parse(text).map(|path| path.0);
+        let path = |text: &str| SearchPath::parse(text).map(|path| path.named);
         assert_eq!(path("\"$user\", public"), Some(vec!["public".to_owned()]));
         assert_eq!(path(" A,\"B\"\"c\" "), Some(vec!["a".to_owned(), "B\"c".to_owned()]));
         assert_eq!(path(""), Some(Vec::new()));

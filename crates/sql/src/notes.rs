@@ -145,6 +145,24 @@ pub(crate) struct ForeignKey {
     pub(crate) parent_columns: Vec<String>,
     pub(crate) on_delete: Action,
     pub(crate) on_update: Action,
+    pub(crate) deferral: Deferral,
+}
+
+/// When a foreign key is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) enum Deferral {
+    /// When the statement ends.
+    #[default]
+    Never,
+    /// The same, unless the transaction wants it at its end.
+    Immediate,
+    /// When the transaction commits, unless it wants it at once.
+    Deferred,
+}
+
+impl Deferral {
+    const IMMEDIATE: &str = "immediate";
+    const DEFERRED: &str = "deferred";
 }
 
 /// What happens to rows whose parent goes.
@@ -375,7 +393,16 @@ impl TableNotes {
                         parent_columns: names(theirs),
                         on_delete: Action::parse(on_delete),
                         on_update: Action::parse(on_update),
+                        deferral: Deferral::Never,
                     });
+                }
+                ["deferrable", name, initially] => {
+                    if let Some(key) = notes.keys.iter_mut().find(|key| key.name == *name) {
+                        key.deferral = match *initially {
+                            Deferral::DEFERRED => Deferral::Deferred,
+                            _ => Deferral::Immediate,
+                        };
+                    }
                 }
                 _ => {}
             }
@@ -393,6 +420,15 @@ impl TableNotes {
             let mut fields = vec!["key", &key.name, &key.parent, actions[0], actions[1]];
             fields.extend(key.columns.iter().chain(&key.parent_columns).map(String::as_str));
             line(&mut out, &fields);
+            match key.deferral {
+                Deferral::Never => {}
+                Deferral::Immediate => {
+                    line(&mut out, &["deferrable", &key.name, Deferral::IMMEDIATE]);
+                }
+                Deferral::Deferred => {
+                    line(&mut out, &["deferrable", &key.name, Deferral::DEFERRED]);
+                }
+            }
         }
         for child in &self.children {
             line(&mut out, &["child", child]);
@@ -445,6 +481,11 @@ impl ForeignKey {
                 text.push_str(&format!(" ON {what} {}", action.name()));
             }
         }
+        text.push_str(match self.deferral {
+            Deferral::Never => "",
+            Deferral::Immediate => " DEFERRABLE",
+            Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+        });
         text
     }
 }
@@ -521,6 +562,7 @@ mod tests {
             parent_columns: vec!["x".into(), "y".into()],
             on_delete: Action::SetNull,
             on_update: Action::Nothing,
+            deferral: Deferral::Deferred,
         };
         let table = TableNotes {
             checks: vec![("c".into(), "a > 0".into())],

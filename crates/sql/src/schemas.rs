@@ -13,8 +13,8 @@ use sqlparser::ast::ObjectName;
 
 use crate::error::{Result, SqlError, code};
 use crate::names::{
-    CATALOGS, NOWHERE, PUBLIC, SearchPath, beside, is_own, mark, one_name, said, schema_of, stored,
-    type_entry,
+    CATALOGS, NOWHERE, PUBLIC, SearchPath, TEMPORARY, beside, is_own, is_temporary_schema, mark,
+    one_name, said, schema_of, stored, type_entry,
 };
 use crate::parse::identifiers;
 
@@ -32,6 +32,12 @@ pub(crate) fn parts_of(text: &str) -> Result<Vec<String>> {
             None => return Err(invalid()),
         }
     }
+}
+
+/// Does a name say that it is of a temporary table?
+pub(crate) fn is_of_temporary(name: &ObjectName) -> bool {
+    let parts = identifiers::parts(name);
+    parts.is_ok_and(|parts| matches!(parts.as_slice(), [schema, _] if schema == TEMPORARY))
 }
 
 /// What a name means.
@@ -61,10 +67,19 @@ fn find_with(
             for (at, schema) in path.of_tables().enumerate() {
                 let stored = stored(schema, name);
                 if pending == Some(stored.as_str()) || txn.catalog().has_relation(&stored)? {
-                    return Ok(Found { name: stored, settled: at == 0 });
+                    return Ok(Found { name: stored, settled: at <= path.own() });
                 }
             }
             Ok(Found { name: format!("{NOWHERE}{name}"), settled: false })
+        }
+        [schema, name] if schema == TEMPORARY => {
+            let stored = path.temporary().map(|schema| stored(schema, name));
+            let nowhere = || format!("{NOWHERE}{name}");
+            Ok(Found { settled: stored.is_some(), name: stored.unwrap_or_else(nowhere) })
+        }
+        [schema, _] if is_temporary_schema(schema) && path.temporary() != Some(schema) => {
+            let message = "cannot access temporary tables of other sessions";
+            Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
         }
         [schema, name] if CATALOGS.contains(&schema.as_str()) => {
             Err(SqlError::unsupported(format!("catalog \"{schema}.{name}\"")))
@@ -102,7 +117,7 @@ pub(crate) fn find_type(
     for (at, schema) in path.of_tables().enumerate() {
         let stored = stored(schema, name);
         if txn.catalog().has_relation(&type_entry(&stored))? {
-            return Ok(Found { name: stored, settled: at == 0 });
+            return Ok(Found { name: stored, settled: at <= path.own() });
         }
     }
     Ok(Found { name: format!("{NOWHERE}{name}"), settled: false })
@@ -180,6 +195,7 @@ impl<'r> Resolver<'r> {
     pub(crate) fn existing_parts(&mut self, parts: &[String]) -> Result<String> {
         let found = find_with(self.txn, self.path, parts, self.pending.as_deref())?;
         if let [schema, _] = parts
+            && schema != TEMPORARY
             && !exists(self.txn, schema)?
         {
             return Err(no_schema(schema));
@@ -210,7 +226,7 @@ impl<'r> Resolver<'r> {
         refuse_own(parts)?;
         match parts {
             [name] => {
-                for schema in self.path.of_tables() {
+                for schema in self.path.of_new_tables() {
                     match lock(self.txn, schema, LockMode::Access) {
                         Err(error) if error.sqlstate == code::INVALID_SCHEMA => {}
                         Err(error) => return Err(error),
@@ -223,6 +239,10 @@ impl<'r> Resolver<'r> {
             [schema, name] if CATALOGS.contains(&schema.as_str()) => {
                 Err(SqlError::unsupported(format!("catalog \"{schema}.{name}\"")))
             }
+            [schema, _] if schema == TEMPORARY || is_temporary_schema(schema) => {
+                let message = "cannot create relations in temporary schemas of other sessions";
+                Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message))
+            }
             [schema, name] => {
                 lock(self.txn, schema, LockMode::Access)?;
                 Ok(stored(schema, name))
@@ -234,6 +254,24 @@ impl<'r> Resolver<'r> {
     /// A table that is to be made, which the rest of the definition can name.
     pub(crate) fn new_table(&mut self, name: &ObjectName) -> Result<String> {
         let stored = self.new_name(name)?;
+        self.pending = Some(stored.clone());
+        Ok(stored)
+    }
+
+    /// The same for something that goes with the session.
+    pub(crate) fn new_temporary(&mut self, name: &ObjectName) -> Result<String> {
+        let schema = self.path.temporary().expect("it was made before").to_owned();
+        let parts = identifiers::parts(name)?;
+        let name = match parts.as_slice() {
+            [name] => name,
+            [given, name] if *given == TEMPORARY || *given == schema => name,
+            _ => {
+                let message = "cannot create temporary relation in non-temporary schema";
+                return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+            }
+        };
+        lock(self.txn, &schema, LockMode::Access)?;
+        let stored = stored(&schema, name);
         self.pending = Some(stored.clone());
         Ok(stored)
     }

@@ -238,16 +238,21 @@ struct State {
     /// As they were before the transaction's first change.
     before: Option<BTreeMap<&'static str, String>>,
     often: Often,
-    path: Arc<SearchPath>,
-    styles: Styles,
+    /// The schema of temporary tables, and how often something was made in it.
+    temporary: Option<(String, u64)>,
+    /// As it is now: the same one until something of it changes.
+    planning: Arc<Planning>,
 }
 
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
         let (opened, startup, values, local) = (empty(), empty(), empty(), empty());
-        let (before, path, styles) = (None, Arc::default(), Styles::default());
-        State { changes: 0, opened, startup, values, local, before, often: OFTEN, path, styles }
+        let (before, often) = (None, OFTEN);
+        let (path, switches, styles) = (Arc::default(), often.switches, Styles::default());
+        let planning = Arc::new(Planning { path, switches, styles });
+        let temporary = None;
+        State { changes: 0, opened, startup, values, local, before, often, temporary, planning }
     }
 }
 
@@ -406,15 +411,24 @@ impl State {
             plan_cache_mode: PlanCacheMode::named(&self.get("plan_cache_mode")),
         };
         let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
-        if path != *self.path {
-            self.path = Arc::new(path);
+        let path = match &self.temporary {
+            Some((schema, made)) => path.with_temporary(schema, *made),
+            None => path,
+        };
+        let mut planning = Planning::clone(&self.planning);
+        if path != *planning.path {
+            planning.path = Arc::new(path);
         }
-        let dates = DateSetting::of(&self.get("datestyle"));
-        (self.styles.dates, self.styles.order) = (dates.style, dates.order);
-        self.styles.intervals = IntervalStyle::named(&self.get("intervalstyle"));
+        planning.switches = switches;
+        let (dates, styles) = (DateSetting::of(&self.get("datestyle")), &mut planning.styles);
+        (styles.dates, styles.order) = (dates.style, dates.order);
+        styles.intervals = IntervalStyle::named(&self.get("intervalstyle"));
         let zone = self.get("timezone");
-        if zone != self.styles.zone.name() {
-            self.styles.zone = Arc::new(Zone::named(&zone).unwrap_or_default());
+        if zone != styles.zone.name() {
+            styles.zone = Arc::new(Zone::named(&zone).unwrap_or_default());
+        }
+        if planning != *self.planning {
+            self.planning = Arc::new(planning);
         }
     }
 
@@ -458,19 +472,25 @@ impl Settings {
 
     /// Where names without a schema are looked for.
     pub(crate) fn path(&self) -> Arc<SearchPath> {
-        Arc::clone(&self.0.lock().path)
+        Arc::clone(&self.0.lock().planning.path)
     }
 
     /// What the plans of statements depend on.
-    pub(crate) fn planning(&self) -> Planning {
-        let state = self.0.lock();
-        let (path, styles) = (Arc::clone(&state.path), state.styles.clone());
-        Planning { path, switches: state.often.switches, styles }
+    pub(crate) fn planning(&self) -> Arc<Planning> {
+        Arc::clone(&self.0.lock().planning)
+    }
+
+    /// The session has a schema of temporary tables, and may have made something in it just now.
+    pub(crate) fn put_temporary(&self, schema: &str) {
+        let mut state = self.0.lock();
+        let made = state.temporary.as_ref().map_or(0, |(_, made)| made + 1);
+        state.temporary = Some((schema.to_owned(), made));
+        state.changed();
     }
 
     /// The zone and the styles of dates and times.
     pub(crate) fn styles(&self) -> Styles {
-        self.0.lock().styles.clone()
+        self.0.lock().planning.styles.clone()
     }
 
     /// A time in milliseconds, none for zero.

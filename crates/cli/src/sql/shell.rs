@@ -111,9 +111,25 @@ impl Shell {
             return Err(failure);
         }
         returned?;
+        self.notifications(output)?;
         result.map_err(|error| failure(&error, sql))?;
         if self.timing {
             output.line(format_args!("Time: {}", duration(clock.elapsed())))?;
+        }
+        Ok(())
+    }
+
+    /// Shows what the session has heard, in psql's words.
+    fn notifications(&mut self, output: &mut Output) -> Result<(), Failure> {
+        for one in self.session.take_notifications() {
+            let text = match one.payload.is_empty() {
+                true => String::new(),
+                false => format!(" with payload \"{}\"", one.payload),
+            };
+            output.line(format_args!(
+                "Asynchronous notification \"{}\"{text} received from server process with PID {}.",
+                one.channel, one.pid
+            ))?;
         }
         Ok(())
     }

@@ -4,7 +4,9 @@
 //! which would end it early.
 //! Does not do: sending.
 
-use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, Times, TransactionStatus};
+use rightlink_sql::{
+    Column, CopyFormat, Datum, Notification, SqlError, SqlType, Times, TransactionStatus,
+};
 
 use super::VERSION;
 use super::frontend::format_at;
@@ -94,6 +96,15 @@ impl Out {
         self.message(b'S', |out| {
             out.text(name);
             out.text(value);
+        });
+    }
+
+    /// What somebody has said to those that listen.
+    pub(crate) fn notification(&mut self, one: &Notification) {
+        self.message(b'A', |out| {
+            out.long(one.pid);
+            out.text(&one.channel);
+            out.text(&one.payload);
         });
     }
 

@@ -2,4 +2,5 @@
 
 mod client;
 mod driver;
+mod meeting;
 mod wire;

@@ -495,6 +495,34 @@ fn arrays_go_both_ways_as_text_and_as_bytes() {
     assert_eq!(client.told("select b[2] from t where id = 2")[0], "y z");
 }
 
+/// A parameter may be declared as a type that was made, by the number that the catalog has.
+#[test]
+fn an_enum_is_a_type_of_parameters() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create type mood as enum ('sad', 'ok'); create table m (a mood)");
+    let oid: u32 = client.told("select 'mood'::regtype::oid")[0].parse().unwrap();
+    let sql = text("insert into m values ($1) returning a");
+    let types = [&1u16.to_be_bytes()[..], &oid.to_be_bytes()].concat();
+    let parse = message(b'P', &[text(""), sql, types].concat());
+    let rest = [describe(b'S', ""), bind("", "", &["ok"]), execute("", 0), sync()].concat();
+    client.raw(&[parse, rest].concat());
+    let answers = client.answers();
+    assert_eq!(told(&answers), ["ok", "INSERT 0 1"]);
+    let parameters = answers.iter().find(|answer| answer.kind == 't').unwrap();
+    assert_eq!(parameters.body[2..], oid.to_be_bytes());
+    let columns = answers.iter().find(|answer| answer.kind == 'T').unwrap();
+    assert_eq!(told_columns(columns)[0].2, oid);
+    client.raw(&[parse_of(oid), bind("", "", &["gone"]), execute("", 0), sync()].concat());
+    assert_eq!(told(&client.answers()), ["22P02"]);
+}
+
+/// A query of a parameter of a type.
+fn parse_of(oid: u32) -> Vec<u8> {
+    let types = [&1u16.to_be_bytes()[..], &oid.to_be_bytes()].concat();
+    message(b'P', &[text(""), text("select $1"), types].concat())
+}
+
 #[test]
 fn copy_works_in_both_protocols() {
     let server = start();

@@ -255,6 +255,14 @@ impl Binder<'_> {
         root: &ast::Expr,
         chain: &[ast::AccessExpr],
     ) -> Result<Typed> {
+        if let (
+            ast::Expr::Nested(row),
+            [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), rest @ ..],
+        ) = (root, chain)
+        {
+            let value = self.field(row, name)?;
+            return if rest.is_empty() { Ok(value) } else { self.parts_of_value(value, rest) };
+        }
         // Names in front of the first subscript name a column.
         let is_dot = |access: &&ast::AccessExpr| matches!(access, ast::AccessExpr::Dot(_));
         let dots = chain.iter().take_while(is_dot).count();
@@ -273,12 +281,17 @@ impl Binder<'_> {
             }
             _ => return Err(SqlError::unsupported("a field of a value")),
         };
+        self.parts_of_value(value, &chain[dots..])
+    }
+
+    /// Elements and members of a value.
+    fn parts_of_value(&mut self, value: Typed, chain: &[ast::AccessExpr]) -> Result<Typed> {
         let position = value.position;
         if value.ty == SqlType::Jsonb {
-            return self.member(value, &chain[dots..]).map_err(|error| error.at(position));
+            return self.member(value, chain).map_err(|error| error.at(position));
         }
         if let (SqlType::Name, [ast::AccessExpr::Subscript(ast::Subscript::Index { index })]) =
-            (value.ty, &chain[dots..])
+            (value.ty, chain)
         {
             return self.letter(value, index).map_err(|error| error.at(position));
         }
@@ -290,7 +303,7 @@ impl Binder<'_> {
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(position));
         };
         let (modifier, mut args) = (value.modifier, vec![value.expr]);
-        let (name, ty, modifier) = match self.array_subscripts(&chain[dots..], &mut args)? {
+        let (name, ty, modifier) = match self.array_subscripts(chain, &mut args)? {
             true => (arrays::SLICE, SqlType::Array(element), modifier),
             false => (arrays::ELEMENT, element.ty(), of_elements(modifier)),
         };

@@ -66,7 +66,10 @@ impl Binder<'_> {
             }
             ast::Expr::Array(array) if array.named => self.array(array, None),
             ast::Expr::Array(_) => Err(SqlError::syntax("syntax error at or near \"[\"")),
-            ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row value")),
+            ast::Expr::Tuple(parts) => {
+                let values = parts.iter().map(|part| self.expr(part)).collect::<Result<_>>()?;
+                self.row_value(values)
+            }
             ast::Expr::CompoundFieldAccess { root, access_chain } => {
                 self.subscripts(root, access_chain)
             }
@@ -175,6 +178,7 @@ impl Binder<'_> {
                         |b| b.arguments(&list.args),
                     )?,
                     "make_interval" => self.interval_parts(&list.args)?,
+                    "row" => self.row_arguments(&list.args)?,
                     _ => self.arguments(&list.args)?,
                 }
             }
@@ -222,6 +226,9 @@ impl Binder<'_> {
         for arg in args {
             match arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => bound.push(self.expr(expr)?),
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => {
+                    bound.push(self.row_of_source(name)?);
+                }
                 FunctionArg::Unnamed(_) => {
                     return Err(SqlError::syntax("syntax error at or near \"*\""));
                 }
@@ -264,7 +271,7 @@ impl Binder<'_> {
             }
             ("enum_first" | "enum_last" | "enum_range", _) => self.of_enum(name, args),
             ("current_schema" | "current_schemas", _) => self.about_schemas(name, args),
-            ("row", _) => Err(SqlError::unsupported("a row value")),
+            ("row", _) => self.row_value(args),
             ("unnest", _) => self.unnested(args),
             ("generate_subscripts", _) => self.subscript_numbers(name, args),
             // A function that is named like a type is a cast: int4(x).

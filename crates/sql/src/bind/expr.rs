@@ -8,12 +8,12 @@ use std::cmp::Ordering;
 
 use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
 
-use super::rows::is_row;
+use super::rows::{asks_of_row, is_row};
 use super::scope::{self, Lookup};
 use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
-use crate::expr::{Expr, Typed, collation_of};
+use crate::expr::{Expr, Typed, collation_of, records};
 use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::collate::Collated;
@@ -52,10 +52,10 @@ impl Binder<'_> {
         }
         let row = if links.is_empty() { None } else { self.row(first)? };
         let mut value = match (row, self.cast_array(first, links.last())?) {
-            (Some(row), _) => {
-                let link = links.pop().expect("there are some");
-                self.link_of_row(link, row)?
-            }
+            (Some(row), _) => match links.pop_if(|link| asks_of_row(link)) {
+                Some(link) => self.link_of_row(link, row)?,
+                None => self.row_value(row)?,
+            },
             (None, Some(array)) => array,
             (None, None) => self.operand(first)?,
         };
@@ -281,7 +281,7 @@ impl Binder<'_> {
     }
 
     /// A column by name, and its source's name if it is said.
-    fn column(
+    pub(super) fn column(
         &mut self,
         schema: Option<&str>,
         source: Option<&str>,
@@ -303,6 +303,11 @@ impl Binder<'_> {
                 }
                 Lookup::NoSource => {}
             }
+        }
+        if source.is_none()
+            && let Some(row) = self.whole_row(&wanted).map_err(|error| error.at(position))?
+        {
+            return Ok(row.at(position));
         }
         if let Some(source) = source.filter(|_| !has_source) {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
@@ -440,6 +445,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn is_null(&mut self, value: Typed, negated: bool) -> Result<Typed> {
+        if value.ty == SqlType::Record {
+            let function = if negated { records::is_not_null() } else { records::is_null() };
+            return Ok(Typed::new(Expr::Call(function, vec![value.expr]), SqlType::Bool));
+        }
         let value = if value.ty == SqlType::Unknown {
             self.coerce(value, SqlType::Text)?
         } else {

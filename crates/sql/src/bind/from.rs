@@ -232,6 +232,12 @@ impl Binder<'_> {
             }
             return self.view(view, bound, alias);
         }
+        if let Some(rows) = self.document_rows(&called, args, alias)? {
+            return match ordinality {
+                true => Err(SqlError::unsupported(format!("{called} WITH ORDINALITY"))),
+                false => Ok(rows),
+            };
+        }
         let Called { call, args, ty } = match registry::rows_of(&called) {
             Some(SetFunction::Json(_)) => self.json_members(&called, args)?,
             Some(_) => self.called_set(&called, args)?,
@@ -438,6 +444,7 @@ pub(crate) fn table_relation(table: &Table, first: usize) -> Relation {
         columns,
         is_value: false,
         is_hidden: false,
+        may_miss: false,
     }
 }
 
@@ -474,6 +481,10 @@ fn tableoid(oid: u32, row: usize) -> ScopeColumn {
 pub(super) fn renamed(mut relation: Relation, alias: Option<&TableAlias>) -> Result<Relation> {
     let Some(alias) = alias else { return Ok(relation) };
     identifiers::check_alias(&alias.name)?;
+    if alias.columns.iter().any(|column| column.data_type.is_some()) {
+        let message = "a column definition list is only allowed for functions returning \"record\"";
+        return Err(SqlError::syntax(message));
+    }
     (relation.alias, relation.schema) = (identifiers::ident(&alias.name), None);
     let shown = relation.columns.iter().filter(|column| !column.hidden).count();
     if alias.columns.len() > shown {

@@ -136,7 +136,14 @@ impl Binder<'_> {
                 let value = match (left.row, right.row) {
                     (Some(left), Some(right)) => self.compare_rows(&op.to_string(), left, right),
                     (None, None) => self.binary(op, left.value, right.value),
-                    _ => Err(SqlError::unsupported("a row beside what is no row")),
+                    (Some(row), None) => {
+                        let row = self.row_value(row)?;
+                        self.binary(op, row, right.value)
+                    }
+                    (None, Some(row)) => {
+                        let row = self.row_value(row)?;
+                        self.binary(op, left.value, row)
+                    }
                 };
                 let value = value.map_err(|error| error.at(middle))?;
                 Operand { value: Typed { position: start, ..value }, row: None, start }

@@ -59,7 +59,7 @@ impl Binder<'_> {
             of_left.filter(|one| own.contains(&one.alias)).for_each(|one| one.is_hidden = true);
             visible.shown.clear();
         }
-        let right = self.factor(&join.relation, Some(&visible))?;
+        let mut right = self.factor(&join.relation, Some(&visible))?;
         let merged = match constraint {
             JoinConstraint::Using(columns) => {
                 let mut wanted = Vec::with_capacity(columns.len());
@@ -82,6 +82,13 @@ impl Binder<'_> {
             }
             JoinConstraint::On(_) | JoinConstraint::None => None,
         };
+        let mut left = left;
+        if matches!(kind, JoinKind::Right | JoinKind::Full) {
+            left.scope.relations.iter_mut().for_each(|relation| relation.may_miss = true);
+        }
+        if matches!(kind, JoinKind::Left | JoinKind::Full) {
+            right.scope.relations.iter_mut().for_each(|relation| relation.may_miss = true);
+        }
         let mut scope = left.scope.join(right.scope).map_err(|error| error.at(position))?;
         let (mut on, made) = match merged {
             Some(merged) => {

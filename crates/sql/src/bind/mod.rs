@@ -12,8 +12,8 @@
 //! | `updatable` | tables that are changed, also through views |
 //! | `view` | views: their queries, and what is kept of a new one |
 //! | `window` | window functions and their windows |
-//! | `rows`, `sets` | rows that are compared; functions that give rows, outside of FROM |
-//! | `setop`, `subquery` | UNION and its kind; queries inside of expressions |
+//! | `rows`, `records`, `document_rows` | rows that are compared; as values; of documents |
+//! | `sets`, `setop`, `subquery` | functions that give rows; UNION; queries in expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
 //! | `write`, `assign`, `elements` | INSERT, UPDATE, DELETE; SET; parts of columns in it |
@@ -30,6 +30,7 @@ mod assign;
 pub(crate) mod call;
 pub(crate) mod collate;
 pub(crate) mod ddl;
+mod document_rows;
 mod domains;
 mod elements;
 pub(crate) mod expr;
@@ -42,6 +43,7 @@ mod limit;
 mod lock;
 mod objects;
 pub(crate) mod reading;
+mod records;
 mod recursion;
 mod rows;
 pub(crate) mod rules;

@@ -5,17 +5,18 @@
 //! is decided by the first values that differ, and is null where a null comes before these.
 //!
 //! Invariants: rows that are compared have equally many values, and one at least.
-//! Does not do: rows as values by themselves; rows beside a query (`subquery`).
+//! Does not do: rows as values by themselves (`records`); rows beside a query (`subquery`).
 
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 use super::Binder;
 use crate::error::{Result, SqlError};
+use crate::expr::registry::{self, Miss};
 use crate::expr::{Expr, Typed};
 use crate::types::SqlType;
 
 /// The expressions of a row, if it is one: several in parentheses, or ROW.
-fn parts_of(node: &ast::Expr) -> Option<Vec<&ast::Expr>> {
+pub(super) fn parts_of(node: &ast::Expr) -> Option<Vec<&ast::Expr>> {
     match node {
         ast::Expr::Tuple(parts) => Some(parts.iter().collect()),
         ast::Expr::Nested(inner) => parts_of(inner),
@@ -31,6 +32,20 @@ fn parts_of(node: &ast::Expr) -> Option<Vec<&ast::Expr>> {
         }
         _ => None,
     }
+}
+
+/// Does it ask something of the values of a row in front of it?
+pub(super) fn asks_of_row(link: &ast::Expr) -> bool {
+    use ast::Expr as E;
+    matches!(
+        link,
+        E::IsNull(_)
+            | E::IsNotNull(_)
+            | E::IsDistinctFrom(..)
+            | E::IsNotDistinctFrom(..)
+            | E::InList { .. }
+            | E::Between { .. }
+    )
 }
 
 /// Is it a row?
@@ -67,6 +82,9 @@ impl Binder<'_> {
         if left.is_empty() {
             return Err(SqlError::unsupported("comparing rows of zero length"));
         }
+        if name == "OVERLAPS" {
+            return self.overlaps(left, right);
+        }
         let strict = match name {
             "=" => return self.each_pair("=", left, right).map(|all| truth(all_of(all))),
             "<>" | "!=" => return self.each_pair("<>", left, right).map(|all| truth(any_of(all))),
@@ -94,6 +112,29 @@ impl Binder<'_> {
             equal.push(self.operator("=", vec![a, b])?.expr);
         }
         Ok(truth(any_of(ways)))
+    }
+
+    /// `(start, end) OVERLAPS (start, end)`, where an end may be a length.
+    fn overlaps(&mut self, left: Vec<Typed>, right: Vec<Typed>) -> Result<Typed> {
+        if left.iter().chain(&right).all(|end| end.ty == SqlType::Unknown) {
+            let types = vec![SqlType::Unknown; left.len() + right.len()];
+            return Err(registry::no_function("overlaps", &types, &Miss::Ambiguous));
+        }
+        let mut ends = Vec::with_capacity(4);
+        for (side, row) in [("left", left), ("right", right)] {
+            let [start, end]: [Typed; 2] = row.try_into().map_err(|_| {
+                let side = format!("wrong number of parameters on {side} side");
+                SqlError::syntax(format!("{side} of OVERLAPS expression"))
+            })?;
+            if end.ty == SqlType::Interval {
+                let from = self.copy(&start)?;
+                ends.push(start);
+                ends.push(self.operator("+", vec![from, end])?);
+            } else {
+                ends.extend([start, end]);
+            }
+        }
+        self.named("overlaps", ends)
     }
 
     fn each_pair(&mut self, name: &str, left: Vec<Typed>, right: Vec<Typed>) -> Result<Vec<Expr>> {
@@ -126,7 +167,7 @@ impl Binder<'_> {
                 let within = all_of(vec![above, below]);
                 Ok(truth(if *negated { Expr::Not(Box::new(within)) } else { within }))
             }
-            _ => Err(SqlError::unsupported("a row value")),
+            other => unreachable!("no question about a row: {other}"),
         }
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Relation {
     /// May expressions of this clause name it? What stands beside a join that is not LATERAL may
     /// not.
     pub(crate) is_hidden: bool,
+    /// May an outer join have no row of it?
+    pub(crate) may_miss: bool,
 }
 
 /// The sources of one query.

@@ -163,6 +163,7 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
         ast::Expr::Case { else_result: Some(rest), .. } => return strong_name(rest),
         ast::Expr::Exists { negated: false, .. } => "exists",
         ast::Expr::Array(_) => "array",
+        ast::Expr::Tuple(_) => "row",
         ast::Expr::CompoundFieldAccess { root, access_chain } => {
             let named = access_chain.iter().rev().find_map(|access| match access {
                 ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(identifiers::ident(name)),

@@ -240,6 +240,7 @@ impl Binder<'_> {
             columns,
             is_value: false,
             is_hidden: false,
+            may_miss: false,
         };
         let ChangedRelation { table: changed, mut levels, .. } = below;
         levels.push(Level { view: table, condition, check: notes.check });

@@ -107,6 +107,7 @@ impl Binder<'_> {
             columns: columns.collect(),
             is_value: false,
             is_hidden: false,
+            may_miss: false,
         };
         let rel = Rel::Project { input: Box::new(bound.rel), output };
         self.note_columns(written, &relation);
@@ -196,6 +197,7 @@ impl Binder<'_> {
             columns,
             is_value: false,
             is_hidden: false,
+            may_miss: false,
         })
     }
 

@@ -11,7 +11,7 @@ use super::relations::{default_oid, default_text, rewrite_oid, type_oid};
 use super::rules::{Constraint, Key, Reference, Rule, place};
 use crate::error::Result;
 use crate::names::bare;
-use crate::notes::{Action, ColumnNotes, TableNotes};
+use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
 use crate::types::{Datum, Row, SqlType};
 
 /// Rows of `pg_constraint`: keys, then checks and foreign keys.
@@ -65,6 +65,9 @@ fn key_row(key: Key<'_>, objects: &Objects) -> Result<Row> {
     Ok(row)
 }
 
+/// The place of `condeferrable`, with `condeferred` behind it.
+const DEFERRABLE: usize = 4;
+
 /// The letter of what happens to rows whose parent goes or changes.
 fn letter(action: Action) -> char {
     match action {
@@ -92,6 +95,9 @@ impl Constraint {
             }
             Rule::Reference(reference) => {
                 let Reference { key, parent, index, columns } = &**reference;
+                let deferral = key.deferral;
+                row[DEFERRABLE] = Datum::Bool(deferral != Deferral::Never);
+                row[DEFERRABLE + 1] = Datum::Bool(deferral == Deferral::Deferred);
                 row.extend([*index, 0, *parent].map(oid));
                 row.extend([letter(key.on_update), letter(key.on_delete), 's'].map(char));
                 row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);

@@ -10,6 +10,7 @@ use rightlink::{Database, LockInfo, LockMode, Locked};
 use super::SessionInfo;
 use super::numbers::{DATABASE, OWNER, number, oid, relation_oid, text};
 use super::system_views::View;
+use crate::activity::advisory::{Entry, Key};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::names::{bare, is_own, is_shown, schema_of};
@@ -115,13 +116,16 @@ fn row_of(view: &View, values: Vec<(&str, Datum)>) -> Row {
 }
 
 pub(super) fn activity(view: &View, db: &Database, session: &SessionInfo<'_>) -> Vec<Row> {
-    let locks = db.locks();
+    let (locks, advisory) = (db.locks(), session.activity.advisory_locks());
     let one = |client: &Client| {
         let number = client.transaction();
         let waits = locks.iter().find(|lock| !lock.granted && lock.transaction == number);
         let (class, event) = match (waits, client.doing()) {
             (Some(lock), Doing::Active) => (Some("Lock"), Some(kind(lock))),
-            (None, Doing::Active) => (None, None),
+            (None, Doing::Active) => {
+                let waits = advisory.iter().any(|one| !one.granted && one.pid == client.who.pid);
+                (waits.then_some("Lock"), waits.then_some("advisory"))
+            }
             _ => (Some("Client"), Some("ClientRead")),
         };
         let who = &client.who;
@@ -268,5 +272,27 @@ pub(super) fn locks(view: &View, db: &Database, session: &SessionInfo<'_>) -> Re
             ],
         )
     };
-    Ok(db.locks().into_iter().map(one).collect())
+    let advisory = |entry: Entry| {
+        let (class, object, kind) = match entry.key {
+            Key::One(key) => ((key >> 32) as u32, key as u32, 1),
+            Key::Two(one, two) => (one as u32, two as u32, 2),
+        };
+        let client = clients.iter().find(|client| client.who.pid == entry.pid);
+        let transaction = client.map_or(0, |client| client.transaction());
+        let values = vec![
+            ("locktype", text("advisory")),
+            ("database", Datum::Oid(DATABASE)),
+            ("classid", oid(class)),
+            ("objid", oid(object)),
+            ("objsubid", Datum::Int2(kind)),
+            ("virtualtransaction", text(transaction.to_string())),
+            ("pid", Datum::Int4(entry.pid as i32)),
+            ("mode", text(entry.mode.name())),
+            ("granted", Datum::Bool(entry.granted)),
+            ("fastpath", Datum::Bool(false)),
+        ];
+        row_of(view, values)
+    };
+    let of_store = db.locks().into_iter().map(one);
+    Ok(of_store.chain(session.activity.advisory_locks().into_iter().map(advisory)).collect())
 }

@@ -15,9 +15,9 @@ use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
 use super::{SessionInfo, shared};
 use crate::catalog::system_views::Information;
-use crate::names::{CATALOGS, PUBLIC, bare, schema_of};
+use crate::names::{self, CATALOGS, PUBLIC, bare, schema_of};
 use crate::notes::types::DomainCheck;
-use crate::notes::{Action, ColumnNotes, TableNotes};
+use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
 use crate::settings::USER;
 use crate::types::collate::built_in;
 use crate::types::declared::{ByteOrder, Modifier};
@@ -141,7 +141,11 @@ fn schema(database: &str, name: &str) -> Row {
 
 fn table(database: &str, object: &Object<'_>) -> Row {
     let mut row = name(database, &object.table.name).to_vec();
-    row.push(text(if object.is_view() { "VIEW" } else { "BASE TABLE" }));
+    row.push(text(match object.is_view() {
+        true => "VIEW",
+        false if names::is_temporary(object.stored()) => "LOCAL TEMPORARY",
+        false => "BASE TABLE",
+    }));
     nulls(&mut row, 5);
     row.extend([yes(true), yes(false), Datum::Null]);
     row
@@ -334,10 +338,17 @@ fn not_null(object: &Object<'_>) -> Vec<usize> {
 
 fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> Vec<Row> {
     let table = object.table;
-    let row = |called: &str, kind: &str, distinct: Datum| {
+    let row = |called: &str, kind: &str, deferral: Deferral, distinct: Datum| {
         let mut row = vec![text(database), text(schema_of(&table.name)), text(called)];
         row.extend(name(database, &table.name));
-        row.extend([text(kind), yes(false), yes(false), yes(true), distinct]);
+        let is_deferred = yes(deferral == Deferral::Deferred);
+        row.extend([
+            text(kind),
+            yes(deferral != Deferral::Never),
+            is_deferred,
+            yes(true),
+            distinct,
+        ]);
         row
     };
     let mut rows = Vec::new();
@@ -346,16 +357,17 @@ fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> 
             true => ("PRIMARY KEY", Datum::Null),
             false => ("UNIQUE", yes(!index.nulls_not_distinct)),
         };
-        rows.push(row(bare(&index.name), kind, distinct));
+        rows.push(row(bare(&index.name), kind, Deferral::Never, distinct));
     }
     for key in TableNotes::decode(&table.note).keys {
-        rows.push(row(&key.name, "FOREIGN KEY", Datum::Null));
+        rows.push(row(&key.name, "FOREIGN KEY", key.deferral, Datum::Null));
     }
     for (check, _) in rules::checks(table) {
-        rows.push(row(&check, "CHECK", Datum::Null));
+        rows.push(row(&check, "CHECK", Deferral::Never, Datum::Null));
     }
     for place in not_null(object) {
-        rows.push(row(&not_null_name(object, place, objects), "CHECK", Datum::Null));
+        let called = not_null_name(object, place, objects);
+        rows.push(row(&called, "CHECK", Deferral::Never, Datum::Null));
     }
     rows
 }

@@ -11,6 +11,7 @@
 //! | `builtin` | rows that are the same in every database |
 //! | `numbers` | numbers of objects, values of columns |
 //! | `rules`, `sequences` | constraints; sequences, and the columns that they go with |
+//! | `like` | what CREATE TABLE LIKE copies |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `tuples`, `trees` | rows of functions about pages |
 //!
@@ -26,6 +27,7 @@ mod constraints;
 mod figures;
 mod information;
 mod keywords;
+mod like;
 mod lookups;
 mod numbers;
 mod objects;
@@ -51,6 +53,7 @@ use crate::settings::Settings;
 use crate::types::Row;
 
 pub(crate) use builtin::function_of;
+pub(crate) use like::Copied;
 pub(crate) use lookups::{Asking, Sizes, no_object};
 pub(crate) use numbers::{DATABASE, TABLESPACE, relation_oid};
 pub(crate) use objects::Objects;

@@ -352,9 +352,11 @@ impl Objects {
         }
         match parts {
             [name] => path
-                .all()
-                .iter()
+                .of_tables()
                 .find_map(|schema| self.relation_named(&names::stored(schema, name))),
+            [schema, name] if schema == names::TEMPORARY => {
+                self.relation_named(&names::stored(path.temporary()?, name))
+            }
             [schema, name] => self.relation_named(&names::stored(schema, name)),
             _ => None,
         }
@@ -401,7 +403,11 @@ impl<'o> Object<'o> {
     }
 
     pub(super) fn persistence(&self) -> char {
-        if self.table.logged { 'p' } else { 'u' }
+        match (names::is_temporary(&self.table.name), self.table.logged) {
+            (true, _) => 't',
+            (false, true) => 'p',
+            (false, false) => 'u',
+        }
     }
 
     pub(super) fn method(&self) -> &'static str {
@@ -430,6 +436,22 @@ impl<'o> Object<'o> {
 
     /// The statement that would make an index; `pretty` leaves parentheses out.
     pub(super) fn definition(&self, pretty: bool, made: &MadeTypes) -> Option<String> {
+        self.definition_of(identifier(self.name()) + " ", &self.table.name, pretty, made)
+    }
+
+    /// The statement that would make such an index of another table, under a name of its own.
+    pub(super) fn definition_on(&self, table: &str, made: &MadeTypes) -> Option<String> {
+        self.definition_of(String::new(), table, false, made)
+    }
+
+    /// The statement with this name and blank, of this table.
+    fn definition_of(
+        &self,
+        name: String,
+        table: &str,
+        pretty: bool,
+        made: &MadeTypes,
+    ) -> Option<String> {
         let index = self.index?;
         let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
         let included = match names.is_empty() {
@@ -439,10 +461,9 @@ impl<'o> Object<'o> {
         let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
         let condition = self.condition(pretty, made).map(|text| format!(" WHERE {text}"));
         Some(format!(
-            "CREATE {}INDEX {} ON {} USING {} ({}){included}{nulls}{}",
+            "CREATE {}INDEX {name}ON {} USING {} ({}){included}{nulls}{}",
             if index.unique { "UNIQUE " } else { "" },
-            identifier(self.name()),
-            full_reference(&self.table.name),
+            full_reference(table),
             self.method(),
             keys(index, self.table).join(", "),
             condition.unwrap_or_default()

@@ -15,7 +15,9 @@
 //! waited for.
 //!
 //! Invariants: a statement that leaves a row without its parent fails, and so does its transaction.
-//! Does not do: deferred constraints, MATCH FULL.
+//! What is deferred is kept for the end of the transaction (`expr::deferred`), when the same is
+//! asked of things as they are then. Actions are never deferred.
+//! Does not do: MATCH FULL.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::exec::memory::{Memory, row_bytes};
 use crate::exec::rows;
 use crate::exec::tables::Tables;
 use crate::expr::aggregate::Ordered;
+use crate::expr::deferred::{Deferred, KeyName, Keys};
 use crate::expr::{Context, Expr, Pace};
 use crate::notes::Action;
 use crate::parse::Lines;
@@ -162,6 +165,42 @@ pub(crate) fn settle(
     work.left.iter().try_for_each(|left| left.check(txn, context))
 }
 
+/// Where the keys of a foreign key of `table` wait, if they do.
+fn waits_in<'c>(context: &'c Context, table: &Table, key: &ParentKey) -> Option<&'c Deferred> {
+    let deferred = context.deferred.as_deref()?;
+    deferred.waits(table.info.id, &key.key).then_some(deferred)
+}
+
+/// Looks at keys that waited.
+pub(crate) fn settle_deferred(
+    due: Vec<(KeyName, Keys)>,
+    txn: &mut Transaction,
+    context: &Context,
+) -> Result<()> {
+    let tables = txn.catalog().tables()?;
+    for ((table, name), keys) in due {
+        // A table that was dropped has no rows to answer for.
+        let Some(table) = tables.iter().find(|known| known.id == table) else { continue };
+        let child = Arc::new(Child::open(&table.name, txn, context)?);
+        let Some(at) = child.rules.keys.iter().position(|key| key.key.name == name) else {
+            continue;
+        };
+        let link = Link { child: Arc::clone(&child), at };
+        for missing in without_parents(link.key(), keys.wanted, true, txn, context)? {
+            if is_there(&child.table, link.key(), &missing, txn)? {
+                return Err(not_present(&child.table, link.key(), &missing));
+            }
+        }
+        for Ordered(old) in &keys.gone {
+            context.check_interrupt()?;
+            if !link.has_parent(old, txn)? && link.is_referred(old, txn)? {
+                return Err(link.still_referred(old));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A table that rows came to or went from.
 enum Side<'s> {
     /// The one that the statement names.
@@ -227,10 +266,15 @@ impl<'s> Work<'s> {
                     continue;
                 }
                 let link = Link { child: Arc::clone(&child), at };
+                let waits = waits_in(self.context, &child.table, key);
                 for (old, new) in gone.keys(key) {
                     self.context.check_interrupt()?;
                     match link.action(new.is_some()) {
-                        Action::Nothing => {}
+                        Action::Nothing => {
+                            if let Some(deferred) = waits {
+                                deferred.went(child.table.info.id, &key.key, old, self.budget)?;
+                            }
+                        }
                         Action::Restrict if !link.is_referred(&old, txn)? => {}
                         Action::Restrict => return Err(link.still_referred(&old)),
                         action => {
@@ -239,7 +283,8 @@ impl<'s> Work<'s> {
                         }
                     }
                 }
-                self.left.push(Left { link, gone: Arc::clone(gone) });
+                let is_deferred = waits.is_some();
+                self.left.push(Left { link, gone: Arc::clone(gone), is_deferred });
             }
             self.take(Side::Child(child), pending)?;
         }
@@ -262,6 +307,10 @@ impl<'s> Work<'s> {
         for (side, wanted) in std::mem::take(&mut self.wanted) {
             let (table, rules) = side.both();
             for (key, wanted) in rules.keys.iter().zip(wanted) {
+                if let Some(deferred) = waits_in(self.context, table, key) {
+                    deferred.want(table.info.id, &key.key, wanted, self.budget)?;
+                    continue;
+                }
                 for missing in without_parents(key, wanted, acted, txn, self.context)? {
                     if !acted || is_there(table, key, &missing, txn)? {
                         return Err(not_present(table, key, &missing));
@@ -478,6 +527,8 @@ struct Link {
 struct Left {
     link: Link,
     gone: Arc<Gone>,
+    /// Does it wait for the end of the transaction where there is no action?
+    is_deferred: bool,
 }
 
 impl Left {
@@ -488,6 +539,7 @@ impl Left {
             let action = link.action(new.is_some());
             // Another row may have taken the key over meanwhile, also by the action itself.
             if action == Action::Restrict
+                || action == Action::Nothing && self.is_deferred
                 || link.has_parent(&old, txn)?
                 || !link.is_referred(&old, txn)?
             {

@@ -34,6 +34,10 @@ pub(super) fn rows(
         SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
         SetFunction::Json(rows) => Ok(Box::new(Ready::new(members(rows, &args, context)?))),
         SetFunction::Patterns(rows) => Ok(Box::new(Ready::new(regex::rows(rows, &args, context)?))),
+        SetFunction::Channels => {
+            let channels = context.activity.channels_of(context.pid).into_iter();
+            Ok(Box::new(Ready::new(channels.map(|name| vec![Datum::Text(name)]).collect())))
+        }
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
         SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
     }
@@ -175,6 +179,10 @@ impl Series {
             });
         }
         let [start, stop, step]: [Datum; 3] = values.try_into().expect("two or three arguments");
+        for (value, what) in [(&start, "start value"), (&stop, "stop value"), (&step, "step size")]
+        {
+            check_end(value, what)?;
+        }
         let (zero, backward) = match &step {
             Datum::Numeric(step) => (step.is_zero(), step.is_negative()),
             Datum::Interval(step) => (step.total_micros() == 0, step.total_micros() < 0),
@@ -223,6 +231,17 @@ impl Series {
             }
             _ => unreachable!("the binder casts the arguments"),
         })
+    }
+}
+
+/// Refuses a number without end as an end of a series.
+fn check_end(value: &Datum, what: &str) -> Result<()> {
+    match value {
+        Datum::Numeric(number) if !number.is_finite() => {
+            let kind = if number.is_nan() { "NaN" } else { "infinity" };
+            Err(SqlError::new(code::INVALID_PARAMETER, format!("{what} cannot be {kind}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use rightlink::Value;
 use crate::error::Result;
 use crate::expr::SortKey;
 use crate::types::json::{Jsonb, Node};
+use crate::types::record::{Field, Record};
 use crate::types::{Array, Datum, Decimal, EnumType, Registered, Row, SqlType, numeric};
 
 /// In place of a type: a null.
@@ -16,6 +17,8 @@ const NULL: u8 = u8::MAX;
 /// The same: a label of an enum, or an array of them; which enum it is follows.
 const LABEL: u8 = u8::MAX - 1;
 const LABELS: u8 = u8::MAX - 2;
+/// The same: a row.
+const RECORD: u8 = u8::MAX - 3;
 const SIGN: u64 = 1 << 63;
 
 /// In front of an element of an array, and behind the last.
@@ -67,6 +70,7 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
         Datum::Reg(value) => out.extend_from_slice(&value.oid.to_be_bytes()),
         Datum::Enum(value) => bytes(out, value.code()),
         Datum::Array(value) | Datum::Vector(value) => array(out, value),
+        Datum::Record(value) => record(out, value),
     }
     if key.descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -174,6 +178,73 @@ fn array(out: &mut Vec<u8>, value: &Array) {
     value.dimensions().iter().for_each(|one| whole(out, i64::from(one.lower)));
 }
 
+/// The fields, each as [`Record::compare`] has it.
+fn record(out: &mut Vec<u8>, value: &Record) {
+    let key =
+        SortKey { at: 0, descending: false, nulls_first: false, padded: false, collation: None };
+    for field in value.values() {
+        out.push(ELEMENT);
+        // The kind comes first, as values of different types may meet.
+        out.push(u8::from(field.is_null()));
+        out.extend(field.type_of().map_or(0, SqlType::oid).to_be_bytes());
+        encode(out, field, &key);
+    }
+    out.push(END);
+}
+
+/// The fields with their types and names, and the values.
+fn record_bytes(value: &Record) -> Vec<u8> {
+    let mut out = (value.fields().len() as u32).to_le_bytes().to_vec();
+    for field in value.fields() {
+        write_type(&mut out, field.ty);
+        out.extend((field.name.len() as u32).to_le_bytes());
+        out.extend(field.name.as_bytes());
+    }
+    write_row(&mut out, value.values());
+    out
+}
+
+fn record_of(bytes: &[u8]) -> Result<Record> {
+    let (count, mut rest) = bytes.split_first_chunk::<4>().expect("a count was written");
+    let mut fields = Vec::new();
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (ty, after) = read_type(rest);
+        let (len, after) = after.split_first_chunk::<4>().expect("a length was written");
+        let (name, after) = after.split_at(u32::from_le_bytes(*len) as usize);
+        let name = String::from_utf8(name.to_vec()).expect("a name was written");
+        fields.push(Field { name, ty });
+        rest = after;
+    }
+    Ok(Record::new(fields.into(), read_row(rest)?))
+}
+
+fn write_type(out: &mut Vec<u8>, ty: SqlType) {
+    match ty.element().unwrap_or(ty) {
+        SqlType::Enum(made) => {
+            out.push(if ty.is_array() { LABELS } else { LABEL });
+            out.extend(made.place().to_le_bytes());
+        }
+        SqlType::Record => out.push(RECORD),
+        _ => out.push(SqlType::every().position(|known| known == ty).expect("a known type") as u8),
+    }
+}
+
+/// The type that was written, and what is behind it.
+fn read_type(bytes: &[u8]) -> (SqlType, &[u8]) {
+    let (place, rest) = bytes.split_first().expect("a type was written");
+    match *place {
+        LABEL | LABELS => {
+            let (made, rest) = rest.split_first_chunk::<4>().expect("a type was written");
+            let made = EnumType::at_place(u32::from_le_bytes(*made)).expect("a type was written");
+            let label = SqlType::Enum(made);
+            let array = SqlType::array_of(label).filter(|_| *place == LABELS);
+            (array.unwrap_or(label), rest)
+        }
+        RECORD => (SqlType::Record, rest),
+        place => (SqlType::every().nth(usize::from(place)).expect("a type was written"), rest),
+    }
+}
+
 /// Appends a row.
 pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
     for value in row {
@@ -188,6 +259,13 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
                 Some(Value::Bytes(bytes)) => bytes,
                 other => unreachable!("the store has codes for labels: {other:?}"),
             };
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(&bytes);
+            continue;
+        }
+        if let Datum::Record(record) = value {
+            let bytes = record_bytes(record);
+            out.push(RECORD);
             out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
             out.extend_from_slice(&bytes);
             continue;
@@ -228,6 +306,11 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
             bytes = rest;
             continue;
         }
+        if *place == RECORD {
+            row.push(record_of(value)?.into());
+            bytes = rest;
+            continue;
+        }
         let ty = SqlType::every().nth(usize::from(*place)).expect("a type was written");
         row.push(match ty {
             SqlType::Numeric => {
@@ -249,6 +332,26 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
 mod tests {
     use super::*;
     use crate::types::Interval;
+
+    /// Rows with nulls, and one inside of another.
+    fn records() -> Vec<Datum> {
+        let field = |name: &str, ty| Field { name: name.to_owned(), ty };
+        let fields = [field("a", SqlType::Int4), field("b", SqlType::Text)];
+        let text = |text: &str| Datum::Text(text.to_owned());
+        let rows = [
+            [Datum::Int4(-1), text("z")],
+            [Datum::Int4(1), text("")],
+            [Datum::Int4(1), text("a\u{1}")],
+            [Datum::Int4(1), Datum::Null],
+            [Datum::Null, text("a")],
+            [Datum::Null, Datum::Null],
+        ];
+        let record = |row: [Datum; 2]| Record::new(fields.clone().into(), row.to_vec()).into();
+        let mut records: Vec<Datum> = rows.into_iter().map(record).collect();
+        let nested = Record::new([field("r", SqlType::Record)].into(), vec![records[0].clone()]);
+        records.push(nested.into());
+        records
+    }
 
     #[test]
     fn keys_compare_as_values_do_and_rows_come_back() {
@@ -309,6 +412,7 @@ mod tests {
         let times = ["10:00+02", "08:00+00", "09:00+01", "10:00+01", "24:00-15", "00:00+15"];
         kinds.push(of(SqlType::Timetz, &times));
         kinds.push(of(SqlType::Time, &["00:00", "12:00:00.5", "24:00"]));
+        kinds.push(records());
         for mut values in kinds {
             values.push(Datum::Null);
             for (descending, nulls_first) in

@@ -152,9 +152,6 @@ struct Filling<'t> {
 impl Filling<'_> {
     #[inline(never)]
     fn any(&mut self, place: usize, value: Value) {
-        if let Err(error) = check_finite(&value) {
-            self.failed.get_or_insert(error);
-        }
         let value = Datum::stored(value, self.types[place]).unwrap_or_else(|error| {
             self.failed.get_or_insert(error);
             Datum::Null
@@ -253,23 +250,12 @@ impl Operator for TableRows {
     }
 }
 
-/// Fails for a number that `numeric` does not have here.
-fn check_finite(value: &Value) -> Result<()> {
-    match value {
-        Value::Decimal(number) if !number.is_finite() => {
-            Err(SqlError::unsupported("NaN or infinity as numeric"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// A row of the engine as a row here.
 pub(crate) fn convert(
     row: rightlink::Row,
     types: impl Iterator<Item = SqlType>,
     with_tid: bool,
 ) -> Result<Row> {
-    row.values.iter().try_for_each(check_finite)?;
     let mut values = Vec::with_capacity(row.values.len() + usize::from(with_tid));
     for (value, ty) in row.values.into_iter().zip(types) {
         values.push(Datum::stored(value, ty)?);

@@ -113,7 +113,7 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         "min" | "max"
             if !matches!(
                 known,
-                T::Bool | T::Bytea | T::Uuid | T::Json | T::Jsonb | T::Jsonpath
+                T::Bool | T::Bytea | T::Uuid | T::Json | T::Jsonb | T::Jsonpath | T::Record
             ) =>
         {
             (if name == "min" { Kind::Min } else { Kind::Max }, known, known)
@@ -358,7 +358,7 @@ impl Aggregate {
             return self.gather(state, value);
         }
         if let Kind::Json(json) = self.kind {
-            let feeds = self.input.is_array();
+            let feeds = self.input.is_array() || self.input == SqlType::Record;
             let grown = json.add(&mut state.value, [&value, &other], self.result, feeds)?;
             state.count += 1;
             return Ok(grown);

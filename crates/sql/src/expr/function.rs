@@ -33,6 +33,8 @@ pub(crate) enum SetFunction {
     Json(JsonRows),
     /// Of a text and a regular expression.
     Patterns(PatternRows),
+    /// The channels that the session listens on.
+    Channels,
     /// The one value of its argument, which any function in FROM is.
     Value,
     /// No rows.

@@ -37,6 +37,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("trunc", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, numeric::truncate));
     registry.add("div", &[T::Numeric, T::Numeric], T::Numeric, quotient);
     registry.add("scale", &[T::Numeric], T::Int4, |v, _| match v {
+        [Datum::Numeric(number)] if !number.is_finite() => Ok(Datum::Null),
         [Datum::Numeric(number)] => Ok(Datum::Int4(number.scale() as i32)),
         _ => mismatch(v),
     });
@@ -53,6 +54,7 @@ pub(super) fn register(registry: &mut Registry) {
     }
     registry.add("factorial", &[T::Int8], T::Numeric, factorial);
     registry.add("min_scale", &[T::Numeric], T::Int4, |v, _| match v {
+        [Datum::Numeric(number)] if !number.is_finite() => Ok(Datum::Null),
         [Datum::Numeric(number)] => Ok(Datum::Int4(least_scale(number).into())),
         _ => mismatch(v),
     });
@@ -220,6 +222,7 @@ fn sign(value: &Datum) -> Result<Datum> {
         Datum::Float8(v) if *v > 0.0 => Datum::Float8(1.0),
         Datum::Float8(v) if *v < 0.0 => Datum::Float8(-1.0),
         Datum::Float8(_) => Datum::Float8(0.0),
+        Datum::Numeric(v) if v.is_nan() => value.clone(),
         Datum::Numeric(v) if v.is_zero() => Datum::Numeric(Decimal::from(0)),
         Datum::Numeric(v) => Datum::Numeric(Decimal::from(if v.is_negative() { -1 } else { 1 })),
         other => return mismatch(std::slice::from_ref(other)),
@@ -278,6 +281,9 @@ fn lcm(values: &[Datum], _: &super::Context) -> Result<Datum> {
 
 fn of_numbers(values: &[Datum], how: fn(&Decimal, &Decimal) -> Result<Decimal>) -> Result<Datum> {
     let [Datum::Numeric(a), Datum::Numeric(b)] = values else { return mismatch(values) };
+    if !a.is_finite() || !b.is_finite() {
+        return Ok(Datum::Numeric(Decimal::nan()));
+    }
     let scale = a.scale().max(b.scale());
     numeric::round(&how(a, b)?, scale.into()).map(Datum::Numeric)
 }
@@ -337,6 +343,14 @@ fn bucket(values: &[Datum]) -> Result<Datum> {
             return refuse("operand, lower bound, and upper bound cannot be NaN");
         }
         if low.is_infinite() || high.is_infinite() {
+            return refuse("lower and upper bounds must be finite");
+        }
+    }
+    if let (Datum::Numeric(value), Datum::Numeric(low), Datum::Numeric(high)) = (value, low, high) {
+        if value.is_nan() || low.is_nan() || high.is_nan() {
+            return refuse("operand, lower bound, and upper bound cannot be NaN");
+        }
+        if !low.is_finite() || !high.is_finite() {
             return refuse("lower and upper bounds must be finite");
         }
     }

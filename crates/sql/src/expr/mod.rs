@@ -5,8 +5,9 @@
 //! | `eval` | evaluating, with three-valued logic |
 //! | `function`, `registry` | functions and operators, and which of them a call means |
 //! | `operators`, `math`, `degrees`, `strings`, `format`, `bytes` | what they do |
-//! | `moments`, `clock`, `spans`, `system` | the same |
+//! | `moments`, `clock`, `spans`, `overlaps`, `system` | the same |
 //! | `to_char` | values by patterns |
+//! | `records`, `sessions` | rows as values; locks and notifications of sessions |
 //! | `sets` | functions that give rows, whose rows `exec` makes |
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `subquery`, `exec_state` | queries inside of expressions, and who runs them |
@@ -14,9 +15,9 @@
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like`, `regex` | pattern matching |
 //! | `catalog` | functions that read catalogs |
-//! | `arrays` | functions of arrays |
-//! | `assign` | columns with elements or members assigned |
+//! | `arrays`, `assign` | functions of arrays; columns with elements or members assigned |
 //! | `aggregate`, `state`, `regression` | functions over many rows |
+//! | `deferred` | foreign keys that are looked at when the transaction commits |
 //! | `domain` | values of domains |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
@@ -29,6 +30,7 @@ pub(crate) mod assign;
 mod bytes;
 mod catalog;
 mod clock;
+pub(crate) mod deferred;
 mod degrees;
 pub(crate) mod deparse;
 pub(crate) mod domain;
@@ -43,12 +45,15 @@ pub(crate) mod like;
 mod math;
 mod moments;
 pub(crate) mod operators;
+mod overlaps;
 pub(crate) mod probe;
+pub(crate) mod records;
 pub(crate) mod regex;
 pub(crate) mod registry;
 pub(crate) mod regression;
 pub(crate) mod seed;
 pub(crate) mod sequences;
+mod sessions;
 mod sets;
 mod spans;
 mod state;
@@ -249,6 +254,8 @@ pub(crate) struct Context {
     pub(crate) patterns: regex::Patterns,
     /// The execution that it is a part of.
     pub(crate) exec_state: Box<dyn ExecState>,
+    /// Where foreign keys wait for the end of the transaction, for a statement that writes.
+    pub(crate) deferred: Option<Arc<deferred::Deferred>>,
     /// Rows that operators hand on at a time at most, if a test wants fewer than they do.
     pub(crate) batch_rows: Option<usize>,
 }
@@ -347,6 +354,7 @@ impl Context {
             held: Held::default(),
             patterns: regex::Patterns::default(),
             exec_state: Box::new(exec_state::NoExecution),
+            deferred: None,
             batch_rows: None,
         }
     }

@@ -12,7 +12,7 @@ use crate::expr::operators::mismatch;
 use crate::types::calendar::{self, EPOCH_SECONDS, Field, Found, Moment};
 use crate::types::time::no_zone;
 use crate::types::time::zone::{NamedZone, moved};
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, Decimal, SqlType};
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
@@ -38,9 +38,11 @@ pub(super) fn register(registry: &mut Registry) {
         })
         .is_stable = true;
     for ty in [T::Date, T::Timestamp, T::Timestamptz, T::Interval] {
-        registry.add("extract", &[T::Text, ty], T::Numeric, |v, c| match extract(v, c)?.exact {
-            Datum::Float8(_) => Err(SqlError::unsupported("infinity as numeric")),
-            exact => Ok(exact),
+        registry.add("extract", &[T::Text, ty], T::Numeric, |v, c| {
+            Ok(match extract(v, c)?.exact {
+                Datum::Float8(endless) => Datum::Numeric(Decimal::infinity(endless < 0.0)),
+                exact => exact,
+            })
         });
         registry.add("date_part", &[T::Text, ty], T::Float8, date_part);
         if ty != T::Interval {

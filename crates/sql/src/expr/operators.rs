@@ -263,6 +263,9 @@ pub(super) fn comparison_of(name: &str, ty: SqlType) -> Option<Function> {
 }
 
 fn compared(values: &[Datum], holds: Holds) -> Result<Datum> {
+    if let [Datum::Record(a), Datum::Record(b)] = values {
+        a.check_similar(b)?;
+    }
     Ok(Datum::Bool(holds(values[0].compare(&values[1]))))
 }
 
@@ -283,6 +286,8 @@ fn comparisons(registry: &mut Registry) {
         }
         add(&[T::Float4, T::Float8]);
         add(&[T::Float8, T::Float4]);
+        // Whether two of them can be compared is known when they are.
+        registry.add(name, &[T::Record, T::Record], T::Bool, eval);
     }
 }
 

@@ -16,8 +16,8 @@ use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
-    arrays, assign, bytes, catalog, clock, degrees, format, json, math, moments, operators, regex,
-    sets, spans, strings, system, to_char,
+    arrays, assign, bytes, catalog, clock, degrees, format, json, math, moments, operators,
+    overlaps, records, regex, sessions, sets, spans, strings, system, to_char,
 };
 use crate::types::{Category, SqlType};
 
@@ -33,12 +33,15 @@ fn registry() -> &'static Registry {
         bytes::register(&mut registry);
         moments::register(&mut registry);
         clock::register(&mut registry);
+        overlaps::register(&mut registry);
         spans::register(&mut registry);
         to_char::register(&mut registry);
         system::register(&mut registry);
+        sessions::register(&mut registry);
         catalog::register(&mut registry);
         regex::register(&mut registry);
         sets::register(&mut registry);
+        records::register(&mut registry);
         json::register(&mut registry);
         for count in [2, 3] {
             let args = &[SqlType::Text; 3][..count];

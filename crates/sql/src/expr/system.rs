@@ -39,8 +39,6 @@ pub(super) fn register(registry: &mut Registry) {
         function.strict = false;
     }
     register_session(registry);
-    // No session ever holds an advisory lock, so there is none to give up.
-    registry.add("pg_advisory_unlock_all", &[], T::Text, |_, _| Ok(Datum::Text(String::new())));
     registry.add("pg_sleep", &[T::Float8], T::Text, |v, context| sleep(&v[0], context)).volatile =
         true;
 }
@@ -50,15 +48,6 @@ fn register_session(registry: &mut Registry) {
     use SqlType as T;
     let pid = registry.add("pg_backend_pid", &[], T::Int4, |_, c| Ok(Datum::Int4(c.pid as i32)));
     pid.volatile = true;
-    let name = "pg_isolation_test_session_is_blocked";
-    let blocked = registry.add(name, &[T::Int4, T::Text], T::Bool, |v, c| {
-        let Datum::Text(list) = &v[1] else { return Ok(Datum::Null) };
-        let number = |text: &str| text.trim().parse::<u32>().ok();
-        let among: Vec<u32> = list.trim_matches(['{', '}']).split(',').filter_map(number).collect();
-        let pid = v[0].as_int().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
-        Ok(Datum::Bool(is_blocked(c, pid, &among)))
-    });
-    blocked.volatile = true;
     registry
         .add("current_setting", &[T::Text], T::Text, |v, c| setting(&v[0], c).map(Datum::Text))
         .volatile = true;
@@ -91,19 +80,6 @@ fn register_session(registry: &mut Registry) {
 fn setting(name: &Datum, context: &Context) -> Result<String> {
     let Datum::Text(name) = name else { return Ok(String::new()) };
     context.settings.show_in(context.modes, name)
-}
-
-/// Does session `pid` wait for one of the others?
-fn is_blocked(context: &Context, pid: u32, among: &[u32]) -> bool {
-    let Some(db) = &context.db else { return false };
-    let own = context.activity.transactions(&[pid]);
-    let others = context.activity.transactions(among);
-    let waits = |lock: &rightlink::LockInfo| {
-        !lock.granted
-            && own.contains(&lock.transaction)
-            && lock.blocked_by.iter().any(|one| others.contains(one))
-    };
-    db.0.locks().iter().any(waits)
 }
 
 /// Sleeps in pieces, so that it can be interrupted. PostgreSQL gives void, which prints as nothing.

@@ -34,6 +34,7 @@ pub(crate) mod frame;
 pub(crate) mod grouping;
 pub(crate) mod identifiers;
 mod interval;
+pub(crate) mod like;
 pub(crate) mod modes;
 mod order;
 pub(crate) mod types;

@@ -217,7 +217,7 @@ impl Gently<'_> {
 }
 
 /// Nobody is told.
-struct Silent;
+pub(super) struct Silent;
 
 impl Sink for Silent {
     fn columns(&mut self, _: &[Column]) -> Result<()> {

@@ -215,7 +215,8 @@ impl Session {
         }
         let rules = binder.rules(&table)?;
         let sequences = std::mem::take(&mut binder.sequences);
-        let context = self.context(Vec::new());
+        let mut context = self.context(Vec::new());
+        context.deferred = Some(Arc::clone(&self.deferred));
         context.sequences.open(&sequences, &mut self.ensure()?.txn)?;
         let header = CopyHeader { format: copy.options.format, columns: named.len() };
         sink.copy_in(header)?;

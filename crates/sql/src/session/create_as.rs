@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::prepared::convert;
-use super::{Session, Sink};
+use super::{Session, Sink, temporary};
 use crate::bind::ddl::{self, Definition};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
@@ -39,6 +39,10 @@ impl Session {
         self.ensure()?;
         self.check_writable("CREATE TABLE AS")?;
         let source = self.source_of(&create.source)?;
+        let temporary = temporary::of_table(&create.table);
+        if temporary.is_some() {
+            self.make_temporary_schema()?;
+        }
         let path = self.settings.path();
         let mut resolver = Resolver::new(&mut self.ensure()?.txn, &path);
         let columns = &source.query.columns;
@@ -52,6 +56,7 @@ impl Session {
         }
         let table = Box::new(table);
         self.define(&Definition::CreateTable { table, if_not_exists: false }, sink)?;
+        self.on_commit(name.clone(), temporary.flatten());
         if !create.with_data {
             return Ok("CREATE TABLE AS".to_owned());
         }
@@ -78,7 +83,7 @@ impl Session {
                 let args = self.constants(args)?;
                 let (parsed, types) = self.prepared_for(name, args.len())?;
                 let query = self.rows_of(&parsed, &types, true)?;
-                Ok(Source { query, params: convert(args, &types, &self.times())? })
+                Ok(Source { query, params: convert(args, &types, || self.times())? })
             }
             Stmt::Sql(_) => {
                 let query = self.rows_of(source, &[], false)?;

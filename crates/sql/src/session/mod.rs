@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `transaction` | blocks, savepoints, the failed state, implicit transactions |
 //! | `statement` | one statement after the other, and its tag |
+//! | `like` | CREATE TABLE LIKE |
 //! | `listing` | catalogs of prepared statements and cursors |
 //! | `prepared` | statements with parameters, portals with row limits |
 //! | `custom` | plans for the values of parameters, or for any values |
@@ -12,8 +13,10 @@
 //! | `utility` | everything that is neither query nor definition |
 //! | `schema` | CREATE SCHEMA with what is to be in it |
 //! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
+//! | `constraints` | foreign keys that are looked at when the transaction commits |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text and as JSON |
+//! | `temporary` | temporary tables, and what happens to them at commits |
 //! | `stack` | the stack that a message takes |
 //!
 //! Invariants: after an error the session is usable: outside of a block nothing of the message
@@ -23,17 +26,20 @@
 mod analyze;
 mod auto_analyze;
 mod cache;
+mod constraints;
 mod copy;
 mod create_as;
 mod cursor;
 mod custom;
 mod explain;
+mod like;
 mod listing;
 mod literals;
 mod prepared;
 mod schema;
 mod stack;
 mod statement;
+mod temporary;
 mod transaction;
 mod utility;
 
@@ -48,8 +54,10 @@ pub use copy::CopyHeader;
 pub use prepared::{Description, Execution};
 pub use stack::STACK;
 
+use crate::activity::notifications::Notification;
 use crate::activity::{Activity, Seat, Who};
 use crate::error::{Result, SqlError};
+use crate::expr::deferred::Deferred;
 use crate::expr::probe::Probe;
 use crate::expr::seed::Seed;
 use crate::expr::sequences::Sequences;
@@ -165,6 +173,9 @@ pub struct Session {
     seat: Seat,
     /// Length of the longest statement that was prepared or has a cursor.
     longest: usize,
+    temporary: temporary::Temporary,
+    /// Foreign keys that wait for the end of the transaction.
+    deferred: Arc<Deferred>,
 }
 
 impl Session {
@@ -177,6 +188,8 @@ impl Session {
     pub fn new(db: &Database) -> Session {
         let settings = Settings::default();
         settings.opened(&db.method().to_string(), db.device_depth());
+        let interrupt = Interrupt::new();
+        let seat = Activity::default().join(Who::embedded(), interrupt.clone(), db.unix_micros());
         Session {
             db: db.clone(),
             database: "rightlink".into(),
@@ -194,9 +207,11 @@ impl Session {
             probe: None,
             random: db.unix_micros() as u64,
             seed: Seed::default(),
-            interrupt: Interrupt::new(),
-            seat: Activity::default().join(Who::embedded(), db.unix_micros()),
+            interrupt,
+            seat,
             longest: 0,
+            temporary: temporary::Temporary::default(),
+            deferred: Arc::default(),
         }
     }
 
@@ -204,7 +219,7 @@ impl Session {
     #[must_use]
     pub fn join(mut self, activity: &Activity, who: Who) -> Session {
         self.settings.logged_in(&who.user);
-        self.seat = activity.join(who, self.db.unix_micros());
+        self.seat = activity.join(who, self.interrupt.clone(), self.db.unix_micros());
         self
     }
 
@@ -292,6 +307,42 @@ impl Session {
     /// The user, as `current_user` gives it.
     pub fn user(&self) -> &str {
         self.seat.name()
+    }
+
+    /// What other sessions, and this one, have said by NOTIFY on channels that this one listens on,
+    /// since it was asked last. None while a transaction runs.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path()).unwrap();
+    /// let mut session = rightlink_sql::Session::new(&db);
+    /// session.execute("listen orders; notify orders, 'shipped'")?;
+    /// let all = session.take_notifications();
+    /// assert_eq!((&*all[0].channel, &*all[0].payload), ("orders", "shipped"));
+    /// # Ok::<(), rightlink_sql::SqlError>(())
+    /// ```
+    pub fn take_notifications(&self) -> Vec<Notification> {
+        match self.active {
+            Some(_) => Vec::new(),
+            None => self.seat.take_notifications(),
+        }
+    }
+
+    /// Does the session listen on any channel?
+    pub fn is_listening(&self) -> bool {
+        self.seat.is_listening()
+    }
+
+    /// Calls `wake` whenever a notification has come, from the thread that has sent it, which must
+    /// not wait. A later call takes the place of an earlier one.
+    pub fn on_notification(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.seat.on_notification(Box::new(wake));
+    }
+
+    /// Calls `hang_up` when another session ends this one by `pg_terminate_backend`. Only the first
+    /// call counts.
+    pub fn on_termination(&self, hang_up: impl Fn() + Send + Sync + 'static) {
+        self.seat.on_termination(Box::new(hang_up));
     }
 
     /// The database.

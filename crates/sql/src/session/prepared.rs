@@ -45,7 +45,7 @@ pub(super) struct Planned {
     /// Of the statistics that it was made by, or one after it that left its tables alone.
     edition: Edition,
     /// Where its names were looked for, and what the planner could choose.
-    planning: Planning,
+    planning: Arc<Planning>,
     /// Types that were made and that it uses.
     types: Arc<[UsedType]>,
 }
@@ -128,7 +128,7 @@ pub(super) fn bind(
     parsed: &Arc<Parsed>,
     types: &[SqlType],
     txn: &mut Transaction,
-    planning: &Planning,
+    planning: &Arc<Planning>,
     now: i64,
 ) -> Result<Planned> {
     let path = &planning.path;
@@ -144,7 +144,7 @@ pub(super) fn bind(
         binder.reading = Reading::of(planning.styles.at(now));
         let Some(plan) = binder.plan(statement)? else { return Ok(None) };
         let (params, once) = (binder.parameter_types()?, binder.once);
-        let (plan, planning) = (Arc::new(plan), planning.clone());
+        let (plan, planning) = (Arc::new(plan), Arc::clone(planning));
         let edition = edition.clone();
         let mut types = binder.take_used_types();
         types.extend(plan.tables().flat_map(|table| &table.used).cloned());
@@ -182,8 +182,13 @@ impl Planned {
     ///
     /// # Errors
     /// One that ends the statement, as when a lock was waited for too long.
-    pub(super) fn is_current(&self, txn: &mut Transaction, planning: &Planning) -> Result<bool> {
-        if self.once || self.planning != *planning || self.is_old() {
+    pub(super) fn is_current(
+        &self,
+        txn: &mut Transaction,
+        planning: &Arc<Planning>,
+    ) -> Result<bool> {
+        let is_same = Arc::ptr_eq(&self.planning, planning) || self.planning == *planning;
+        if self.once || !is_same || self.is_old() {
             return Ok(false);
         }
         // The first table is locked as it will be when its rows are changed.
@@ -503,7 +508,7 @@ impl Session {
             return Err(SqlError::new("08P01", message));
         }
         let types = prepared.planned.as_ref().map_or(&[][..], |planned| &planned.params);
-        let params = convert(params, types, &self.times())?;
+        let params = convert(params, types, || self.times())?;
         let memory = match portal.is_empty() {
             true => None,
             false => Some(self.reserve_portal(&params)?),
@@ -592,7 +597,9 @@ impl Session {
             // The tag counts the rows of this execution.
             *count = 0;
         }
-        sink.times(&self.times());
+        if matches!(&portal.state, State::Running { plan, .. } if plan.columns().is_some()) {
+            sink.times(&self.times());
+        }
         let mut sent = 0;
         while limit == 0 || sent < limit {
             let most = if limit == 0 { ROWS as u64 } else { limit - sent };
@@ -706,7 +713,8 @@ impl Session {
         if let Some(tag) = self.unplanned(parsed, sink)? {
             return Ok(tag.into_owned());
         }
-        let (plan, params) = (self.current_plan(&prepared)?, convert(args, &types, &self.times())?);
+        let (plan, params) =
+            (self.current_plan(&prepared)?, convert(args, &types, || self.times())?);
         let plan = prepared.customs.choose(plan, &params, &self.settings);
         let portal = self.start(Arc::clone(&plan), params)?;
         self.hand_out(&plan, portal, sink)
@@ -752,8 +760,16 @@ fn no_portal(name: &str) -> SqlError {
     SqlError::new(code::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
 
-/// Values as the types that the parameters have.
-pub(super) fn convert(params: Vec<Datum>, types: &[SqlType], times: &Times) -> Result<Vec<Datum>> {
-    let pairs = params.into_iter().zip(types);
-    pairs.map(|(value, ty)| cast::cast(value, *ty, times)).collect()
+/// Values as the types that the parameters have. Most have them already.
+pub(super) fn convert(
+    params: Vec<Datum>,
+    types: &[SqlType],
+    times: impl FnOnce() -> Times,
+) -> Result<Vec<Datum>> {
+    let is_it = |(value, ty): (&Datum, &SqlType)| value.type_of().is_none_or(|own| own == *ty);
+    if params.iter().zip(types).all(is_it) {
+        return Ok(params);
+    }
+    let (pairs, times) = (params.into_iter().zip(types), times());
+    pairs.map(|(value, ty)| cast::cast(value, *ty, &times)).collect()
 }

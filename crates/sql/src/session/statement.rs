@@ -10,6 +10,7 @@ use sqlparser::ast;
 
 use super::listing;
 use super::prepared::{Planned, Portal};
+use super::temporary;
 use super::{Session, Sink};
 use crate::bind::ddl;
 use crate::error::{Result, SqlError};
@@ -194,7 +195,23 @@ impl Session {
         lines: &Lines,
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        self.define_as(|resolver| ddl::definition(statement, lines, resolver), sink)
+        let temporary = temporary::is_temporary(statement);
+        let read = |resolver: &mut Resolver<'_>| ddl::definition(statement, lines, resolver);
+        let Some(on_commit) = temporary else { return self.define_as(read, sink) };
+        self.make_temporary_schema()?;
+        let mut made = None;
+        let read = |resolver: &mut Resolver<'_>| {
+            let definition = read(resolver)?;
+            if let ddl::Definition::CreateTable { table, .. } = &definition {
+                let name = &table.schema.name;
+                let is_there = resolver.place().0.catalog().has_relation(name)?;
+                made = (!is_there).then(|| name.clone());
+            }
+            Ok(definition)
+        };
+        let tag = self.define_as(read, sink)?;
+        made.into_iter().for_each(|table| self.on_commit(table, on_commit));
+        Ok(tag)
     }
 
     /// Runs the definition that `read` makes of the statement.
@@ -218,6 +235,7 @@ impl Session {
         definition: &ddl::Definition,
         sink: &mut dyn Sink,
     ) -> Result<String> {
+        self.check_nothing_waits(definition)?;
         let context = self.context(Vec::new());
         if let ddl::Definition::CreateIndex { table, index, concurrently: true, if_not_exists } =
             definition
@@ -242,6 +260,7 @@ impl Session {
         for notice in defined.notices {
             sink.notice("NOTICE", &said(&notice));
         }
+        self.temporary_changed();
         Ok(defined.tag.to_owned())
     }
 
@@ -296,6 +315,7 @@ impl Session {
             held: Held::of(self.db.budget()),
             patterns: crate::expr::regex::Patterns::default(),
             exec_state: Box::new(exec::Execution::default()),
+            deferred: None,
             batch_rows: self.settings.often().batch_rows,
         }
     }
@@ -360,6 +380,7 @@ impl Session {
             _ => None,
         };
         let mut context = self.context(params);
+        context.deferred = plan.writes().then(|| Arc::clone(&self.deferred));
         if listing::is_asked_by(&plan) {
             context.listing = Some(Arc::new(self.listing()));
         }

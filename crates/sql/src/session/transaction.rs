@@ -11,11 +11,12 @@ use rightlink::{
 };
 
 use super::{Session, Sink};
-use crate::activity::TransactionStatus;
+use crate::activity::{self, Seat, TransactionStatus};
 use crate::error::{Result, SqlError, code};
+use crate::expr::deferred::{Deferred, Waiting};
 use crate::interrupt::Interrupt;
 use crate::parse::modes::{Level, Modes};
-use crate::settings;
+use crate::settings::{self, Settings};
 use crate::statistics;
 use crate::types::calendar::EPOCH_SECONDS;
 
@@ -34,6 +35,8 @@ pub(super) struct Active {
     pub(super) used: bool,
     /// Has it changed statistics?
     pub(super) analyzed: Vec<u32>,
+    /// Temporary tables before it to which something happens at commits.
+    temporary: usize,
 }
 
 /// A savepoint: where the session stood.
@@ -41,9 +44,25 @@ struct Mark {
     name: String,
     savepoint: Savepoint,
     settings: settings::Mark,
+    /// Of advisory locks, and of what it will say.
+    seat: activity::Mark,
+    /// Temporary tables to which something happens at commits.
+    temporary: usize,
+    /// Which foreign keys wait.
+    deferred: Waiting,
     read_only: bool,
     /// Cursors and portals that had begun.
     begun: u64,
+}
+
+impl Active {
+    /// Undoes it, and what of the session ends with it.
+    fn roll_back(self, seat: &Seat, deferred: &Deferred, settings: &Settings) {
+        self.txn.rollback();
+        deferred.clear();
+        seat.end_transaction();
+        settings.rollback();
+    }
 }
 
 impl Session {
@@ -150,6 +169,7 @@ impl Session {
             level,
             used: false,
             analyzed: Vec::new(),
+            temporary: self.temporary.len(),
         });
         Ok(())
     }
@@ -291,15 +311,27 @@ impl Session {
 
     /// Commits what runs.
     pub(super) fn commit(&mut self) -> Result<()> {
-        if let Err(error) = self.hold_cursors() {
+        if let Err(error) = self.before_commit() {
             self.abort();
             return Err(error);
         }
         let Some(mut active) = self.active.take() else { return Ok(()) };
         self.interrupt.unwatch();
         self.end_cursors();
+        let post = match self.seat.prepare_post() {
+            Ok(post) => post,
+            Err(error) => {
+                self.temporary.truncate(active.temporary);
+                active.roll_back(&self.seat, &self.deferred, &self.settings);
+                return Err(error);
+            }
+        };
         active.txn.settings().relaxed(self.settings.often().relaxed);
         let committed = active.txn.commit();
+        self.deferred.clear();
+        if let Some(post) = post.filter(|_| committed.is_ok()) {
+            post.send();
+        }
         self.seat.end_transaction();
         match committed {
             Ok(()) => {
@@ -314,14 +346,21 @@ impl Session {
         }
     }
 
+    /// What a commit may still fail by.
+    fn before_commit(&mut self) -> Result<()> {
+        self.check_deferred(true)?;
+        self.hold_cursors()?;
+        self.commit_temporary()
+    }
+
     /// Rolls back what runs.
     pub(super) fn abort(&mut self) {
         if let Some(active) = self.active.take() {
             self.interrupt.unwatch();
             self.end_cursors();
-            active.txn.rollback();
-            self.seat.end_transaction();
-            self.settings.rollback();
+            self.temporary.truncate(active.temporary);
+            active.roll_back(&self.seat, &self.deferred, &self.settings);
+            self.temporary_changed();
         }
     }
 
@@ -376,11 +415,21 @@ impl Session {
 
     /// SAVEPOINT
     pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
-        let (settings, begun) = (self.settings.mark(), self.begun);
+        let (settings, seat, begun) = (self.settings.mark(), self.seat.mark(), self.begun);
+        let (temporary, deferred) = (self.temporary.len(), self.deferred.modes());
         let active = self.block("SAVEPOINT")?;
         let (name, savepoint) = (name.to_owned(), active.txn.savepoint());
         let read_only = active.read_only;
-        active.savepoints.push(Mark { name, savepoint, settings, read_only, begun });
+        active.savepoints.push(Mark {
+            name,
+            savepoint,
+            settings,
+            seat,
+            temporary,
+            deferred,
+            read_only,
+            begun,
+        });
         Ok(())
     }
 
@@ -422,6 +471,11 @@ impl Session {
         let mark = &active.savepoints[at];
         active.read_only = mark.read_only;
         settings.return_to(&mark.settings);
+        let (seat, temporary, deferred) = (mark.seat, mark.temporary, mark.deferred.clone());
+        self.deferred.return_to(deferred);
+        self.seat.return_to(seat);
+        self.temporary.truncate(temporary);
+        self.temporary_changed();
         self.follow_settings();
         Ok(())
     }

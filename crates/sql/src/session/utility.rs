@@ -131,52 +131,25 @@ impl Session {
                 self.reindex(*index, name)?;
                 "REINDEX"
             }
-            Utility::CreateSequence { name, options, if_not_exists } => {
-                let read = |resolver: &mut Resolver<'_>| {
-                    ddl::create_sequence(name, options, *if_not_exists, resolver)
-                };
-                return self.define_as(read, sink);
+            Utility::SetConstraints { names, deferred } => {
+                self.set_constraints(names.as_deref(), *deferred, sink)?;
+                "SET CONSTRAINTS"
             }
-            Utility::AlterSequence { name, options, if_exists } => {
-                let read = |resolver: &mut Resolver<'_>| {
-                    ddl::alter_sequence(name, options, *if_exists, resolver)
-                };
-                return self.define_as(read, sink);
+            Utility::Listen(channel) => {
+                self.ensure()?;
+                self.seat.listen(channel)?;
+                "LISTEN"
             }
-            Utility::CreateSchema { schema, elements } => {
-                return self.create_schema(schema, elements, sink);
+            Utility::Notify { channel, payload } => {
+                self.ensure()?;
+                self.seat.notify(channel, payload)?;
+                "NOTIFY"
             }
-            Utility::RenameSequence { name, to, if_exists } => {
-                let read = |resolver: &mut Resolver<'_>| {
-                    ddl::rename_sequence(name, to, *if_exists, resolver)
-                };
-                return self.define_as(read, sink);
+            Utility::Unlisten(channel) => {
+                self.ensure()?;
+                self.seat.unlisten(channel.as_deref())?;
+                "UNLISTEN"
             }
-            Utility::MoveSequence { name, schema, if_exists } => {
-                let read = |resolver: &mut Resolver<'_>| {
-                    let name = ddl::sequence_name(name, *if_exists, resolver)?;
-                    let (schema, if_exists) = (schema.clone(), *if_exists);
-                    Ok(Definition::MoveSequence { name, schema, if_exists })
-                };
-                return self.define_as(read, sink);
-            }
-            Utility::CommentConstraint { name, table, text } => {
-                let read = |resolver: &mut Resolver<'_>| {
-                    ddl::comment_constraint(name, table, text.as_deref(), resolver)
-                };
-                return self.define_as(read, sink);
-            }
-            Utility::AlterIdentity { table, if_exists, column, change } => {
-                let read = |resolver: &mut Resolver<'_>| {
-                    ddl::alter_identity(table, *if_exists, column, change, resolver)
-                };
-                return self.define_as(read, sink);
-            }
-            Utility::Type(statement) => {
-                return self.define_as(|resolver| ddl::of_type(statement, resolver), sink);
-            }
-            Utility::CreateTableAs(create) => return self.create_table_as(create, sink),
-            Utility::Unlisten => "UNLISTEN",
             Utility::Lock { tables, mode, nowait } => {
                 self.lock_tables(tables, *mode, *nowait)?;
                 "LOCK TABLE"
@@ -208,9 +181,62 @@ impl Session {
                 self.explain(*options, statement, sink)?;
                 "EXPLAIN"
             }
-            other => unreachable!("handled before: {other:?}"),
+            other => return self.make(other, sink),
         };
         Ok(tag.to_owned())
+    }
+
+    /// Runs a definition that is read from its tokens.
+    fn make(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
+        match utility {
+            Utility::CreateSequence { name, options, if_not_exists } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::create_sequence(name, options, *if_not_exists, resolver)
+                };
+                self.define_as(read, sink)
+            }
+            Utility::AlterSequence { name, options, if_exists } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::alter_sequence(name, options, *if_exists, resolver)
+                };
+                self.define_as(read, sink)
+            }
+            Utility::CreateSchema { schema, elements } => {
+                self.create_schema(schema, elements, sink)
+            }
+            Utility::RenameSequence { name, to, if_exists } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::rename_sequence(name, to, *if_exists, resolver)
+                };
+                self.define_as(read, sink)
+            }
+            Utility::MoveSequence { name, schema, if_exists } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    let name = ddl::sequence_name(name, *if_exists, resolver)?;
+                    let (schema, if_exists) = (schema.clone(), *if_exists);
+                    Ok(Definition::MoveSequence { name, schema, if_exists })
+                };
+                self.define_as(read, sink)
+            }
+            Utility::CommentConstraint { name, table, text } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::comment_constraint(name, table, text.as_deref(), resolver)
+                };
+                self.define_as(read, sink)
+            }
+            Utility::AlterIdentity { table, if_exists, column, change } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::alter_identity(table, *if_exists, column, change, resolver)
+                };
+                self.define_as(read, sink)
+            }
+            Utility::Type(statement) => {
+                self.define_as(|resolver| ddl::of_type(statement, resolver), sink)
+            }
+            Utility::CreateTableAs(create) => self.create_table_as(create, sink),
+            Utility::CreateTableLike(create) => self.create_table_like(create, sink),
+            other => unreachable!("handled before: {other:?}"),
+        }
     }
 
     /// What the store calls the relation that these parts name.
@@ -383,10 +409,13 @@ impl Session {
                 self.cursors.clear();
                 self.settings.reset_all();
                 self.sequences.forget();
+                self.seat.unlisten_all();
+                self.seat.unlock_all();
+                self.discard_temporary()?;
             }
             "plans" => self.cache = super::cache::Cache::default(),
             "sequences" => self.sequences.forget(),
-            "temp" | "temporary" => {}
+            "temp" | "temporary" => self.discard_temporary()?,
             other => return Err(SqlError::syntax(format!("syntax error at or near \"{other}\""))),
         }
         Ok(())

@@ -62,6 +62,7 @@ impl Datum {
             Datum::Reg(v) => v.oid.to_be_bytes().to_vec(),
             Datum::Enum(v) => v.label().as_bytes().to_vec(),
             Datum::Array(v) | Datum::Vector(v) => array::to_binary(v),
+            Datum::Record(v) => v.to_binary(),
         })
     }
 
@@ -138,6 +139,7 @@ impl Datum {
                 Datum::Vector(Arc::new(array::from_binary(element, bytes)?))
             }
             SqlType::Enum(ty) => ty.parse(&utf8(bytes.to_vec())?)?,
+            SqlType::Record => return Err(text::no_record()),
             SqlType::Array(element) => array::from_binary(element, bytes)?.into(),
         })
     }
@@ -212,8 +214,10 @@ fn parse_numeric(bytes: &[u8]) -> Result<Decimal> {
     let mut words = bytes.chunks(2).map(|pair| fixed::<2>(pair).map(u16::from_be_bytes));
     let mut word = || words.next().unwrap_or_else(|| Err(malformed()));
     let (count, weight, sign, scale) = (word()?, word()? as i16, word()?, word()?);
-    if STRANGE.contains(&sign) {
-        return Err(SqlError::unsupported("NaN or infinity as numeric"));
+    match STRANGE.iter().position(|known| *known == sign) {
+        Some(0) => return Ok(Decimal::nan()),
+        Some(at) => return Ok(Decimal::infinity(at == 2)),
+        None => {}
     }
     let known = sign == 0 || sign == NEGATIVE;
     if !known || bytes.len() != 8 + usize::from(count) * 2 || scale > Decimal::MAX_SCALE {

@@ -153,9 +153,12 @@ pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
             other => through_text(other, to, times),
         },
         SqlType::Time | SqlType::Timetz => to_time(value, to, times),
-        SqlType::Bytea | SqlType::Uuid | SqlType::Jsonpath | SqlType::Enum(_) | SqlType::Tid => {
-            through_text(value, to, times)
-        }
+        SqlType::Bytea
+        | SqlType::Uuid
+        | SqlType::Jsonpath
+        | SqlType::Enum(_)
+        | SqlType::Record
+        | SqlType::Tid => through_text(value, to, times),
         SqlType::Json | SqlType::Jsonb => match value {
             Datum::Json(text) => text::parse(to, &text, times),
             Datum::Jsonb(document) => Ok(Datum::Json(document.to_text())),
@@ -272,6 +275,11 @@ fn to_int(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
         Datum::Char(v) => Ok(Datum::Int4(i32::from(v as i8))),
         Datum::Float4(v) => integer(float_to_int(f64::from(v)), to),
         Datum::Float8(v) => integer(float_to_int(v), to),
+        Datum::Numeric(v) if !v.is_finite() => {
+            let what = if v.is_nan() { "NaN" } else { "infinity" };
+            let message = format!("cannot convert {what} to {}", to.name());
+            Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
+        }
         Datum::Numeric(v) => integer(numeric::to_int(&v), to),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => integer(value.as_int(), to),
         other => through_text(other, to, times),
@@ -303,7 +311,7 @@ fn to_float(value: &Datum, to: SqlType) -> Result<Option<f64>> {
 }
 
 fn to_numeric(value: Datum, times: &Times) -> Result<Datum> {
-    let refused = || SqlError::unsupported("NaN or infinity as numeric");
+    let refused = || range(SqlType::Numeric);
     Ok(Datum::Numeric(match value {
         Datum::Float4(v) => numeric::from_float(f64::from(v), 6).ok_or_else(refused)?,
         Datum::Float8(v) => numeric::from_float(v, 15).ok_or_else(refused)?,

@@ -32,6 +32,7 @@ pub(crate) mod enums;
 pub(crate) mod json;
 pub(crate) mod literal;
 pub(crate) mod numeric;
+pub(crate) mod record;
 mod registered;
 pub(crate) mod text;
 pub(crate) mod time;
@@ -44,6 +45,7 @@ use rightlink::{RowId, Type, Value};
 pub use array::{Array, Dimension, ElementType};
 pub use enums::{EnumType, EnumValue};
 pub use json::{JsonPath, Jsonb};
+pub use record::{Field, Record};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
 pub use time::{Times, ZonedTime};
@@ -112,6 +114,8 @@ pub enum SqlType {
     Enum(EnumType),
     /// An array of any of these
     Array(ElementType),
+    /// `record`: a row of any fields
+    Record,
     /// A literal or parameter whose type its surroundings decide
     Unknown,
 }
@@ -208,6 +212,7 @@ impl SqlType {
             SqlType::OidVector => 30,
             SqlType::Enum(ty) => ty.oid(),
             SqlType::Array(element) => element.array_oid(),
+            SqlType::Record => 2249,
             SqlType::Unknown => 705,
         }
     }
@@ -284,6 +289,7 @@ impl SqlType {
             SqlType::OidVector => "oidvector",
             SqlType::Enum(ty) => ty.shown(),
             SqlType::Array(element) => element.array_name(),
+            SqlType::Record => "record",
             SqlType::Unknown => "unknown",
         }
     }
@@ -382,6 +388,7 @@ impl SqlType {
             | SqlType::Jsonpath
             | SqlType::Int2Vector
             | SqlType::OidVector
+            | SqlType::Record
             | SqlType::Array(_) => -1,
         }
     }
@@ -410,6 +417,7 @@ impl SqlType {
             | SqlType::Jsonb
             | SqlType::Jsonpath
             | SqlType::Enum(_)
+            | SqlType::Record
             | SqlType::Tid => Category::User,
             SqlType::Char => Category::Internal,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,
@@ -539,6 +547,8 @@ pub enum Datum {
     Enum(EnumValue),
     /// An array.
     Array(Arc<Array>),
+    /// A row.
+    Record(Arc<Record>),
 }
 
 /// A row of results.
@@ -583,6 +593,7 @@ impl Datum {
             },
             Datum::Enum(value) => SqlType::Enum(value.ty()),
             Datum::Array(array) => SqlType::Array(array.element()),
+            Datum::Record(_) => SqlType::Record,
         })
     }
 
@@ -595,6 +606,7 @@ impl Datum {
             Datum::Numeric(number) => number.as_bytes().len(),
             Datum::Array(array) | Datum::Vector(array) => array.heap_bytes(),
             Datum::Reg(one) => one.heap_bytes(),
+            Datum::Record(record) => record.heap_bytes(),
             _ => 0,
         }
     }
@@ -649,7 +661,8 @@ impl Datum {
             | Datum::Char(_)
             | Datum::Reg(_)
             | Datum::Jsonpath(_)
-            | Datum::Vector(_) => return None,
+            | Datum::Vector(_)
+            | Datum::Record(_) => return None,
         })
     }
 
@@ -678,6 +691,7 @@ impl Datum {
             (D::Reg(a), D::Reg(b)) => a.oid.cmp(&b.oid),
             (D::Enum(a), D::Enum(b)) => a.cmp(b),
             (D::Array(a), D::Array(b)) | (D::Vector(a), D::Vector(b)) => a.compare(b),
+            (D::Record(a), D::Record(b)) => a.compare(b),
             _ => match (self.as_int(), other.as_int()) {
                 (Some(a), Some(b)) => a.cmp(&b),
                 _ => match (self.as_float(), other.as_float()) {

@@ -6,8 +6,8 @@
 //! Invariants: sums have the larger scale, products the sum of both up to
 //! [`Decimal::MAX_SCALE`], quotients at least 16 significant digits up to [`MAX_QUOTIENT_SCALE`].
 //! A result beyond the limits is an error (22003). An operation on the largest numbers takes less
-//! than a second.
-//! Does not do: NaN and infinities, which are refused; powers and logarithms.
+//! than a second. NaN and infinities give what PostgreSQL makes of them.
+//! Does not do: powers and logarithms.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rightlink::Decimal;
@@ -29,8 +29,7 @@ const ROUNDING: std::ops::RangeInclusive<i64> = -131_073..=16_383;
 pub(crate) fn parse(text: &str) -> Result<Decimal> {
     let number: std::result::Result<Decimal, DecimalError> = text.parse();
     match number {
-        Ok(number) if number.is_finite() => Ok(number),
-        Ok(_) => Err(not_finite()),
+        Ok(number) => Ok(number),
         Err(DecimalError::OutOfRange) => Err(overflow()),
         Err(DecimalError::Syntax) => {
             let what =
@@ -40,11 +39,14 @@ pub(crate) fn parse(text: &str) -> Result<Decimal> {
     }
 }
 
-/// The nearest decimal with as many significant digits as a float has for sure; none for NaN and
-/// infinities.
+/// The nearest decimal with as many significant digits as a float has for sure; none beyond the
+/// limits.
 pub(crate) fn from_float(value: f64, digits: usize) -> Option<Decimal> {
-    if !value.is_finite() {
-        return None;
+    if value.is_nan() {
+        return Some(Decimal::nan());
+    }
+    if value.is_infinite() {
+        return Some(Decimal::infinity(value < 0.0));
     }
     let text = format!("{value:.*e}", digits - 1);
     let (mantissa, exponent) = text.split_once('e')?;
@@ -86,16 +88,57 @@ pub(crate) fn shifted(whole: i128, digits: u16) -> Decimal {
     Decimal::from_unscaled(whole, digits).expect("a few digits")
 }
 
+/// Is one of them NaN or an infinity?
+fn are_strange(a: &Decimal, b: &Decimal) -> bool {
+    !a.is_finite() || !b.is_finite()
+}
+
+/// The sum of numbers of which one is not finite.
+fn strange_sum(a: &Decimal, b: &Decimal) -> Decimal {
+    match (a.is_finite(), b.is_finite()) {
+        _ if a.is_nan() || b.is_nan() => Decimal::nan(),
+        (false, false) if a.is_negative() != b.is_negative() => Decimal::nan(),
+        (false, _) => a.clone(),
+        (true, _) => b.clone(),
+    }
+}
+
+/// The quotient of numbers of which one is not finite.
+fn strange_quotient(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    match (a.is_finite(), b.is_finite()) {
+        _ if a.is_nan() || b.is_nan() => Ok(Decimal::nan()),
+        (false, false) => Ok(Decimal::nan()),
+        (false, true) if b.is_zero() => Err(division_by_zero()),
+        (false, true) => Ok(Decimal::infinity(a.is_negative() != b.is_negative())),
+        (true, _) => Ok(Decimal::from(0)),
+    }
+}
+
 pub(crate) fn add(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if are_strange(a, b) {
+        return Ok(strange_sum(a, b));
+    }
     combine(a, b, i128::checked_add, |a, b| a + b)
 }
 
 pub(crate) fn subtract(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if are_strange(a, b) {
+        return Ok(strange_sum(a, &negate(b)));
+    }
     combine(a, b, i128::checked_sub, |a, b| a - b)
 }
 
 /// The remainder, with the sign of `a`.
 pub(crate) fn remainder(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if a.is_nan() || b.is_nan() {
+        return Ok(Decimal::nan());
+    }
+    match (a.is_finite(), b.is_finite()) {
+        (false, true) if !b.is_zero() => return Ok(Decimal::nan()),
+        (false, false) => return Ok(Decimal::nan()),
+        (true, false) => return Ok(a.clone()),
+        _ => {}
+    }
     if b.is_zero() {
         return Err(division_by_zero());
     }
@@ -123,6 +166,11 @@ fn combine(
 }
 
 pub(crate) fn multiply(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if are_strange(a, b) {
+        let is_number = !(a.is_nan() || b.is_nan() || a.is_zero() || b.is_zero());
+        let infinity = Decimal::infinity(a.is_negative() != b.is_negative());
+        return Ok(if is_number { infinity } else { Decimal::nan() });
+    }
     let scale = u32::from(a.scale()) + u32::from(b.scale());
     if let (Some((x, _)), Some((y, _))) = (a.unscaled(), b.unscaled())
         && let Some(product) = x.checked_mul(y)
@@ -144,6 +192,9 @@ pub(crate) fn multiply(a: &Decimal, b: &Decimal) -> Result<Decimal> {
 
 /// The quotient with as many digits as PostgreSQL shows, the last one rounded.
 pub(crate) fn divide(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if are_strange(a, b) {
+        return strange_quotient(a, b);
+    }
     if b.is_zero() {
         return Err(division_by_zero());
     }
@@ -170,6 +221,9 @@ pub(crate) fn divide(a: &Decimal, b: &Decimal) -> Result<Decimal> {
 
 /// The square root of a number that is not negative, with as many digits as it has.
 pub(crate) fn root(number: &Decimal) -> Result<Decimal> {
+    if !number.is_finite() {
+        return Ok(number.clone());
+    }
     let scale = number.scale();
     // One more digit, which says which way the last one is rounded.
     let whole = big(number)? * ten(u32::from(scale) + 2);
@@ -179,6 +233,9 @@ pub(crate) fn root(number: &Decimal) -> Result<Decimal> {
 
 /// The whole part of the quotient.
 pub(crate) fn whole_quotient(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    if are_strange(a, b) {
+        return strange_quotient(a, b);
+    }
     if b.is_zero() {
         return Err(division_by_zero());
     }
@@ -222,7 +279,7 @@ pub(crate) fn truncate(number: &Decimal, scale: i32) -> Result<Decimal> {
 
 fn to_scale(number: &Decimal, scale: i32, rounds: bool) -> Result<Decimal> {
     if !number.is_finite() {
-        return Err(not_finite());
+        return Ok(number.clone());
     }
     let wanted = i64::from(scale).clamp(*ROUNDING.start(), *ROUNDING.end());
     let own = i64::from(number.scale());
@@ -255,6 +312,16 @@ pub(crate) fn ceil(number: &Decimal) -> Result<Decimal> {
 
 /// As a `numeric(precision, scale)` keeps it.
 pub(crate) fn fit(number: &Decimal, precision: u32, scale: i32) -> Result<Decimal> {
+    if number.is_nan() {
+        return Ok(number.clone());
+    }
+    if !number.is_finite() {
+        let what = format!(
+            "A field with precision {precision}, scale {scale} cannot hold an infinite value."
+        );
+        let error = SqlError::new(code::NUMERIC_OUT_OF_RANGE, "numeric field overflow");
+        return Err(error.detail(what));
+    }
     let rounded = round(number, scale)?;
     let room = i64::from(precision) - i64::from(scale);
     // Digits in front of the point; below zero, zeros behind it.
@@ -279,19 +346,13 @@ fn overflow() -> SqlError {
     SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
 }
 
-fn not_finite() -> SqlError {
-    SqlError::unsupported("NaN or infinity as numeric")
-}
-
 fn ten(power: u32) -> BigInt {
     if power == 0 { BigInt::from(1) } else { BigInt::from(10).pow(power) }
 }
 
 /// The number times 10^scale.
 fn big(number: &Decimal) -> Result<BigInt> {
-    if !number.is_finite() {
-        return Err(not_finite());
-    }
+    assert!(number.is_finite(), "what is not finite has no digits");
     let pairs = number.pairs();
     let whole = BigUint::from_radix_be(pairs, 100).unwrap_or_default();
     let sign = if number.is_negative() { Sign::Minus } else { Sign::Plus };

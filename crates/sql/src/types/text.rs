@@ -80,6 +80,11 @@ impl Datum {
                 array_text::write(v, times, &mut out);
                 out
             }
+            Datum::Record(v) => {
+                let mut out = String::new();
+                v.write_text(times, &mut out);
+                out
+            }
         })
     }
 
@@ -141,6 +146,12 @@ fn out_of_range(ty: SqlType, text: &str) -> SqlError {
     SqlError::new(code::NUMERIC_OUT_OF_RANGE, message)
 }
 
+/// The fields of a row are known where it is made, and nowhere else.
+pub(super) fn no_record() -> SqlError {
+    let message = "input of anonymous composite types is not implemented";
+    SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
+}
+
 /// Reads a value of type `ty`.
 pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
     let trimmed = datum::trimmed(text);
@@ -188,6 +199,7 @@ pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
         SqlType::Int2Vector => vector(SqlType::Int2, trimmed),
         SqlType::OidVector => vector(SqlType::Oid, trimmed),
         SqlType::Enum(ty) => ty.parse(text),
+        SqlType::Record => Err(no_record()),
         SqlType::Array(element) => array_text::parse(element, text, times).map(Datum::from),
     }
 }

@@ -13,23 +13,18 @@ use super::super::collate;
 use super::super::from::check_column_name;
 use super::{Definition, NewCheck, NewTable, columns_in_name, primary, sequence, storage, unique};
 use crate::error::{Result, SqlError, code};
-use crate::names::{bare, beside};
-use crate::notes::{Action, AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
+use crate::names::{self, bare, beside};
+use crate::notes::{Action, AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, MadeTypes};
 use crate::parse::identifiers;
 use crate::parse::utility::sequence::SequenceOptions;
 use crate::plan::Column;
-use crate::schemas::Resolver;
+use crate::schemas::{self, Resolver};
 use crate::types::SqlType;
 use crate::types::declared::Declared;
 
 pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
     refuse_table(create)?;
-    let mut table = NewTable::new(&resolver.new_table(&create.name)?);
-    table.schema.logged = !create.unlogged;
-    let storage = storage::of_table(&create.table_options)?;
-    table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
-    table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
-    table.analyze = storage.analyze;
+    let mut table = empty(create, resolver)?;
     for column in &create.columns {
         table.column(column, resolver)?;
     }
@@ -44,6 +39,7 @@ pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> 
         };
         column.nullable = false;
     }
+    check_keys(&table)?;
     Ok(Definition::CreateTable { table: Box::new(table), if_not_exists: create.if_not_exists })
 }
 
@@ -62,12 +58,7 @@ pub(crate) fn create_as(
     if columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
-    let mut table = NewTable::new(&resolver.new_table(&create.name)?);
-    table.schema.logged = !create.unlogged;
-    let storage = storage::of_table(&create.table_options)?;
-    table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
-    table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
-    table.analyze = storage.analyze;
+    let mut table = empty(create, resolver)?;
     for (at, column) in columns.iter().enumerate() {
         let name = given.get(at).map_or_else(|| column.name.clone(), identifiers::ident);
         if table.schema.columns.iter().any(|known| known.name == name) {
@@ -75,6 +66,10 @@ pub(crate) fn create_as(
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         check_column_name(&name)?;
+        if column.ty == SqlType::Record {
+            let message = format!("column \"{name}\" has pseudo-type record");
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
         let is_blank = column.ty == SqlType::Bpchar && column.modifier.is_none();
         let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
         let kind = kind.ok_or_else(|| {
@@ -91,24 +86,56 @@ pub(crate) fn create_as(
     Ok(table)
 }
 
+/// The table without columns, under its name and with its options.
+fn empty(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> Result<NewTable> {
+    let is_temporary = create.temporary || schemas::is_of_temporary(&create.name);
+    let name = match is_temporary {
+        true => resolver.new_temporary(&create.name)?,
+        false => resolver.new_table(&create.name)?,
+    };
+    let mut table = NewTable::new(&name);
+    // A crash ends all sessions.
+    table.schema.logged = !create.unlogged && !is_temporary;
+    let storage = storage::of_table(&create.table_options)?;
+    table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
+    table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
+    table.analyze = storage.analyze;
+    Ok(table)
+}
+
+/// Fails if a key leads from a temporary table to another one or back.
+fn check_keys(table: &NewTable) -> Result<()> {
+    let own = names::is_temporary(&table.schema.name);
+    if table.keys.iter().all(|key| names::is_temporary(&key.parent) == own) {
+        return Ok(());
+    }
+    let kind = if own { "temporary" } else { "permanent" };
+    let message = format!("constraints on {kind} tables may reference only {kind} tables");
+    Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message))
+}
+
 fn refuse_table(create: &ast::CreateTable) -> Result<()> {
     let refused = [
         (create.or_replace, "CREATE OR REPLACE TABLE"),
-        (create.temporary, "a temporary table"),
+        (create.temporary && create.unlogged, "an unlogged temporary table"),
         (create.external || create.dynamic || create.transient || create.volatile, "such a table"),
         (create.query.is_some(), "CREATE TABLE AS"),
         (create.like.is_some() || create.clone.is_some(), "CREATE TABLE LIKE"),
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_of.is_some() || create.partition_by.is_some(), "partitioning"),
-        (create.on_commit.is_some(), "ON COMMIT"),
         (create.comment.is_some(), "COMMENT"),
         (create.without_rowid || create.strict, "WITHOUT ROWID or STRICT"),
         (create.location.is_some() || create.file_format.is_some(), "such a table"),
     ];
-    match refused.iter().find(|(found, _)| *found) {
-        Some((_, what)) => Err(SqlError::unsupported(what)),
-        None => Ok(()),
+    if let Some((_, what)) = refused.iter().find(|(found, _)| *found) {
+        return Err(SqlError::unsupported(what));
     }
+    let is_temporary = create.temporary || schemas::is_of_temporary(&create.name);
+    if create.on_commit.is_some() && !is_temporary {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+    }
+    Ok(())
 }
 
 /// The integer type of a column that is declared `serial`.
@@ -482,14 +509,6 @@ pub(super) fn foreign_key(
     if !simple && key.columns.len() > 1 {
         return Err(SqlError::unsupported("MATCH FULL and PARTIAL"));
     }
-    let deferred = key.characteristics.as_ref().is_some_and(|characteristics| {
-        characteristics.deferrable == Some(true)
-            || matches!(characteristics.initially, Some(ast::DeferrableInitial::Deferred))
-            || characteristics.enforced == Some(false)
-    });
-    if deferred {
-        return Err(SqlError::unsupported("a deferrable constraint"));
-    }
     Ok(ForeignKey {
         name: key.name.as_ref().map(identifiers::ident).unwrap_or_default(),
         columns: key.columns.iter().map(identifiers::ident).collect(),
@@ -497,5 +516,24 @@ pub(super) fn foreign_key(
         parent_columns: key.referred_columns.iter().map(identifiers::ident).collect(),
         on_delete: action(&key.on_delete),
         on_update: action(&key.on_update),
+        deferral: deferral(key.characteristics.as_ref())?,
     })
+}
+
+/// When a constraint is looked at.
+fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Deferral> {
+    let Some(given) = characteristics else { return Ok(Deferral::Never) };
+    if given.enforced == Some(false) {
+        return Err(SqlError::unsupported("a constraint that is not enforced"));
+    }
+    let is_deferred = matches!(given.initially, Some(ast::DeferrableInitial::Deferred));
+    match (given.deferrable, is_deferred) {
+        (Some(false), true) => {
+            let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+            Err(SqlError::syntax(message))
+        }
+        (_, true) => Ok(Deferral::Deferred),
+        (Some(true), false) => Ok(Deferral::Immediate),
+        _ => Ok(Deferral::Never),
+    }
 }

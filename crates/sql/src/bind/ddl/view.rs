@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError, code};
 use crate::notes::view::CheckOption;
 use crate::parse::view::CHECK_OPTION;
 use crate::parse::{Lines, identifiers};
-use crate::schemas::Resolver;
+use crate::schemas::{self, Resolver};
 
 /// A view to make, or to put in the place of another.
 #[derive(Clone, Debug)]
@@ -31,7 +31,6 @@ pub(super) fn create(
 ) -> Result<Definition> {
     let refused = [
         (create.materialized, "CREATE MATERIALIZED VIEW"),
-        (create.temporary, "a temporary view"),
         (create.or_alter || create.secure || create.copy_grants, "such a view"),
         (create.to.is_some() || create.params.is_some(), "such a view"),
         (create.comment.is_some() || create.with_no_schema_binding, "such a view"),
@@ -53,7 +52,10 @@ pub(super) fn create(
         _ => return Err(SqlError::unsupported("such options of a view")),
     };
     Ok(Definition::CreateView(Box::new(NewView {
-        name: resolver.new_name(&create.name)?,
+        name: match create.temporary || schemas::is_of_temporary(&create.name) {
+            true => resolver.new_temporary(&create.name)?,
+            false => resolver.new_name(&create.name)?,
+        },
         columns: create.columns.iter().map(|column| column.name.clone()).collect(),
         query: create.query.clone(),
         replaces: create.or_replace,

@@ -192,7 +192,7 @@ fn length(values: &[Datum], _: &Context) -> Result<Datum> {
     length.map(|length| Datum::Int4(length as i32)).map_err(refused)
 }
 
-fn refused(message: impl Into<String>) -> SqlError {
+pub(super) fn refused(message: impl Into<String>) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 

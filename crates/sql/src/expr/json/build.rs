@@ -4,7 +4,7 @@
 //! both convert values in one way.
 //! Does not do: records.
 
-use super::convert::{write_array, write_key, write_value};
+use super::convert::{write_array, write_key, write_record, write_value};
 use super::{check_fits, list};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
@@ -148,6 +148,16 @@ fn of_lists(values: &[Datum], _: &Times, out: &mut String) -> Result<()> {
     }
     out.push('}');
     Ok(())
+}
+
+/// A row as an object, with its fields on lines of their own if that is asked for.
+pub(in crate::expr) fn row_to_json(values: &[Datum], context: &Context) -> Result<Datum> {
+    let feed = if values.get(1) == Some(&Datum::Bool(true)) { "\n " } else { "" };
+    let Datum::Record(record) = &values[0] else { mismatch(values) };
+    check_fits(2 * record.heap_bytes(), context)?;
+    let mut out = String::new();
+    write_record(record, feed, &context.times, &mut out);
+    Ok(Datum::Json(out))
 }
 
 fn array_to_json(values: &[Datum], context: &Context) -> Result<Datum> {

@@ -1,10 +1,11 @@
 //! Values of SQL as documents.
 //!
 //! Invariants: the text is a sound document; a number that JSON does not have is a string.
-//! Does not do: rows.
+//! Does not do: documents as values of SQL.
 
 use crate::error::{Result, SqlError, code};
 use crate::types::json::write_string;
+use crate::types::record::Record;
 use crate::types::time::{self, Styles, Times};
 use crate::types::{Array, Datum};
 
@@ -26,6 +27,7 @@ pub(super) fn write_value(value: &Datum, times: &Times, out: &mut String) {
         Datum::Json(text) => out.push_str(text),
         Datum::Jsonb(document) => document.write_text(out),
         Datum::Array(array) => write_array(array, "", times, out),
+        Datum::Record(record) => write_record(record, "", times, out),
         other => write_string(&plain(other, times), out),
     }
 }
@@ -40,6 +42,21 @@ fn plain(value: &Datum, times: &Times) -> String {
         other => other.write_text_in(times, &mut out),
     }
     out
+}
+
+/// Appends a row as an object of its fields; `feed` stands behind commas.
+pub(super) fn write_record(record: &Record, feed: &str, times: &Times, out: &mut String) {
+    out.push('{');
+    for (at, (field, value)) in record.fields().iter().zip(record.values()).enumerate() {
+        if at > 0 {
+            out.push(',');
+            out.push_str(feed);
+        }
+        write_string(&field.name, out);
+        out.push(':');
+        write_value(value, times, out);
+    }
+    out.push('}');
 }
 
 /// Appends an array; `feed` stands behind commas between the outermost elements.
@@ -82,7 +99,7 @@ pub(super) fn write_key(value: &Datum, times: &Times, out: &mut String) -> Resul
     let refused = |message| Err(SqlError::new(code::INVALID_PARAMETER, message));
     match value {
         Datum::Null => return refused("field name must not be null"),
-        Datum::Array(_) | Datum::Json(_) | Datum::Jsonb(_) => {
+        Datum::Array(_) | Datum::Record(_) | Datum::Json(_) | Datum::Jsonb(_) => {
             return refused("key value must be scalar, not array, composite, or json");
         }
         Datum::Bool(value) => write_string(if *value { "true" } else { "false" }, out),

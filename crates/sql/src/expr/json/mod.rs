@@ -10,10 +10,11 @@
 //! | `build` | documents of arguments and arrays |
 //! | `gather` | documents of many rows |
 //! | `path` | what paths of SQL/JSON give |
+//! | `rows` | members as columns |
 //!
 //! Invariants: a function of `json` gives members with the text that they have in it, one of
 //! `jsonb` as `jsonb` prints them.
-//! Does not do: rows (`exec::sets`), records.
+//! Does not do: rows (`exec::sets`), named composite types.
 
 mod access;
 mod build;
@@ -22,10 +23,13 @@ mod contain;
 mod convert;
 mod gather;
 pub(crate) mod path;
+mod rows;
 
 pub(crate) use access::{elements, fields, keys};
+pub(super) use build::row_to_json;
 pub(super) use change::set_member;
 pub(crate) use gather::JsonAgg;
+pub(crate) use rows::{OBJECT, array_of_member};
 
 use crate::error::Result;
 use crate::expr::Context;
@@ -41,6 +45,7 @@ pub(super) fn register(registry: &mut Registry) {
     change::register(registry);
     build::register(registry);
     path::register(registry);
+    rows::register(registry);
 }
 
 fn document(values: &[Datum], at: usize) -> &Jsonb {

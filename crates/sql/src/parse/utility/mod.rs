@@ -17,6 +17,7 @@ use crate::parse::copy::CopyStatement;
 use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
+use crate::parse::like::{self, CreateLike};
 use crate::parse::modes::{Modes, modes};
 use crate::parse::types::{self, TypeStatement};
 use crate::parse::{Parsed, Stmt, copy, run, statement};
@@ -124,6 +125,7 @@ pub(crate) enum Utility {
     /// CREATE, ALTER and DROP TYPE, COMMENT ON TYPE
     Type(TypeStatement),
     CreateTableAs(CreateAs),
+    CreateTableLike(CreateLike),
     /// ALTER TABLE SET SCHEMA, or of a view.
     SetSchema {
         table: Vec<String>,
@@ -138,8 +140,19 @@ pub(crate) enum Utility {
         column: String,
         change: Box<IdentityChange>,
     },
-    /// UNLISTEN: no session listens, so there is nothing to end.
-    Unlisten,
+    /// SET CONSTRAINTS; `None` is ALL.
+    SetConstraints {
+        names: Option<Vec<Vec<String>>>,
+        deferred: bool,
+    },
+    Listen(String),
+    /// NOTIFY with its text, which may be empty.
+    Notify {
+        channel: String,
+        payload: String,
+    },
+    /// UNLISTEN; `None` is all channels.
+    Unlisten(Option<String>),
     Checkpoint,
     /// LOCK TABLE
     Lock {
@@ -225,6 +238,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     if let Some(made) = create_as::create_as(cursor)? {
         return Ok(Some(Utility::CreateTableAs(made)));
     }
+    if let Some(made) = like::create_like(cursor)? {
+        return Ok(Some(Utility::CreateTableLike(made)));
+    }
     if cursor.is("create") && cursor.is_at(1, "schema") {
         return create_schema(cursor);
     }
@@ -280,14 +296,21 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
             Utility::Explain { options, statement }
         }
         "reindex" => reindex(cursor)?,
-        "unlisten" => {
-            if !cursor.take_token(&Token::Mul) {
-                cursor.name()?;
-            }
-            Utility::Unlisten
-        }
+        "listen" => Utility::Listen(cursor.name()?),
+        "notify" => notify(cursor)?,
+        "unlisten" if cursor.take_token(&Token::Mul) => Utility::Unlisten(None),
+        "unlisten" => Utility::Unlisten(Some(cursor.name()?)),
         other => return Err(SqlError::unsupported(other.to_uppercase())),
     }))
+}
+
+fn notify(cursor: &mut Cursor) -> Result<Utility> {
+    let channel = cursor.name()?;
+    let payload = match cursor.take_token(&Token::Comma) {
+        true => cursor.string().ok_or_else(|| cursor.unexpected())?,
+        false => String::new(),
+    };
+    Ok(Utility::Notify { channel, payload })
 }
 
 /// ALTER TABLE t SET SCHEMA s, which sqlparser does not know; `None` for anything else.
@@ -402,6 +425,9 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
         }
         return Ok(Utility::SetTransaction { modes: modes(cursor)?, session: true });
     }
+    if cursor.is("constraints") && !cursor.is_at(1, "to") {
+        return set_constraints(cursor);
+    }
     let local = cursor.take("local");
     if !local {
         cursor.take("session");
@@ -445,6 +471,25 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
             return Ok(Utility::Set { name, value: Some(values), local });
         }
     }
+}
+
+fn set_constraints(cursor: &mut Cursor) -> Result<Utility> {
+    cursor.expect("constraints")?;
+    let names = match cursor.take("all") {
+        true => None,
+        false => {
+            let mut names = vec![cursor.qualified()?];
+            while cursor.take_token(&Token::Comma) {
+                names.push(cursor.qualified()?);
+            }
+            Some(names)
+        }
+    };
+    let deferred = cursor.take("deferred");
+    if !deferred {
+        cursor.expect("immediate")?;
+    }
+    Ok(Utility::SetConstraints { names, deferred })
 }
 
 /// The offset of SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE, as the setting reads it.

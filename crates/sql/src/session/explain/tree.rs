@@ -188,6 +188,7 @@ impl Shower {
                 let name = match call {
                     SetFunction::Series(_) => "generate_series",
                     SetFunction::TextParts => "string_to_table",
+                    SetFunction::Channels => "pg_listening_channels",
                     SetFunction::Unnest => "unnest",
                     SetFunction::Subscripts => "generate_subscripts",
                     SetFunction::Json(rows) => rows.name,

@@ -1,21 +1,46 @@
 //! Sessions as they see each other: who is there and what each does.
 //!
+//! | file | hides |
+//! |---|---|
+//! | `advisory` | locks of numbers |
+//! | `notifications` | LISTEN, NOTIFY, UNLISTEN |
+//!
 //! Invariants: a session is listed as long as it lives; what is told of it may be a moment old.
-//! Does not do: locks (the store knows them), ending sessions (`interrupt`).
+//! Does not do: locks of tables and rows (the store knows them), the ends of statements
+//! (`interrupt`).
+
+pub(crate) mod advisory;
+pub(crate) mod notifications;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-use rightlink_env::sync::{Arc, AtomicI64, AtomicU8, AtomicU64, Mutex, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicI64, AtomicU8, AtomicU64, Mutex, Ordering};
 
+use self::advisory::AdvisoryLocks;
+use self::notifications::{Channels, Mailbox, Outbox};
+use crate::interrupt::{Interrupt, Reason};
 use crate::settings::{Settings, USER};
 use crate::types::calendar::EPOCH_SECONDS;
 
 /// Bytes of a statement that others see.
 const MAX_TEXT: usize = 1_024;
 
-/// Sessions that see each other in `pg_stat_activity` and `pg_locks`. Clones are the same list.
+/// Sessions that see each other: in `pg_stat_activity` and `pg_locks`, by advisory locks and by
+/// NOTIFY. Clones are the same list.
 #[derive(Clone, Default)]
-pub struct Activity(Arc<Mutex<BTreeMap<u32, Arc<Client>>>>);
+pub struct Activity(Arc<Shared>);
+
+/// What the sessions have in common.
+#[derive(Default)]
+struct Shared {
+    clients: Mutex<BTreeMap<u32, Arc<Client>>>,
+    advisory: AdvisoryLocks,
+    channels: Channels,
+}
+
+/// What somebody wants to be called for.
+type Hook = Box<dyn Fn() + Send + Sync>;
 
 impl std::fmt::Debug for Activity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -89,6 +114,14 @@ pub(crate) struct Client {
     transaction_started: AtomicI64,
     query: Mutex<String>,
     application: Mutex<(u64, String)>,
+    /// Ends the statement that runs.
+    interrupt: Interrupt,
+    /// Ends the connection, if there is one.
+    hang_up: OnceLock<Hook>,
+    /// Does its transaction hold locks that end with it?
+    locks_end: AtomicBool,
+    outbox: Outbox,
+    mailbox: Mailbox,
 }
 
 fn since_2000(unix_micros: i64) -> i64 {
@@ -96,7 +129,8 @@ fn since_2000(unix_micros: i64) -> i64 {
 }
 
 impl Activity {
-    pub(crate) fn join(&self, who: Who, unix_micros: i64) -> Seat {
+    /// Lists a session whose statements `interrupt` ends.
+    pub(crate) fn join(&self, who: Who, interrupt: Interrupt, unix_micros: i64) -> Seat {
         let now = since_2000(unix_micros);
         let client = Arc::new(Client {
             who,
@@ -108,22 +142,25 @@ impl Activity {
             transaction_started: AtomicI64::new(0),
             query: Mutex::new(String::new()),
             application: Mutex::new((0, String::new())),
+            interrupt,
+            hang_up: OnceLock::new(),
+            locks_end: AtomicBool::new(false),
+            outbox: Outbox::default(),
+            mailbox: Mailbox::default(),
         });
-        self.0.lock().insert(client.who.pid, Arc::clone(&client));
+        self.0.clients.lock().insert(client.who.pid, Arc::clone(&client));
         let user = client.who.user.as_str().into();
         Seat { activity: self.clone(), client, user }
     }
 
     /// Everybody, by number.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
-        self.0.lock().values().cloned().collect()
+        self.0.clients.lock().values().cloned().collect()
     }
 
-    /// The transactions in the store that these sessions have.
-    pub(crate) fn transactions(&self, pids: &[u32]) -> Vec<u64> {
-        let list = self.0.lock();
-        let clients = pids.iter().filter_map(|pid| list.get(pid));
-        clients.map(|client| client.transaction()).filter(|number| *number != 0).collect()
+    /// The session of this number.
+    pub(crate) fn client(&self, pid: u32) -> Option<Arc<Client>> {
+        self.0.clients.lock().get(&pid).cloned()
     }
 }
 
@@ -156,10 +193,32 @@ impl Client {
         self.application.lock().1.clone()
     }
 
+    /// Ends the statement that it runs, if it runs one.
+    pub(crate) fn cancel(&self) {
+        self.interrupt.raise(Reason::Request);
+    }
+
+    /// Ends what it runs and its connection.
+    pub(crate) fn terminate(&self) {
+        if let Some(hang_up) = self.hang_up.get() {
+            hang_up();
+        }
+        self.interrupt.raise(Reason::Shutdown);
+    }
+
     fn enter(&self, doing: Doing, now: i64) {
         self.doing.store(doing as u8, Ordering::Relaxed);
         self.changed.store(now, Ordering::Relaxed);
     }
+}
+
+/// What the transaction of a session had got when a savepoint was set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// Advisory locks.
+    advisory: usize,
+    /// What it will say.
+    outbox: usize,
 }
 
 /// A session's place on the list; it leaves when this is dropped.
@@ -171,10 +230,14 @@ pub(crate) struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut list = self.activity.0.lock();
-        let own = list.get(&self.client.who.pid);
+        let pid = self.client.who.pid;
+        self.end_transaction();
+        self.unlock_all();
+        self.unlisten_all();
+        let mut list = self.activity.0.clients.lock();
+        let own = list.get(&pid);
         if own.is_some_and(|client| Arc::ptr_eq(client, &self.client)) {
-            list.remove(&self.client.who.pid);
+            list.remove(&pid);
         }
     }
 }
@@ -233,5 +296,31 @@ impl Seat {
     pub(crate) fn end_transaction(&self) {
         self.client.transaction.store(0, Ordering::Relaxed);
         self.client.transaction_started.store(0, Ordering::Relaxed);
+        if self.client.locks_end.swap(false, Ordering::Relaxed) {
+            self.activity.return_to_advisory_mark(self.pid(), 0);
+        }
+        self.client.outbox.clear();
+    }
+
+    /// Calls `hang_up` when somebody wants the session to end; the first one stays.
+    pub(crate) fn on_termination(&self, hang_up: Hook) {
+        let _ = self.client.hang_up.set(hang_up);
+    }
+
+    /// Gives up all advisory locks that it holds until its end.
+    pub(crate) fn unlock_all(&self) {
+        self.activity.unlock_all_advisory(self.pid());
+    }
+
+    /// What a savepoint has to remember.
+    pub(crate) fn mark(&self) -> Mark {
+        let advisory = self.activity.advisory_mark(self.pid());
+        Mark { advisory, outbox: self.client.outbox.len() }
+    }
+
+    /// Back to a savepoint.
+    pub(crate) fn return_to(&self, mark: Mark) {
+        self.activity.return_to_advisory_mark(self.pid(), mark.advisory);
+        self.client.outbox.truncate(mark.outbox);
     }
 }

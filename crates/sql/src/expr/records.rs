@@ -1,0 +1,64 @@
+//! Rows as values: how they are made and asked for nulls, and as documents.
+//!
+//! A call that makes a row has a row of nulls in front of its values, which tells the fields.
+//!
+//! Does not do: which fields a row has (`bind::records`); comparisons (`operators`).
+
+use std::sync::OnceLock;
+
+use super::json;
+use crate::error::Result;
+use crate::expr::function::{Function, Registry};
+use crate::expr::operators::mismatch;
+use crate::types::record::Record;
+use crate::types::{Datum, SqlType};
+
+/// Adds them.
+pub(super) fn register(registry: &mut Registry) {
+    use SqlType as T;
+    for count in [1, 2] {
+        let args = &[T::Record, T::Bool][..count];
+        registry.add("row_to_json", args, T::Json, json::row_to_json);
+    }
+}
+
+fn function(name: &'static str, result: SqlType, eval: super::function::Eval) -> Function {
+    let mut registry = Registry::default();
+    registry.add(name, &[SqlType::Record], result, eval).strict = false;
+    let found = registry.by_name.remove(name).and_then(|mut all| all.pop());
+    found.expect("it was added")
+}
+
+/// What makes a row of a row of nulls and the values.
+pub(crate) fn row() -> &'static Function {
+    static ROW: OnceLock<Function> = OnceLock::new();
+    ROW.get_or_init(|| {
+        let mut row = function("row", SqlType::Record, |v, _| match &v[0] {
+            Datum::Record(shape) => Ok(Record::new(shape.shape().clone(), v[1..].to_vec()).into()),
+            _ => mismatch(v),
+        });
+        row.variadic = true;
+        row
+    })
+}
+
+/// Is a row null, as all of its fields are?
+pub(crate) fn is_null() -> &'static Function {
+    static IS_NULL: OnceLock<Function> = OnceLock::new();
+    IS_NULL.get_or_init(|| function("row is null", SqlType::Bool, |v, _| nulls(&v[0], true)))
+}
+
+/// Is no field of a row null?
+pub(crate) fn is_not_null() -> &'static Function {
+    static IS_NOT_NULL: OnceLock<Function> = OnceLock::new();
+    IS_NOT_NULL
+        .get_or_init(|| function("row is not null", SqlType::Bool, |v, _| nulls(&v[0], false)))
+}
+
+/// Are all fields null, or is none?
+fn nulls(row: &Datum, wanted: bool) -> Result<Datum> {
+    Ok(Datum::Bool(match row {
+        Datum::Record(record) => record.values().iter().all(|value| value.is_null() == wanted),
+        other => other.is_null() == wanted,
+    }))
+}

@@ -1,0 +1,178 @@
+//! Temporary tables and views: a schema of the session's own, which goes when the session ends.
+//!
+//! The schema is made by the first definition that needs it, in the transaction of that. It is
+//! first in the search path of its session and in no other. Plans that were bound before a
+//! definition in it are bound anew, as a name may mean something else from then on.
+//!
+//! Invariants: no two sessions of a process have the same schema. What a process left behind that
+//! ended all at once goes when a server begins, or when its schema is needed.
+//! Does not do: temporary sequences by themselves.
+
+use std::collections::BTreeSet;
+
+use rightlink::{Database, ScanOptions};
+use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
+use rightlink_env::thread;
+use sqlparser::ast;
+
+use super::Session;
+use super::auto_analyze::Silent;
+use crate::bind::ddl::{Definition, Kind};
+use crate::error::Result;
+use crate::names::{self, TEMPORARY, marked};
+use crate::schemas;
+
+/// Sessions of this process that have needed a schema so far.
+static SCHEMAS: AtomicU64 = AtomicU64::new(0);
+
+/// The schemas of sessions that have not ended.
+static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// What a session has of temporary tables.
+#[derive(Default)]
+pub(super) struct Temporary {
+    /// Its schema, once it was needed.
+    schema: Option<String>,
+    /// Tables that something happens to at every commit, in the order in which they were made.
+    on_commit: Vec<(String, ast::OnCommit)>,
+}
+
+impl Temporary {
+    /// How many tables something happens to: what a savepoint remembers.
+    pub(super) fn len(&self) -> usize {
+        self.on_commit.len()
+    }
+
+    /// The tables that were made since are gone.
+    pub(super) fn truncate(&mut self, keep: usize) {
+        self.on_commit.truncate(keep);
+    }
+}
+
+/// Does the statement make something temporary, and is it a table with a rule for commits?
+pub(super) fn is_temporary(statement: &ast::Statement) -> Option<Option<ast::OnCommit>> {
+    match statement {
+        ast::Statement::CreateTable(table) => of_table(table),
+        ast::Statement::CreateView(view) => {
+            (view.temporary || schemas::is_of_temporary(&view.name)).then_some(None)
+        }
+        _ => None,
+    }
+}
+
+/// The same of a table.
+pub(super) fn of_table(table: &ast::CreateTable) -> Option<Option<ast::OnCommit>> {
+    (table.temporary || schemas::is_of_temporary(&table.name)).then_some(table.on_commit)
+}
+
+impl Session {
+    /// The schema of temporary tables is there, and in the path, for a definition that comes.
+    pub(super) fn make_temporary_schema(&mut self) -> Result<()> {
+        let schema = match &self.temporary.schema {
+            Some(schema) => schema.clone(),
+            None => {
+                let number = SCHEMAS.fetch_add(1, Ordering::Relaxed) + 1;
+                let schema = format!("{TEMPORARY}_{number}");
+                IN_USE.lock().insert(schema.clone());
+                // Of a process before this one.
+                self.drop_schema(&schema)?;
+                self.temporary.schema = Some(schema.clone());
+                schema
+            }
+        };
+        if !schemas::exists(&mut self.ensure()?.txn, &schema)? {
+            let name = schema.clone();
+            self.define(&Definition::CreateSchema { name, if_not_exists: false }, &mut Silent)?;
+        }
+        self.settings.put_temporary(&schema);
+        Ok(())
+    }
+
+    /// A definition of the session has been made or undone: names may mean something else.
+    pub(super) fn temporary_changed(&mut self) {
+        if let Some(schema) = &self.temporary.schema {
+            self.settings.put_temporary(schema);
+        }
+    }
+
+    /// A temporary table was made, to which this happens at commits.
+    pub(super) fn on_commit(&mut self, table: String, what: Option<ast::OnCommit>) {
+        if let Some(what @ (ast::OnCommit::DeleteRows | ast::OnCommit::Drop)) = what {
+            self.temporary.on_commit.push((table, what));
+        }
+    }
+
+    /// What happens to temporary tables at a commit.
+    pub(super) fn commit_temporary(&mut self) -> Result<()> {
+        if self.temporary.on_commit.is_empty() || !self.active.as_ref().is_some_and(|a| a.used) {
+            return Ok(());
+        }
+        for (table, what) in std::mem::take(&mut self.temporary.on_commit) {
+            let txn = &mut self.ensure()?.txn;
+            if !txn.catalog().has_relation(&table)? {
+                continue;
+            }
+            if matches!(what, ast::OnCommit::Drop) {
+                let (kind, names) = (Kind::Table, vec![table]);
+                let dropped = Definition::Drop { kind, names, if_exists: true, cascade: true };
+                self.define(&dropped, &mut Silent)?;
+                continue;
+            }
+            if txn.scan(&table, &ScanOptions::all())?.next().transpose()?.is_some() {
+                let tables = vec![table.clone()];
+                let emptied = Definition::Truncate { tables, restart: false, cascade: false };
+                self.define(&emptied, &mut Silent)?;
+            }
+            self.temporary.on_commit.push((table, what));
+        }
+        Ok(())
+    }
+
+    /// DISCARD TEMP: drops everything temporary, in the transaction that runs.
+    pub(super) fn discard_temporary(&mut self) -> Result<()> {
+        self.temporary.on_commit.clear();
+        match self.temporary.schema.clone() {
+            Some(schema) => self.drop_schema(&schema),
+            None => Ok(()),
+        }
+    }
+
+    fn drop_schema(&mut self, schema: &str) -> Result<()> {
+        if !schemas::exists(&mut self.ensure()?.txn, schema)? {
+            return Ok(());
+        }
+        let (names, if_exists, cascade) = (vec![schema.to_owned()], true, true);
+        self.define(&Definition::DropSchema { names, if_exists, cascade }, &mut Silent)?;
+        Ok(())
+    }
+
+    /// Drops temporary tables of sessions that are gone, because their process ended all at once.
+    /// For whoever opens a database, before there are sessions.
+    ///
+    /// # Errors
+    /// What keeps a table from being dropped.
+    pub fn drop_orphaned_tables(db: &Database) -> Result<()> {
+        let mut session = Session::new(db);
+        let tables = session.ensure()?.txn.catalog().table_names()?;
+        let in_use = IN_USE.lock().clone();
+        let is_orphan =
+            |schema: &&str| names::is_temporary_schema(schema) && !in_use.contains(*schema);
+        for schema in tables.iter().filter_map(|table| marked(table)).filter(is_orphan) {
+            session.drop_schema(schema)?;
+        }
+        session.commit()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Some(schema) = self.temporary.schema.clone() else { return };
+        if !thread::panicking() {
+            self.abort();
+            self.settings.reset_all();
+            // A database that is closed or broken keeps them until it is opened again.
+            let _ = self.discard_temporary().and_then(|()| self.commit());
+        }
+        IN_USE.lock().remove(&schema);
+    }
+}

@@ -1,0 +1,156 @@
+//! Rows as values: PostgreSQL's `record`, whose fields its type does not tell.
+//!
+//! Invariants: a record has as many values as fields. An order of records is that of the first
+//! fields that differ, with nulls last.
+//! Does not do: composite types that have names.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::{Datum, SqlType, Times};
+use crate::error::{Result, SqlError, code};
+
+/// A field of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name; `f1`, `f2` and so on where nobody gave one.
+    pub name: String,
+    /// The type of its values.
+    pub ty: SqlType,
+}
+
+/// A row as a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    fields: Arc<[Field]>,
+    values: Vec<Datum>,
+}
+
+impl Record {
+    /// # Panics
+    /// If there are more or fewer values than fields.
+    pub(crate) fn new(fields: Arc<[Field]>, values: Vec<Datum>) -> Record {
+        assert_eq!(fields.len(), values.len(), "a record has a value for each field");
+        Record { fields, values }
+    }
+
+    /// Its fields, in their order.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The fields, for other records that have them too.
+    pub(crate) fn shape(&self) -> &Arc<[Field]> {
+        &self.fields
+    }
+
+    /// Their values.
+    pub fn values(&self) -> &[Datum] {
+        &self.values
+    }
+
+    /// Bytes behind the value, for memory budgets. The fields are shared.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let values: usize = self.values.iter().map(Datum::heap_bytes).sum();
+        size_of::<Record>() + size_of_val(&*self.values) + values
+    }
+
+    /// Order of two records. Where the types of two fields differ it is that of the types, so that
+    /// there is one for any two.
+    pub(crate) fn compare(&self, other: &Record) -> Ordering {
+        let one = |(a, b): (&Datum, &Datum)| match (a.type_of(), b.type_of()) {
+            (Some(x), Some(y)) if x != y => x.oid().cmp(&y.oid()),
+            _ => match (a, b) {
+                // Paths have no order in PostgreSQL.
+                (Datum::Jsonpath(a), Datum::Jsonpath(b)) => a.to_string().cmp(&b.to_string()),
+                _ => a.compare(b),
+            },
+        };
+        let pairs = self.values.iter().zip(&other.values);
+        let differs = pairs.map(one).find(|order| order.is_ne());
+        differs.unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
+    }
+
+    /// Fails for two records that PostgreSQL does not compare.
+    ///
+    /// # Errors
+    /// `42804` for another number of fields or other types.
+    pub(crate) fn check_similar(&self, other: &Record) -> Result<()> {
+        let differs = |what: String| Err(SqlError::new(code::DATATYPE_MISMATCH, what));
+        for (at, (a, b)) in self.fields.iter().zip(&*other.fields).enumerate() {
+            if a.ty != b.ty {
+                let (a, b) = (a.ty.name(), b.ty.name());
+                let at = at + 1;
+                return differs(format!(
+                    "cannot compare dissimilar column types {a} and {b} at record column {at}"
+                ));
+            }
+            if !a.ty.is_ordered() {
+                let what = "could not identify a comparison function for type";
+                let message = format!("{what} {}", a.ty.name());
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+            }
+        }
+        match self.fields.len() == other.fields.len() {
+            true => Ok(()),
+            false => {
+                differs("cannot compare record types with different numbers of columns".into())
+            }
+        }
+    }
+
+    /// Appends the text of it, as PostgreSQL prints a row.
+    pub(super) fn write_text(&self, times: &Times, out: &mut String) {
+        out.push('(');
+        for (at, value) in self.values.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            if let Some(text) = value.to_text_in(times) {
+                write_field(&text, out);
+            }
+        }
+        out.push(')');
+    }
+
+    /// The bytes of it: how many fields there are, and the type, the length and the bytes of each.
+    pub(super) fn to_binary(&self) -> Vec<u8> {
+        let mut out = (self.values.len() as u32).to_be_bytes().to_vec();
+        for (field, value) in self.fields.iter().zip(&self.values) {
+            out.extend(field.ty.oid().to_be_bytes());
+            match value.to_binary() {
+                None => out.extend((-1i32).to_be_bytes()),
+                Some(bytes) => {
+                    out.extend((bytes.len() as u32).to_be_bytes());
+                    out.extend(bytes);
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A text within a row, in quotes where it would be read as something else.
+fn write_field(text: &str, out: &mut String) {
+    let special = |c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || c.is_ascii_whitespace();
+    // A vertical tab is white space to PostgreSQL.
+    let special = |c: char| special(c) || c == '\u{b}';
+    if !text.is_empty() && !text.contains(special) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            out.push(c);
+        }
+        out.push(c);
+    }
+    out.push('"');
+}
+
+impl From<Record> for Datum {
+    fn from(record: Record) -> Datum {
+        Datum::Record(Arc::new(record))
+    }
+}
