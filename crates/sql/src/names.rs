@@ -250,53 +250,25 @@ pub(crate) fn identifier(name: &str) -> String {
         && name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
-        && !RESERVED.contains(&name);
+        && !RESERVED.split(' ').any(|word| word == name);
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// Words that are no names without quotes.
-const RESERVED: [&str; 40] = [
-    "all",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "column",
-    "constraint",
-    "create",
-    "default",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "false",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "limit",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "or",
-    "order",
-    "primary",
-    "select",
-    "table",
-    "true",
-    "user",
-    "where",
-];
+/// Words that are no names without quotes: those that PostgreSQL does not call unreserved.
+const RESERVED: &str = "\
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
+    boolean both case cast char character check coalesce collate collation column concurrently \
+    constraint create cross current_catalog current_date current_role current_schema \
+    current_time current_timestamp current_user dec decimal default deferrable desc distinct do \
+    else end except exists extract false fetch float for foreign freeze from full grant greatest \
+    group grouping having ilike in initially inner inout int integer intersect interval into is \
+    isnull join lateral leading least left like limit localtime localtimestamp national natural \
+    nchar none normalize not notnull null nullif numeric offset on only or order out outer \
+    overlaps overlay placing position precision primary real references returning right row \
+    select session_user setof similar smallint some substring symmetric table tablesample then \
+    time timestamp to trailing treat trim true union unique user using values varchar variadic \
+    verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
+    xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
-use tokio_postgres::{Client, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Socket};
 use tokio_rustls::TlsConnector;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
@@ -134,9 +134,29 @@ async fn the_same_under_tls() {
     let server = start_with(config);
     let mut settings = settings(server.address, "secret");
     settings.ssl_mode(SslMode::Require);
-    let (client, connection) = settings.connect(Tls::new()).await.unwrap();
-    tokio::spawn(connection);
+    let (client, mut connection) = settings.connect(Tls::new()).await.unwrap();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut next = std::future::poll_fn(|context| connection.poll_message(context)).await;
+        while let Some(Ok(message)) = next {
+            if let AsyncMessage::Notification(one) = message {
+                let _ = tell.send(format!("{} {}", one.channel(), one.payload()));
+            }
+            next = std::future::poll_fn(|context| connection.poll_message(context)).await;
+        }
+    });
     client.batch_execute("create table t (id int8 primary key, name text)").await.unwrap();
+    // What others say comes to a client that waits, between questions and answers of any length.
+    client.batch_execute("listen c").await.unwrap();
+    let mut plain = settings.clone();
+    let (speaker, connection) = plain.ssl_mode(SslMode::Disable).connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for turn in 0..20 {
+        let long = "y".repeat(40_000 * (turn % 2));
+        client.query_one("select length($1)", &[&long]).await.unwrap();
+        speaker.batch_execute(&format!("notify c, '{turn}'")).await.unwrap();
+        assert_eq!(told.recv().await, Some(format!("c {turn}")));
+    }
     // Rows of many records of TLS, both ways.
     let long = "x".repeat(100_000);
     let insert = client.prepare("insert into t values ($1, $2)").await.unwrap();

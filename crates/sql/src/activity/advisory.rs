@@ -20,7 +20,7 @@ use crate::error::{Result, SqlError, code};
 use crate::interrupt::CheckInterrupts;
 
 /// How often a waiter looks whether it may go on or must end, if nobody wakes it.
-const STEP: Duration = Duration::from_millis(20);
+const STEP: Duration = Duration::from_millis(50);
 /// How often a waiter looks for a circle: microseconds.
 const DEADLOCK: i64 = 1_000_000;
 /// Different locks that are held at most, by all sessions.

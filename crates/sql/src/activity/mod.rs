@@ -299,7 +299,7 @@ impl Seat {
         if self.client.locks_end.swap(false, Ordering::Relaxed) {
             self.activity.return_to_advisory_mark(self.pid(), 0);
         }
-        self.client.outbox.clear();
+        self.client.outbox.clear(&self.activity.0.channels);
     }
 
     /// Calls `hang_up` when somebody wants the session to end; the first one stays.
@@ -321,6 +321,6 @@ impl Seat {
     /// Back to a savepoint.
     pub(crate) fn return_to(&self, mark: Mark) {
         self.activity.return_to_advisory_mark(self.pid(), mark.advisory);
-        self.client.outbox.truncate(mark.outbox);
+        self.client.outbox.truncate(mark.outbox, &self.activity.0.channels);
     }
 }

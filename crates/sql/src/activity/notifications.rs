@@ -4,9 +4,9 @@
 //! holds [`Channels::order`], so notifications arrive in the order of commits, as PostgreSQL has
 //! it. They wait in each listener's [`Mailbox`] until its client is told.
 //!
-//! Invariants: what waits in all mailboxes is at most [`MOST_BYTES`], and so is one outbox; a
-//! transaction that would exceed it fails before it commits. A transaction that is undone has
-//! said nothing.
+//! Invariants: what waits in all mailboxes is at most [`MOST_BYTES`], and in all outboxes little
+//! more; a transaction that would exceed it fails before it commits. A transaction that is undone
+//! has said nothing.
 //! Does not do: tell the client (the server does), keep what nobody listens for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -85,6 +85,8 @@ pub(super) struct Channels {
     listeners: Mutex<BTreeMap<String, BTreeMap<u32, Arc<Client>>>>,
     /// What waits in all mailboxes.
     bytes: AtomicUsize,
+    /// What waits in all outboxes.
+    unsaid: AtomicUsize,
 }
 
 /// What a transaction says when it has committed. Nobody else commits and says something until
@@ -100,26 +102,31 @@ impl Outbox {
         self.waiting.lock().actions.len()
     }
 
-    pub(super) fn clear(&self) {
+    pub(super) fn clear(&self, channels: &Channels) {
         if self.any.load(Ordering::Relaxed) {
-            self.truncate(0);
+            self.truncate(0, channels);
         }
     }
 
     /// Forgets all but the first `keep` actions.
-    pub(super) fn truncate(&self, keep: usize) {
+    pub(super) fn truncate(&self, keep: usize, channels: &Channels) {
         let mut waiting = self.waiting.lock();
         let old = std::mem::take(&mut *waiting);
+        let bytes = old.bytes;
         old.actions.into_iter().take(keep).for_each(|action| waiting.push(action));
+        channels.unsaid.fetch_sub(bytes - waiting.bytes, Ordering::Relaxed);
         self.any.store(!waiting.actions.is_empty(), Ordering::Relaxed);
     }
 
-    fn push(&self, action: Action) -> Result<()> {
+    /// Keeps what the transaction does when it commits. All outboxes together are bounded.
+    fn push(&self, action: Action, channels: &Channels) -> Result<()> {
         let mut waiting = self.waiting.lock();
-        if waiting.bytes > MOST_BYTES {
+        let before = waiting.bytes;
+        if channels.unsaid.load(Ordering::Relaxed) > MOST_BYTES {
             return Err(full());
         }
         waiting.push(action);
+        channels.unsaid.fetch_add(waiting.bytes - before, Ordering::Relaxed);
         self.any.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -153,37 +160,26 @@ fn check_texts(channel: &str, payload: &str) -> Result<()> {
     Err(SqlError::new(code::INVALID_PARAMETER, what))
 }
 
-impl Client {
-    /// Says `payload` on `channel` when the transaction commits.
-    ///
-    /// # Errors
-    /// Texts that are too long; too much to say.
-    pub(crate) fn notify(&self, channel: &str, payload: &str) -> Result<()> {
-        check_texts(channel, payload)?;
-        let (channel, payload) = (channel.to_owned(), payload.to_owned());
-        let notification = Notification { pid: self.who.pid, channel, payload };
-        self.outbox.push(Action::Notify(Arc::new(notification)))
-    }
-}
-
 impl Seat {
     /// NOTIFY
     pub(crate) fn notify(&self, channel: &str, payload: &str) -> Result<()> {
-        self.client.notify(channel, payload)
+        self.activity.notify(self.client.who.pid, channel, payload)
     }
 
     /// LISTEN, from the commit on.
     pub(crate) fn listen(&self, channel: &str) -> Result<()> {
         check_texts(channel, "")?;
-        self.client.outbox.push(Action::Listen(channel.to_owned()))
+        let listen = Action::Listen(channel.to_owned());
+        self.client.outbox.push(listen, &self.activity.0.channels)
     }
 
     /// UNLISTEN, from the commit on; `None` is all channels.
     pub(crate) fn unlisten(&self, channel: Option<&str>) -> Result<()> {
-        self.client.outbox.push(match channel {
+        let unlisten = match channel {
             Some(channel) => Action::Unlisten(channel.to_owned()),
             None => Action::UnlistenAll,
-        })
+        };
+        self.client.outbox.push(unlisten, &self.activity.0.channels)
     }
 
     /// Takes what the transaction says, which is about to commit. `None`: nothing.
@@ -195,8 +191,9 @@ impl Seat {
         if !outbox.any.swap(false, Ordering::Relaxed) {
             return Ok(None);
         }
-        let actions = std::mem::take(&mut *outbox.waiting.lock()).actions;
         let channels = &self.activity.0.channels;
+        let Waiting { actions, bytes, .. } = std::mem::take(&mut *outbox.waiting.lock());
+        channels.unsaid.fetch_sub(bytes, Ordering::Relaxed);
         let post = Post { seat: self, actions, _order: channels.order.lock() };
         // Only who has the order adds to it.
         match channels.bytes.load(Ordering::Relaxed) + post.bytes() > MOST_BYTES {
@@ -244,6 +241,18 @@ impl Seat {
 }
 
 impl super::Activity {
+    /// Says `payload` on `channel` when the transaction of session `pid` commits.
+    ///
+    /// # Errors
+    /// Texts that are too long; too much to say.
+    pub(crate) fn notify(&self, pid: u32, channel: &str, payload: &str) -> Result<()> {
+        check_texts(channel, payload)?;
+        let Some(client) = self.client(pid) else { return Ok(()) };
+        let (channel, payload) = (channel.to_owned(), payload.to_owned());
+        let notification = Arc::new(Notification { pid, channel, payload });
+        client.outbox.push(Action::Notify(notification), &self.0.channels)
+    }
+
     /// The channels that a session listens on.
     pub(crate) fn channels_of(&self, pid: u32) -> Vec<String> {
         let listeners = self.0.channels.listeners.lock();

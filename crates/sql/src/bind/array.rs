@@ -218,7 +218,11 @@ impl Binder<'_> {
             None => {
                 let (list, ty) = self.unified(values, "ARRAY")?;
                 let found = ElementType::of(ty.element().unwrap_or(ty));
-                (list, found.expect("an array has elements of a type"))
+                let found = found.ok_or_else(|| {
+                    let message = format!("could not find array type for data type {}", ty.name());
+                    SqlError::new(code::UNDEFINED_OBJECT, message)
+                })?;
+                (list, found)
             }
         };
         let name = if is_nested { arrays::OF_ARRAYS } else { arrays::OF_VALUES };

@@ -10,7 +10,7 @@ use super::Binder;
 use super::array::witness;
 use super::from::Sourced;
 use super::scope::{Relation, ScopeColumn};
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
 use crate::expr::function::{JsonPart, JsonRows, SetFunction};
 use crate::expr::{Expr, Typed, json, registry};
 use crate::parse::identifiers;
@@ -75,6 +75,10 @@ impl Binder<'_> {
             let kind = column.data_type.as_ref().expect("all of them have one");
             let declared = identifiers::data_type(kind, self)?;
             let name = identifiers::ident(&column.name);
+            if shown.iter().any(|known: &ScopeColumn| known.name == name) {
+                let message = format!("column name \"{name}\" specified more than once");
+                return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+            }
             let value = self.member_as(&object, &name, declared)?;
             let id = self.new_columns(1);
             output.push((id, value));

@@ -164,6 +164,7 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
         ast::Expr::Exists { negated: false, .. } => "exists",
         ast::Expr::Array(_) => "array",
         ast::Expr::Tuple(_) => "row",
+        ast::Expr::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => "overlaps",
         ast::Expr::CompoundFieldAccess { root, access_chain } => {
             let named = access_chain.iter().rev().find_map(|access| match access {
                 ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(identifiers::ident(name)),

@@ -2,7 +2,7 @@
 //!
 //! Does not do: text that a parser would surely read back.
 
-use crate::expr::{Expr, SubqueryKind, arrays};
+use crate::expr::{Expr, SubqueryKind, arrays, records};
 use crate::names::reference;
 use crate::types::literal::{constant, literal};
 
@@ -16,7 +16,13 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
         Expr::Outer(slot) => format!("${slot}"),
         Expr::Param(at) => format!("${}", at + 1),
         Expr::Aggregate(at) => format!("agg{}", at + 1),
-        Expr::Call(function, args) => call(function.name, args, names),
+        Expr::Call(function, args) => match (function.name, args.as_slice()) {
+            // The first one tells its fields.
+            (records::ROW, [_, values @ ..]) => format!("ROW({})", list(values, ", ")),
+            (records::IS_NULL, [row]) => format!("({} IS NULL)", inner(row)),
+            (records::IS_NOT_NULL, [row]) => format!("({} IS NOT NULL)", inner(row)),
+            (name, args) => call(name, args, names),
+        },
         Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
         Expr::Fit(value, modifier, _) => format!("({})::{modifier}", inner(value)),
         Expr::Pad(value, _) | Expr::Weights(value, _) => inner(value),

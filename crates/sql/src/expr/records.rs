@@ -22,6 +22,11 @@ pub(super) fn register(registry: &mut Registry) {
     }
 }
 
+/// What calls of these functions are known by.
+pub(super) const ROW: &str = "row";
+pub(super) const IS_NULL: &str = "row is null";
+pub(super) const IS_NOT_NULL: &str = "row is not null";
+
 fn function(name: &'static str, result: SqlType, eval: super::function::Eval) -> Function {
     let mut registry = Registry::default();
     registry.add(name, &[SqlType::Record], result, eval).strict = false;
@@ -31,9 +36,9 @@ fn function(name: &'static str, result: SqlType, eval: super::function::Eval) ->
 
 /// What makes a row of a row of nulls and the values.
 pub(crate) fn row() -> &'static Function {
-    static ROW: OnceLock<Function> = OnceLock::new();
-    ROW.get_or_init(|| {
-        let mut row = function("row", SqlType::Record, |v, _| match &v[0] {
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| {
+        let mut row = function(ROW, SqlType::Record, |v, _| match &v[0] {
             Datum::Record(shape) => Ok(Record::new(shape.shape().clone(), v[1..].to_vec()).into()),
             _ => mismatch(v),
         });
@@ -44,15 +49,14 @@ pub(crate) fn row() -> &'static Function {
 
 /// Is a row null, as all of its fields are?
 pub(crate) fn is_null() -> &'static Function {
-    static IS_NULL: OnceLock<Function> = OnceLock::new();
-    IS_NULL.get_or_init(|| function("row is null", SqlType::Bool, |v, _| nulls(&v[0], true)))
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| function(IS_NULL, SqlType::Bool, |v, _| nulls(&v[0], true)))
 }
 
 /// Is no field of a row null?
 pub(crate) fn is_not_null() -> &'static Function {
-    static IS_NOT_NULL: OnceLock<Function> = OnceLock::new();
-    IS_NOT_NULL
-        .get_or_init(|| function("row is not null", SqlType::Bool, |v, _| nulls(&v[0], false)))
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| function(IS_NOT_NULL, SqlType::Bool, |v, _| nulls(&v[0], false)))
 }
 
 /// Are all fields null, or is none?

@@ -91,9 +91,7 @@ fn register_notifications(registry: &mut Registry) {
             Datum::Text(text) => text.clone(),
             _ => String::new(),
         };
-        if let Some(client) = c.activity.client(c.pid) {
-            client.notify(&text(&v[0]), &text(&v[1]))?;
-        }
+        c.activity.notify(c.pid, &text(&v[0]), &text(&v[1]))?;
         Ok(void())
     });
     // A null is an empty text.

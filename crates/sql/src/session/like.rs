@@ -82,10 +82,10 @@ fn definitions(copied: &Copied) -> Result<(Vec<ast::ColumnDef>, Vec<ast::TableCo
     let text = format!("CREATE TABLE copied ({})", items.join(", "));
     let parsed = parse::parse(&text, usize::MAX)?.pop();
     let Some(Stmt::Sql(statement)) = parsed.map(|parsed| parsed.stmt) else {
-        unreachable!("one statement was written")
+        return Err(SqlError::unsupported("LIKE a table with such columns"));
     };
     match *statement {
         ast::Statement::CreateTable(table) => Ok((table.columns, table.constraints)),
-        other => unreachable!("a table was written: {other}"),
+        other => Err(SqlError::unsupported(format!("LIKE a table that reads {other}"))),
     }
 }

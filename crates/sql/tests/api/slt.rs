@@ -182,7 +182,7 @@ files!(
     subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
     recursive regular_expressions window_exclusion planner sessions
-    row_values strange_numerics temporary_tables overlaps deferred_keys table_like
+    row_values row_edges strange_numerics temporary_tables overlaps deferred_keys table_like
     views updatable_views table_as writing_with joined_locks
     arrays array_functions array_edges element_assignment
     json_access json_change json_path

@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Function, Registry};
 use crate::expr::operators::mismatch;
-use crate::types::array::MAX_DIMENSIONS;
+use crate::types::array::{MAX_DIMENSIONS, too_many_dimensions};
 use crate::types::json::{Node, Parts, parts};
 use crate::types::{Array, Datum, Dimension, ElementType, Jsonb, SqlType, Times};
 
@@ -100,7 +100,10 @@ impl Elements {
         let is_document = matches!(self.element.ty(), SqlType::Json | SqlType::Jsonb);
         let is_level = depth == 0 || !is_document;
         if let (Node::Array(items), true) = (&node, is_level) {
-            if depth == self.lengths.len() && self.values.is_empty() && depth < MAX_DIMENSIONS {
+            if depth >= MAX_DIMENSIONS {
+                return Err(too_many_dimensions(depth + 1));
+            }
+            if depth == self.lengths.len() && self.values.is_empty() {
                 self.lengths.push(items.len());
             }
             if self.lengths.get(depth) != Some(&items.len()) {
