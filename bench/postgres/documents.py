@@ -14,10 +14,10 @@ Does not do: what is refused by name; faults of a document that PostgreSQL forge
 path goes on below a container that it does not fit.
 """
 
-import random
 import sys
 
 import peer
+from peer import literal
 
 KEYS = ["a", "b", "c", "é", "a b", "1", ""]
 NUMBERS = ["0", "1", "-1", "2.5", "1.0", "1.00", "1e2", "-0", "3", "0.1",
@@ -25,18 +25,8 @@ NUMBERS = ["0", "1", "-1", "2.5", "1.0", "1.00", "1e2", "-0", "3", "0.1",
 STRINGS = ["a", "b", "", '\\"', "1", "é", "a\\nb", "2020-01-01", "\\u0041"]
 
 
-def literal(text):
-    return "'" + text.replace("'", "''") + "'"
-
-
-class Maker:
+class Maker(peer.Chooser):
     """Makes expressions; equal seeds make equal ones."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def pick(self, *choices):
-        return self.random.choice(choices)
 
     def some(self, most, make):
         return [make() for _ in range(self.random.randint(0, most))]

@@ -13,24 +13,14 @@ much matches in several ways. Functions are those of texts and patterns, with th
 Does not do: back-references and constraints that look ahead or behind, which are refused by name.
 """
 
-import random
 import sys
 
 import peer
+from peer import literal
 
 
-def literal(text):
-    return "'" + text.replace("'", "''") + "'"
-
-
-class Maker:
+class Maker(peer.Chooser):
     """Makes expressions; equal seeds make equal ones."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def pick(self, *choices):
-        return self.random.choice(choices)
 
     def text(self):
         letters = self.pick("ab", "abc", "aB1 ", "aéb\n", "ab_%(")

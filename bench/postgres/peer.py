@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -247,3 +248,30 @@ def expressions(maker):
     """A query of each expression that `maker` makes, without end."""
     while True:
         yield f"select {maker.expression()}"
+
+
+def rounds(round_of):
+    """The statements of one round after the other, without end, for `compare`."""
+    def statements_of(seed):
+        for number in itertools.count():
+            yield from round_of(f"{seed} {number}").statements()
+    return statements_of
+
+
+def literal(text):
+    """A text as SQL writes it, null for None."""
+    return "null" if text is None else "'" + text.replace("'", "''") + "'"
+
+
+class Chooser:
+    """What makers of statements choose by; equal seeds choose equally."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def pick(self, *choices):
+        return self.random.choice(choices)
+
+    def chance(self, share):
+        """True in this share of calls, from 0 to 1."""
+        return self.random.random() < share

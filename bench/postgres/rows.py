@@ -13,31 +13,17 @@ their fields, their comparisons and their documents, between changes inside and 
 Does not do: what is refused by name, such as arrays of rows.
 """
 
-import itertools
-import random
 import sys
 
 import peer
+from peer import literal
 
 TEXTS = ("", "a", "b c", 'q"', "x,y", "(z)", "back\\slash", "null", "1")
 NUMBERS = ("0", "1", "-2.5", "'NaN'", "'Infinity'", "'-Infinity'", "3.10", "1e20", "0.0001")
 
 
-def literal(text):
-    return "'" + text.replace("'", "''") + "'"
-
-
-class Round:
+class Round(peer.Chooser):
     """The statements of one round; equal seeds make equal ones."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def pick(self, *choices):
-        return self.random.choice(choices)
-
-    def chance(self, share):
-        return self.random.random() < share
 
     def begin(self):
         waits = self.pick("", " deferrable", " deferrable initially deferred")
@@ -191,11 +177,5 @@ class Round:
         yield from self.end()
 
 
-def statements(seed):
-    """The statements of one round after the other."""
-    for number in itertools.count():
-        yield from Round(f"{seed} {number}").statements()
-
-
 if __name__ == "__main__":
-    sys.exit(peer.compare(__doc__, statements))
+    sys.exit(peer.compare(__doc__, peer.rounds(Round)))

@@ -14,10 +14,10 @@ Does not do: what depends on the time of day that it is; differences of timestam
 lets wrap around; Roman numbers with a sign beside them, which PostgreSQL ends with a zero byte.
 """
 
-import random
 import sys
 
 import peer
+from peer import literal
 
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu",
          "America/Sao_Paulo", "Africa/Casablanca", "Europe/Dublin", "Asia/Tehran", "Pacific/Apia",
@@ -41,18 +41,8 @@ FIELDS = ["YYYY", "YYY", "YY", "Y", "Y,YYY", "IYYY", "IY", "I", "BC", "B.C.", "a
           "MS", "US", "FF1", "FF3", "FF6", "AM", "p.m.", "TZ", "tz", "TZH", "TZM", "OF"]
 
 
-def literal(text):
-    return "'" + text.replace("'", "''") + "'"
-
-
-class Maker:
+class Maker(peer.Chooser):
     """Makes expressions; equal seeds make equal ones."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def pick(self, *choices):
-        return self.random.choice(choices)
 
     def setting(self):
         name, values = self.pick(("timezone", ZONES), ("datestyle", STYLES),

@@ -14,29 +14,21 @@ Does not do: what is refused by name; a new label in the transaction that adds i
 domain over an enum, which PostgreSQL has not.
 """
 
-import itertools
-import random
 import sys
 
 import peer
+from peer import literal
 
 
-def literal(text):
-    return "null" if text is None else "'" + text.replace("'", "''") + "'"
-
-
-class Round:
+class Round(peer.Chooser):
     """The statements of one round; equal seeds make equal ones."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        super().__init__(seed)
         self.labels = self.random.sample([f"l{n}" for n in range(40)], self.random.randint(1, 6))
         # A check names it.
         self.first = self.labels[0]
         self.next = 0
-
-    def pick(self, *choices):
-        return self.random.choice(choices)
 
     def label(self):
         """A label, or seldom a text that is none, or null."""
@@ -153,11 +145,5 @@ class Round:
         yield from self.end()
 
 
-def statements(seed):
-    """The statements of one round after the other."""
-    for number in itertools.count():
-        yield from Round(f"{seed} {number}").statements()
-
-
 if __name__ == "__main__":
-    sys.exit(peer.compare(__doc__, statements))
+    sys.exit(peer.compare(__doc__, peer.rounds(Round)))

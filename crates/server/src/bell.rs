@@ -1,7 +1,7 @@
-//! Wakes a connection that waits for its client, when it has something to tell.
+//! Wakes a connection that waits for its client, when a notification has come.
 //!
-//! Invariants: whoever rings never waits. A ring that comes before the wait is not lost.
-//! Does not do: say what there is to tell.
+//! Invariants: a ring never blocks. A ring that comes before the wait is not lost.
+//! Does not do: hand over the notification (the session's mailbox does).
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::transport::Socket;
 
-/// A pair of sockets, of which one wakes who waits for the other.
+/// A pair of sockets: a byte written to one wakes the thread that polls the other.
 pub(crate) struct Bell {
     rings: UnixStream,
     rope: Arc<UnixStream>,
@@ -27,16 +27,16 @@ impl Bell {
         Ok(Bell { rings, rope: Arc::new(rope) })
     }
 
-    /// What others ring it by.
+    /// The function by which other threads ring the bell.
     pub(crate) fn ringer(&self) -> impl Fn() + Send + Sync + 'static {
         let rope = Arc::clone(&self.rope);
         move || {
-            // Where it is full it has been rung, and nobody has come yet.
+            // A full socket holds rings enough: the connection has not taken them yet.
             let _ = (&*rope).write(&[1]);
         }
     }
 
-    /// Waits until it is rung or the client has sent something. True: the client has.
+    /// Waits until the bell is rung or the client has sent bytes. True: bytes have come.
     pub(crate) fn wait(&self, socket: &Socket) -> io::Result<bool> {
         let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.rings, PollFlags::IN)];
         match poll(&mut fds, None) {

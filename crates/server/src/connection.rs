@@ -56,7 +56,7 @@ struct Core<'s> {
     /// Changes of settings that the client was told of.
     told: u64,
     reported: Vec<(&'static str, String)>,
-    /// Wakes it when somebody has said something, once the session listens.
+    /// Wakes the connection when a notification comes; there from the first LISTEN on.
     bell: Option<Bell>,
 }
 
@@ -189,7 +189,7 @@ impl Core<'_> {
         Ok(())
     }
 
-    /// Waits for bytes of the client, which is told meanwhile what others say.
+    /// Waits for bytes of the client, and sends it the notifications that come meanwhile.
     fn await_client(&mut self) -> Result<(), SqlError> {
         loop {
             let Some(bell) = &self.bell else { return Ok(()) };
@@ -206,10 +206,10 @@ impl Core<'_> {
         }
     }
 
-    /// Tells the client what has been said on channels that it listens on. True: something was.
+    /// Hands the client the notifications that have come. True: there were any.
     fn deliver(&mut self) -> bool {
         if self.bell.is_none() && self.session.is_listening() {
-            // Without a descriptor for it the client is told with its next answer.
+            // Without a descriptor for a bell, notifications come with the next answer.
             self.bell = Bell::new().ok();
             if let Some(bell) = &self.bell {
                 self.session.on_notification(bell.ringer());
@@ -220,7 +220,7 @@ impl Core<'_> {
         !all.is_empty()
     }
 
-    /// Has somebody ended the session, so that the error is its last word?
+    /// Is the error the last message, because another session has terminated this one?
     fn is_last(&self, error: &SqlError) -> bool {
         error.sqlstate == "57P01" && self.peer.end() == End::Shutdown
     }

@@ -119,7 +119,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Shows what the session has heard, in psql's words.
+    /// Shows the notifications that have come, in psql's words.
     fn notifications(&mut self, output: &mut Output) -> Result<(), Failure> {
         for one in self.session.take_notifications() {
             let text = match one.payload.is_empty() {

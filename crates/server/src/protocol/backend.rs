@@ -99,7 +99,7 @@ impl Out {
         });
     }
 
-    /// What somebody has said to those that listen.
+    /// A NotificationResponse.
     pub(crate) fn notification(&mut self, one: &Notification) {
         self.message(b'A', |out| {
             out.long(one.pid);

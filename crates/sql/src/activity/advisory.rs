@@ -1,9 +1,9 @@
 //! Advisory locks: locks of numbers, which mean something to applications alone.
 //!
 //! A session holds a lock until it gives it up or ends, or until its transaction ends. A request
-//! waits behind those that came before it, unless its session has the lock already. Waiters look
-//! every [`STEP`] for the end that somebody wants them to have, and every [`DEADLOCK`] whether they
-//! wait for each other, also by way of rows and tables.
+//! waits behind earlier requests, unless its session has the lock already. A waiter checks for
+//! interrupts every [`STEP`], and for a deadlock every [`DEADLOCK`], also one by way of rows and
+//! tables.
 //!
 //! Invariants: those who hold a lock are compatible. A lock that nobody holds or waits for is
 //! forgotten, and there are at most [`MOST`] of them. A session waits for one lock at most.
@@ -19,7 +19,7 @@ use super::Activity;
 use crate::error::{Result, SqlError, code};
 use crate::interrupt::CheckInterrupts;
 
-/// How often a waiter looks whether it may go on or must end, if nobody wakes it.
+/// How often a waiter checks for interrupts, if nothing wakes it.
 const STEP: Duration = Duration::from_millis(50);
 /// How often a waiter looks for a circle: microseconds.
 const DEADLOCK: i64 = 1_000_000;
@@ -34,7 +34,7 @@ pub(crate) enum Key {
 }
 
 /// How a lock is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Mode {
     Share,
     Exclusive,
@@ -65,7 +65,7 @@ pub(crate) struct Wait<'a> {
 }
 
 /// A lock that a session holds or waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Entry {
     pub(crate) pid: u32,
     pub(crate) key: Key,
@@ -97,7 +97,7 @@ struct Lock {
 #[derive(Default)]
 pub(super) struct AdvisoryLocks {
     state: Mutex<State>,
-    /// Somebody may be able to go on.
+    /// A waiter may be able to go on.
     changed: Condvar,
 }
 
@@ -123,6 +123,10 @@ impl Mode {
 }
 
 impl Lock {
+    fn is_unused(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+
     /// The sessions because of which a request with so many waiters before it has to wait.
     fn blockers(&self, pid: u32, mode: Mode, before: usize) -> impl Iterator<Item = u32> {
         let is_holder = self.held.iter().any(|one| one.pid == pid);
@@ -185,16 +189,8 @@ impl State {
     }
 
     fn forget_unused(&mut self, key: Key) {
-        if self.locks.get(&key).is_some_and(|lock| lock.held.is_empty() && lock.waiting.is_empty())
-        {
+        if self.locks.get(&key).is_some_and(Lock::is_unused) {
             self.locks.remove(&key);
-        }
-    }
-
-    fn release(&mut self, key: Key, is_it: impl Fn(&Holding) -> bool) {
-        if let Some(lock) = self.locks.get_mut(&key) {
-            lock.held.retain(|one| !is_it(one));
-            self.forget_unused(key);
         }
     }
 
@@ -340,10 +336,10 @@ impl Activity {
     /// Gives up all locks that a session holds until its end.
     pub(crate) fn unlock_all_advisory(&self, pid: u32) {
         self.release_advisory(|state| {
-            let keys: Vec<Key> = state.locks.keys().copied().collect();
-            for key in keys {
-                state.release(key, |one| one.pid == pid && one.until == Until::Session);
-            }
+            state.locks.retain(|_, lock| {
+                lock.held.retain(|one| one.pid != pid || one.until != Until::Session);
+                !lock.is_unused()
+            });
         });
     }
 
@@ -362,10 +358,11 @@ impl Activity {
         self.0.advisory.changed.notify_all();
     }
 
-    /// All locks: those that are held, and those that are waited for.
-    pub(crate) fn advisory_locks(&self) -> Vec<Entry> {
+    /// All locks: those that are held, and those that are waited for. A lock that a session holds
+    /// until its end and until that of its transaction is one, as in PostgreSQL.
+    pub(crate) fn advisory_locks(&self) -> BTreeSet<Entry> {
         let state = self.0.advisory.state.lock();
-        let mut all = Vec::new();
+        let mut all = BTreeSet::new();
         for (key, lock) in &state.locks {
             let key = *key;
             let held = |one: &Holding| Entry { pid: one.pid, key, mode: one.mode, granted: true };
@@ -373,8 +370,6 @@ impl Activity {
             all.extend(lock.held.iter().map(held));
             all.extend(lock.waiting.iter().map(wanted));
         }
-        // One that is held until two different ends is one.
-        all.dedup();
         all
     }
 

@@ -39,7 +39,7 @@ struct Shared {
     channels: Channels,
 }
 
-/// What somebody wants to be called for.
+/// A function that another session's thread calls: it must not block.
 type Hook = Box<dyn Fn() + Send + Sync>;
 
 impl std::fmt::Debug for Activity {

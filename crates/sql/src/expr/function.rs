@@ -137,7 +137,22 @@ impl Registry {
         result: SqlType,
         eval: Eval,
     ) -> &mut Function {
-        let function = Function {
+        let list = self.by_name.entry(name).or_default();
+        debug_assert!(list.iter().all(|other| other.args != args), "{name} twice");
+        list.push(Function::new(name, args, result, eval));
+        list.last_mut().expect("pushed above")
+    }
+}
+
+impl Function {
+    /// A strict function without side effects.
+    pub(super) fn new(
+        name: &'static str,
+        args: &[SqlType],
+        result: SqlType,
+        eval: Eval,
+    ) -> Function {
+        Function {
             name,
             args: args.to_vec(),
             variadic: false,
@@ -149,15 +164,9 @@ impl Registry {
             rows: None,
             holds: None,
             eval,
-        };
-        let list = self.by_name.entry(name).or_default();
-        debug_assert!(list.iter().all(|other| other.args != args), "{name} twice");
-        list.push(function);
-        list.last_mut().expect("pushed above")
+        }
     }
-}
 
-impl Function {
     pub(super) fn arg(&self, at: usize) -> Option<SqlType> {
         match self.args.get(at) {
             None if self.variadic => self.args.last().copied(),

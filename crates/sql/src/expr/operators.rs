@@ -257,9 +257,8 @@ const COMPARISONS: [Comparison; 6] = [
 /// The comparison `name` of two values of a type that was made.
 pub(super) fn comparison_of(name: &str, ty: SqlType) -> Option<Function> {
     let Comparison { name, holds, eval } = COMPARISONS.iter().find(|one| one.name == name)?;
-    let mut registry = Registry::default();
-    registry.add(name, &[ty, ty], SqlType::Bool, *eval).holds = Some(*holds);
-    registry.by_name.remove(name)?.pop()
+    let holds = Some(*holds);
+    Some(Function { holds, ..Function::new(name, &[ty, ty], SqlType::Bool, *eval) })
 }
 
 fn compared(values: &[Datum], holds: Holds) -> Result<Datum> {

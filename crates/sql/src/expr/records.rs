@@ -28,10 +28,7 @@ pub(super) const IS_NULL: &str = "row is null";
 pub(super) const IS_NOT_NULL: &str = "row is not null";
 
 fn function(name: &'static str, result: SqlType, eval: super::function::Eval) -> Function {
-    let mut registry = Registry::default();
-    registry.add(name, &[SqlType::Record], result, eval).strict = false;
-    let found = registry.by_name.remove(name).and_then(|mut all| all.pop());
-    found.expect("it was added")
+    Function { strict: false, ..Function::new(name, &[SqlType::Record], result, eval) }
 }
 
 /// What makes a row of a row of nulls and the values.

@@ -1,4 +1,4 @@
-//! Functions by which sessions meet: advisory locks, notifications, and the ends of others.
+//! Functions of sessions for each other: advisory locks, notifications, cancel and terminate.
 //!
 //! Those that PostgreSQL declares as `void` give an empty text, which prints as nothing.
 //!
@@ -11,7 +11,7 @@ use crate::expr::function::{Eval, Registry};
 use crate::expr::{Context, Db};
 use crate::types::{Array, Datum, ElementType, SqlType};
 
-/// Adds them.
+/// Adds the functions.
 pub(super) fn register(registry: &mut Registry) {
     register_locks(registry);
     register_notifications(registry);
@@ -32,22 +32,17 @@ pub(super) fn register(registry: &mut Registry) {
         }
         terminate(&v[0], timeout, c)
     });
-    add(
-        "pg_blocking_pids",
-        &[T::Int4],
-        SqlType::array_of(T::Int4).expect("numbers are elements"),
-        |v, c| {
-            let element = ElementType::of(T::Int4).expect("numbers are elements");
-            let pids = blockers(c, pid(&v[0])).into_iter();
-            Array::of(element, pids.map(|pid| Datum::Int4(pid as i32)).collect()).map(Datum::from)
-        },
-    );
+    let pids = SqlType::array_of(T::Int4).expect("numbers are elements");
+    add("pg_blocking_pids", &[T::Int4], pids, |v, c| {
+        let element = ElementType::of(T::Int4).expect("numbers are elements");
+        let pids = blockers(c, pid(&v[0])).into_iter();
+        Array::of(element, pids.map(|pid| Datum::Int4(pid as i32)).collect()).map(Datum::from)
+    });
     let name = "pg_isolation_test_session_is_blocked";
-    add(name, &[T::Int4, T::Text], T::Bool, |v, c| {
-        let Datum::Text(list) = &v[1] else { return Ok(Datum::Null) };
-        let number = |text: &str| text.trim().parse::<u32>().ok();
-        let among: Vec<u32> = list.trim_matches(['{', '}']).split(',').filter_map(number).collect();
-        Ok(Datum::Bool(blockers(c, pid(&v[0])).iter().any(|one| among.contains(one))))
+    add(name, &[T::Int4, pids], T::Bool, |v, c| {
+        let Datum::Array(among) = &v[1] else { unreachable!("the function takes an array") };
+        let blockers = blockers(c, pid(&v[0]));
+        Ok(Datum::Bool(among.values().iter().any(|one| blockers.contains(&pid(one)))))
     });
 }
 

@@ -71,8 +71,7 @@ impl Session {
         let txn = &mut self.ensure()?.txn;
         let (schemas, name): (Vec<String>, &String) = match parts {
             [name] => (path.of_tables().cloned().collect(), name),
-            [schema, name] if !schemas::exists(txn, schema)? => {
-                let _ = name;
+            [schema, _] if !schemas::exists(txn, schema)? => {
                 return Err(schemas::no_schema(schema));
             }
             [schema, name] => (vec![schema.clone()], name),

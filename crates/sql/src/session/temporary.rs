@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// A definition of the session has been made or undone: names may mean something else.
-    pub(super) fn temporary_changed(&mut self) {
+    pub(super) fn temporary_changed(&self) {
         if let Some(schema) = &self.temporary.schema {
             self.settings.put_temporary(schema);
         }

@@ -323,6 +323,7 @@ impl Session {
             Err(error) => {
                 self.temporary.truncate(active.temporary);
                 active.roll_back(&self.seat, &self.deferred, &self.settings);
+                self.temporary_changed();
                 return Err(error);
             }
         };
@@ -340,7 +341,9 @@ impl Session {
                 Ok(())
             }
             Err(error) => {
+                self.temporary.truncate(active.temporary);
                 self.settings.rollback();
+                self.temporary_changed();
                 Err(error.into())
             }
         }

@@ -78,6 +78,24 @@ fn a_lock_is_waited_for_until_it_is_given_up() {
     assert!(db.verify().unwrap().is_clean());
 }
 
+/// `pg_locks` once had the lock of session 1 twice, as that of session 2 came between.
+#[test]
+fn a_lock_that_is_held_until_two_ends_is_listed_once() {
+    let (_dir, db) = open();
+    let mut all = sessions(&db, 2);
+    told(&mut all[0], "begin; select pg_advisory_lock_shared(5)");
+    told(&mut all[1], "select pg_advisory_lock_shared(5)");
+    told(&mut all[0], "select pg_advisory_xact_lock_shared(5)");
+    let locks = "select string_agg(format('%s %s', pid, mode), ', ' order by pid) \
+                 from pg_locks where locktype = 'advisory'";
+    assert_eq!(told(&mut all[1], locks), "1 ShareLock, 2 ShareLock");
+    told(&mut all[0], "commit");
+    assert_eq!(told(&mut all[1], locks), "1 ShareLock, 2 ShareLock");
+    told(&mut all[0], "select pg_advisory_unlock_all()");
+    assert_eq!(told(&mut all[1], locks), "2 ShareLock");
+    assert!(db.verify().unwrap().is_clean());
+}
+
 #[test]
 fn a_wait_for_an_advisory_lock_ends_by_timeouts_and_requests() {
     let (_dir, db) = open();
@@ -392,6 +410,16 @@ fn what_cannot_be_said_is_refused_before_the_commit() {
     assert!(failed.is_some());
     let rows = told(&mut all[0], "select count(*) from t");
     assert_eq!(rows, failed.unwrap().to_string(), "the one that failed has inserted nothing");
+    // What was defined is undone with it: a plan for its name finds the other table again.
+    let count = "select count(*) from t";
+    told(&mut all[0], "begin; create temporary table t (b text)");
+    assert_eq!(told(&mut all[0], count), "0");
+    told(
+        &mut all[0],
+        "select count(pg_notify('c', g || repeat('y', 7900))) from generate_series(1, 900) g",
+    );
+    assert_eq!(told(&mut all[0], "commit"), "54000");
+    assert_eq!(told(&mut all[0], count), rows);
     assert_eq!(told(&mut all[0], "select pg_notification_queue_usage() > 0.5"), "t");
     assert_eq!(all[1].take_notifications().len(), 900 * failed.unwrap());
     assert_eq!(told(&mut all[0], "select pg_notification_queue_usage()"), "0");

@@ -50,10 +50,7 @@ fn object(values: &[Datum], _: &Context) -> Result<Datum> {
 pub(crate) fn array_of_member() -> &'static Function {
     static FUNCTION: OnceLock<Function> = OnceLock::new();
     FUNCTION.get_or_init(|| {
-        let mut registry = Registry::default();
-        registry.add("array of member", &[SqlType::Unknown; 2], SqlType::Unknown, array_of);
-        let found = registry.by_name.remove("array of member").and_then(|mut all| all.pop());
-        found.expect("it was added")
+        Function::new("array of member", &[SqlType::Unknown; 2], SqlType::Unknown, array_of)
     })
 }
 
