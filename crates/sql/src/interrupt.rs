@@ -1,7 +1,7 @@
 //! Ending what a session does, from another thread.
 //!
-//! Invariants: an interrupt ends the message that runs and none after it; what waits in the engine
-//! is woken, what computes notices within a few hundred rows.
+//! Invariants: an interrupt ends the message that runs and none after it, unless its reason ends
+//! the session; what waits in the engine is woken, what computes notices within a few hundred rows.
 //! Does not do: ending a commit, which is too late to be undone.
 
 use std::sync::Arc;
@@ -68,13 +68,16 @@ impl Interrupt {
         Interrupt(Arc::new(state))
     }
 
-    /// Ends the message that runs. The first reason counts.
+    /// Ends the message that runs. The first reason counts, but one that ends the session replaces
+    /// one that does not, and stays.
     pub fn raise(&self, reason: Reason) {
         let place = REASONS.iter().position(|known| *known == reason).expect("a known reason");
-        // No message begins between the two.
+        // No message begins before the handle is told.
         let running = self.0.running.lock();
-        let _ =
-            self.0.reason.compare_exchange(0, place as u8 + 1, Ordering::AcqRel, Ordering::Acquire);
+        let replaces = self.reason().is_none_or(|first| reason.is_final() && !first.is_final());
+        if replaces {
+            self.0.reason.store(place as u8 + 1, Ordering::Release);
+        }
         if let Some(handle) = &*running {
             handle.cancel();
         }
@@ -108,7 +111,8 @@ impl Interrupt {
     pub(crate) fn begin(&self, forget: impl FnOnce()) {
         let _running = self.0.running.lock();
         self.0.deadline.store(NEVER, Ordering::Relaxed);
-        if self.0.reason.swap(0, Ordering::AcqRel) != 0 {
+        if self.reason().is_some_and(|reason| !reason.is_final()) {
+            self.0.reason.store(0, Ordering::Release);
             forget();
         }
     }
@@ -133,6 +137,15 @@ impl Interrupt {
 }
 
 impl Reason {
+    /// Does it end the session, and not one message alone? A client may send several messages at
+    /// once: the reason must not be lost between two of them.
+    fn is_final(self) -> bool {
+        match self {
+            Reason::Request | Reason::Timeout => false,
+            Reason::Gone | Reason::Shutdown => true,
+        }
+    }
+
     /// What the statement fails with.
     pub(crate) fn error(self) -> SqlError {
         let (sqlstate, message) = match self {

@@ -121,7 +121,25 @@ fn a_wait_for_an_advisory_lock_ends_by_timeouts_and_requests() {
     assert_eq!(told(&mut all[1], "select pg_cancel_backend(99)"), "f");
     // Nothing waits any more.
     let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
-    assert_eq!(told(&mut waiter, waiting), "0");
+    assert_eq!(told(&mut all[1], waiting), "0");
+}
+
+/// A client may send several messages at once. The order to end came between two of them, the next
+/// one cleared it as it clears a request to cancel the message before, and the session went on.
+#[test]
+fn an_end_between_two_messages_is_not_forgotten() {
+    let (_dir, db) = open();
+    let mut all = sessions(&db, 2);
+    for (end, code) in [("pg_cancel_backend", ""), ("pg_terminate_backend", "57P01")] {
+        all[1].prepare("", "select pg_sleep(0.001)", &[]).unwrap();
+        assert_eq!(told(&mut all[0], &format!("select {end}(2)")), "t");
+        all[1].bind("", "", Vec::new()).unwrap();
+        let done = all[1].execute_portal("", 0, &mut crate::gather::Gather::default());
+        assert_eq!(done.err().map(|error| error.sqlstate).unwrap_or_default(), code);
+    }
+    // A request to cancel does not take its place.
+    assert_eq!(told(&mut all[0], "select pg_cancel_backend(2)"), "t");
+    assert_eq!(told(&mut all[1], "select 1"), "57P01");
 }
 
 /// One waits for a number, the other for a row that the first has changed.
