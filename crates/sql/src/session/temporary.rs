@@ -8,7 +8,7 @@
 //! ended all at once goes when a server begins, or when its schema is needed.
 //! Does not do: temporary sequences by themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink::{Database, ScanOptions};
 use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
@@ -33,7 +33,8 @@ static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 pub(super) struct Temporary {
     /// Its schema, once it was needed.
     schema: Option<String>,
-    /// Tables that something happens to at every commit, in the order in which they were made.
+    /// Tables with what happens to each at every commit, in the order in which they were made. Of
+    /// a name that stands here twice, the last one counts.
     on_commit: Vec<(String, ast::OnCommit)>,
 }
 
@@ -97,8 +98,12 @@ impl Session {
 
     /// A temporary table was made, to which this happens at commits.
     pub(super) fn on_commit(&mut self, table: String, what: Option<ast::OnCommit>) {
-        if let Some(what @ (ast::OnCommit::DeleteRows | ast::OnCommit::Drop)) = what {
-            self.temporary.on_commit.push((table, what));
+        let what = what.unwrap_or(ast::OnCommit::PreserveRows);
+        let list = &mut self.temporary.on_commit;
+        // A table of this name may have been dropped in this transaction, which may be undone.
+        let is_listed = list.iter().any(|(name, _)| *name == table);
+        if is_listed || !matches!(what, ast::OnCommit::PreserveRows) {
+            list.push((table, what));
         }
     }
 
@@ -107,9 +112,14 @@ impl Session {
         if self.temporary.on_commit.is_empty() || !self.active.as_ref().is_some_and(|a| a.used) {
             return Ok(());
         }
-        for (table, what) in std::mem::take(&mut self.temporary.on_commit) {
-            let txn = &mut self.ensure()?.txn;
-            if !txn.catalog().has_relation(&table)? {
+        let list = std::mem::take(&mut self.temporary.on_commit);
+        let names = list.iter().enumerate().map(|(at, (table, _))| (table, at));
+        let last: BTreeMap<&String, usize> = names.collect();
+        for (at, (table, what)) in list.iter().enumerate() {
+            let is_last = last[table] == at;
+            let is_kept = matches!(what, ast::OnCommit::PreserveRows);
+            let (table, txn) = (table.clone(), &mut self.ensure()?.txn);
+            if !is_last || is_kept || !txn.catalog().has_relation(&table)? {
                 continue;
             }
             if matches!(what, ast::OnCommit::Drop) {
@@ -123,14 +133,13 @@ impl Session {
                 let emptied = Definition::Truncate { tables, restart: false, cascade: false };
                 self.define(&emptied, &mut Silent)?;
             }
-            self.temporary.on_commit.push((table, what));
+            self.temporary.on_commit.push((table, *what));
         }
         Ok(())
     }
 
     /// DISCARD TEMP: drops everything temporary, in the transaction that runs.
     pub(super) fn discard_temporary(&mut self) -> Result<()> {
-        self.temporary.on_commit.clear();
         match self.temporary.schema.clone() {
             Some(schema) => self.drop_schema(&schema),
             None => Ok(()),
