@@ -81,6 +81,7 @@ mod wal;
 #[cfg(feature = "experiments")]
 pub use buffer::Prefetch;
 pub use buffer::StreamStats;
+pub use catalog::KeptText;
 pub use collation::Collation;
 pub use config::{FORMAT_VERSION, MAX_COLUMNS, MAX_VALUE_BYTES, MIN_POOL_PAGES, PAGE_SIZE};
 pub use datum::{Decimal, Interval, Type, Value};

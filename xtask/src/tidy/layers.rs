@@ -23,10 +23,10 @@ const CRATES: [(&str, Layers); 2] =
 #[rustfmt::skip]
 const LAYERS_OF_SQL: Layers = &[
     ("lib", 12), ("session", 11), ("exec", 10), ("bind", 9), ("copy", 9), ("plan", 8),
-    ("expr", 7), ("catalog", 6), ("activity", 5), ("user_types", 5),
+    ("expr", 7), ("catalog", 6), ("activity", 5), ("roles", 5), ("user_types", 5),
     ("settings", 4), ("schemas", 4),
     ("statistics", 4), ("interrupt", 3), ("notes", 3), ("parse", 3), ("types", 2),
-    ("error", 1), ("names", 0), ("oids", 0),
+    ("error", 1), ("names", 0), ("oids", 0), ("privileges", 0),
 ];
 
 /// The top modules of the engine.

@@ -13,6 +13,20 @@ use crate::error::{Error, Result};
 use crate::table::schema::check_name;
 use crate::txn::{LockMode, Transaction};
 
+/// A text with the name that it is kept under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptText {
+    /// The name.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+fn text_of(stored: &StoredObject) -> Result<String> {
+    let object = &stored.object;
+    codec::decode_kept(&object.definition).map_err(|what| damage(&object.name, what))
+}
+
 impl DdlStatement<'_> {
     /// Keeps `text` under a name, in place of what was there; `None`: nothing. The statement began
     /// under the lock.
@@ -45,9 +59,17 @@ impl Catalog {
     /// The text that is kept under a name, as the transaction sees it.
     pub fn kept(&self, txn: &Transaction, name: &str) -> Result<Option<String>> {
         let found = self.store.named(&txn.latest_snapshot(), KEPT, name)?;
-        let text = |StoredObject { object, .. }| {
-            codec::decode_kept(&object.definition).map_err(|what| damage(&object.name, what))
+        found.map(|stored| text_of(&stored)).transpose()
+    }
+
+    /// Names and texts of all that is kept under names that begin with `prefix`, sorted by name, as
+    /// the transaction sees them.
+    pub fn kept_from(&self, txn: &Transaction, prefix: &str) -> Result<Vec<KeptText>> {
+        let all = self.store.named_from(&txn.latest_snapshot(), KEPT, prefix)?;
+        let one = |stored: StoredObject| {
+            let text = text_of(&stored)?;
+            Ok(KeptText { name: stored.object.name, text })
         };
-        found.map(text).transpose()
+        all.into_iter().map(one).collect()
     }
 }

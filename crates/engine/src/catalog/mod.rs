@@ -44,6 +44,7 @@ pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
 pub use changes::{Changes, ChangesMark, Ending};
 pub use ddl::{ColumnChange, DdlStatement, RedefineSequence};
 pub(crate) use ddl::{Convert, OfRow, Retype};
+pub use kept::KeptText;
 pub use names::{Entry, Known};
 pub use online::{Online, OnlineIndex};
 pub use sequences::{SequenceDefinition, SequenceOwner};

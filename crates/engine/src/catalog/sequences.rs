@@ -94,17 +94,18 @@ impl Catalog {
 
     /// The sequence called `name`, which stays until the transaction ends.
     pub fn sequence(&self, txn: &mut Transaction, name: &str) -> Result<Arc<Sequence>> {
-        self.numbered_sequence(txn, name).map(|(_, sequence)| sequence)
+        self.defined_sequence(txn, name).map(|(_, sequence)| sequence)
     }
 
-    /// The same, and its number.
-    pub fn numbered_sequence(
+    /// The same, and its definition as it is now.
+    pub fn defined_sequence(
         &self,
         txn: &mut Transaction,
         name: &str,
-    ) -> Result<(ObjectId, Arc<Sequence>)> {
+    ) -> Result<(SequenceDef, Arc<Sequence>)> {
         let def = self.find_sequence(txn, name, LockMode::Access)?.object.to_sequence()?;
-        Ok((def.id, self.open_sequence(&def)?))
+        let sequence = self.open_sequence(&def)?;
+        Ok((def, sequence))
     }
 
     /// The open sequence of a definition, whose owner the caller has locked.

@@ -5,6 +5,7 @@
 //! Does not do: caching, locking.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 
 use rightlink_env::sync::Arc;
 
@@ -68,6 +69,28 @@ impl Store {
         Ok(self.find(snapshot, BY_NAME, key)?.pop())
     }
 
+    /// The objects of a namespace whose names begin with `prefix`, sorted by name.
+    pub(super) fn named_from(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        namespace: ObjectId,
+        prefix: &str,
+    ) -> Result<Vec<StoredObject>> {
+        let low = Bound::Included(Value::Text(prefix.to_owned()));
+        let namespace = vec![Value::Int4(namespace.0 as i32)];
+        let bounds = IndexBounds::between(namespace, low, Bound::Unbounded);
+        let begins = |stored: &StoredObject| stored.object.name.starts_with(prefix);
+        let mut found = Vec::new();
+        for stored in self.rows(snapshot, BY_NAME, bounds)? {
+            let stored = stored?;
+            if !begins(&stored) {
+                break;
+            }
+            found.push(stored);
+        }
+        Ok(found)
+    }
+
     /// The object of a number.
     pub(super) fn object(&self, snapshot: &Arc<Snapshot>, id: ObjectId) -> Result<StoredObject> {
         let found = self.find(snapshot, BY_ID, vec![Value::Int4(id.0 as i32)])?.pop();
@@ -111,14 +134,24 @@ impl Store {
         index: &str,
         key: Vec<Value>,
     ) -> Result<Vec<StoredObject>> {
+        self.rows(snapshot, index, IndexBounds::equal(key))?.collect()
+    }
+
+    /// The objects within `bounds`, in the order of the index.
+    fn rows(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        index: &str,
+        bounds: IndexBounds,
+    ) -> Result<impl Iterator<Item = Result<StoredObject>>> {
         let index = self.table.index(index)?;
-        let options = IndexScanOptions::new(IndexBounds::equal(key));
+        let options = IndexScanOptions::new(bounds);
         let all = Projection::all(self.table.def());
         let rows = self.table.scan_index(snapshot, index, all, &options);
         let rows = self.table.naming(rows)?;
         let stored =
             |row: Row| Ok(StoredObject { row: row.row_id, object: Object::from_row(&row.values)? });
-        rows.map(|row| row.and_then(stored)).collect()
+        Ok(rows.map(move |row| row.and_then(stored)))
     }
 
     /// Adds objects.

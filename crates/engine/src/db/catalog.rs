@@ -6,7 +6,7 @@
 
 use rightlink_env::sync::{Arc, Weak};
 
-use crate::catalog::{self, Entry};
+use crate::catalog::{self, Entry, KeptText};
 use crate::collation::Collation;
 use crate::db::info::{PageInfo, SequenceDefinition, TableInfo};
 use crate::db::transaction::Transaction;
@@ -212,6 +212,25 @@ impl Catalog<'_> {
     /// The text that [`Catalog::keep`] keeps under a name. `None`: there is none.
     pub fn kept(&mut self, name: &str) -> Result<Option<String>> {
         self.read(|catalog, txn| catalog.kept(txn, name))
+    }
+
+    /// Names and texts of all that [`Catalog::keep`] keeps under names that begin with `prefix`,
+    /// sorted by name. Locks nothing and waits for no transaction.
+    ///
+    /// ```
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// txn.catalog().keep("owner of tickets", Some("ann"))?;
+    /// txn.catalog().keep("purpose", Some("tickets"))?;
+    /// let owners = txn.catalog().kept_from("owner ")?;
+    /// assert_eq!((owners.len(), owners[0].text.as_str()), (1, "ann"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn kept_from(&mut self, prefix: &str) -> Result<Vec<KeptText>> {
+        self.read(|catalog, txn| catalog.kept_from(txn, prefix))
     }
 
     /// Page descriptions of a table's heap or an index, as of [`Database::inspect`], also of tables

@@ -70,6 +70,7 @@ pub enum SequenceChange<'c> {
 pub struct Numbers {
     handle: Arc<Handle>,
     id: u32,
+    schema: SequenceSchema,
     sequence: Arc<Sequence>,
 }
 
@@ -152,9 +153,9 @@ impl Transaction {
         let handle = Arc::clone(&self.handle);
         self.admit()?;
         let txn = self.running()?;
-        let (id, sequence) = handle.engine.catalog.numbered_sequence(txn, sequence)?;
+        let (def, sequence) = handle.engine.catalog.defined_sequence(txn, sequence)?;
         txn.xid()?;
-        Ok(Numbers { handle, id: id.0, sequence })
+        Ok(Numbers { handle, id: def.id.0, schema: def.schema, sequence })
     }
 }
 
@@ -188,9 +189,9 @@ impl Numbers {
         self.id
     }
 
-    /// Definition of the sequence.
+    /// Definition that the sequence had when the transaction took hold of it.
     pub fn schema(&self) -> SequenceSchema {
-        self.sequence.schema().clone()
+        self.schema.clone()
     }
 }
 
