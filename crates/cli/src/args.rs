@@ -490,6 +490,10 @@ pub(crate) struct ServeArgs {
     /// neither read nor write [default: everyone]
     #[arg(long, value_name = "FILE")]
     pub(crate) users: Option<PathBuf>,
+    /// Who may connect by TCP from where: rules in the form of pg_hba.conf, with the methods trust,
+    /// reject and scram-sha-256 [default: all users, everyone without users]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hba: Option<PathBuf>,
     /// Certificate chain for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,

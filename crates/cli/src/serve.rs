@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rightlink_server::{Config, ConfigError, Server, Users};
+use rightlink_server::{Config, ConfigError, Rules, Server, Users};
 use rustix::termios::{self, LocalModes, OptionalActions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -65,12 +65,14 @@ fn config(args: ServeArgs) -> Result<Config, Failure> {
         listen.push(LISTEN.parse().expect("an address"));
     }
     let users = args.users.as_deref().map(Users::read).transpose().map_err(refused)?;
+    let rules = args.hba.as_deref().map(Rules::read).transpose().map_err(refused)?;
     let config = Config {
         listen,
         socket: args.socket,
         port: args.port,
         databases: args.database,
         users,
+        rules,
         insecure: args.insecure,
         max_connections: args.max_connections,
         tcp_user_timeout: Duration::from_secs(args.tcp_user_timeout.into()),

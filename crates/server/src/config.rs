@@ -14,7 +14,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::auth::Users;
+use crate::auth::{Rules, Users};
 use crate::commands::Commands;
 use crate::config_error::{ConfigError, check_secret};
 use crate::peers::Limits;
@@ -38,6 +38,9 @@ pub struct Config {
     pub databases: Vec<String>,
     /// Who may connect by TCP; `None` lets everyone in.
     pub users: Option<Users>,
+    /// Who may connect by TCP from where, and whether with a password: of [`Config::users`] or of
+    /// a role. Without rules there is a password if there are users.
+    pub rules: Option<Rules>,
     /// Certificate chain and key for TLS.
     pub tls: Option<Arc<ServerConfig>>,
     /// Listens on other addresses than loopback without users and TLS, and lets connections
@@ -80,6 +83,7 @@ impl Default for Config {
             port: 5432,
             databases: Vec::new(),
             users: None,
+            rules: None,
             tls: None,
             insecure: false,
             max_connections: 2_000,
@@ -132,11 +136,15 @@ impl Config {
             return Err(ConfigError::Invalid("neither an address nor a socket".into()));
         }
         let open = self.listen.iter().find(|address| !address.ip().is_loopback());
+        let asks = match &self.rules {
+            Some(rules) => rules.asks_strangers(),
+            None => self.users.is_some(),
+        };
         match open {
-            Some(address) if !self.insecure && (self.users.is_none() || self.tls.is_none()) => {
+            Some(address) if !self.insecure && (!asks || self.tls.is_none()) => {
                 Err(ConfigError::Invalid(format!(
-                    "{address} can be reached from other machines: give users and a certificate, \
-                     or allow it explicitly"
+                    "{address} can be reached from other machines: give users, or rules that trust \
+                     none of them, and a certificate, or allow it explicitly"
                 )))
             }
             _ => Ok(()),

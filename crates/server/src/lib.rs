@@ -57,7 +57,7 @@ mod sink;
 mod startup;
 mod transport;
 
-pub use auth::{InvalidUsers, Users, verifier};
+pub use auth::{InvalidRules, InvalidUsers, Rules, Users, verifier};
 pub use commands::{Call, Channel, Commands, Ending};
 pub use config::{Config, OWNER_PLACES};
 pub use config_error::ConfigError;

@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::auth::Users;
 use crate::auth::failures::Failures;
-use crate::auth::scram::random;
+use crate::auth::scram::{Verifier, random};
 use crate::commands;
 use crate::config::Config;
 use crate::config_error::ConfigError;
@@ -32,7 +32,7 @@ use crate::origin::Origin;
 use crate::owner::{self, SocketPath};
 use crate::peers::{End, Limits, Peer, Peers, Phase, Registered, Rules, Stop};
 use crate::protocol::backend::Out;
-use crate::startup::{Refused, Starting, apply};
+use crate::startup::{Refused, Roles, Starting, apply};
 use crate::transport::{Input, Socket, Transport};
 
 /// A name that every PostgreSQL server knows, which tools use that are about no database.
@@ -360,6 +360,12 @@ impl Shared {
             secret: &self.secret,
             peer,
             failures: &self.failures,
+            roles: Roles {
+                password: &|name| self.password_of_role(name),
+                is_member: &|user, role| {
+                    rightlink_sql::is_member(&self.db, user, role).unwrap_or(false)
+                },
+            },
         };
         let (starting, result) = starting.run();
         let Starting { mut transport, input, mut out, .. } = starting;
@@ -402,8 +408,15 @@ impl Shared {
         let name = self.database(options)?;
         let mut session = Session::new(&self.db).named(name);
         session = session.join(&self.activity, who(options, peer));
+        session.log_in()?;
         apply(&mut session, options)?;
         Ok(session)
+    }
+
+    /// What verifies the password of a role. What cannot be read lets nobody in.
+    fn password_of_role(&self, name: &str) -> Option<Verifier> {
+        let text = rightlink_sql::role_password(&self.db, name).ok()??;
+        Verifier::parse(&text)
     }
 }
 

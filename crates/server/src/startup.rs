@@ -11,7 +11,8 @@ use rightlink_env::thread;
 use rightlink_sql::{Session, SqlError};
 
 use crate::auth::failures::{Failures, Login};
-use crate::auth::scram::{Claim, Exchange, Refusal};
+use crate::auth::rules::{Client, Method};
+use crate::auth::scram::{Claim, Exchange, Refusal, Verifier};
 use crate::config::Config;
 use crate::peers::{End, Peer, Peers};
 use crate::protocol::backend::Out;
@@ -65,6 +66,16 @@ pub(crate) struct Starting<'s> {
     pub(crate) secret: &'s [u8; 32],
     pub(crate) peer: &'s Peer,
     pub(crate) failures: &'s Failures,
+    pub(crate) roles: Roles<'s>,
+}
+
+/// What the database knows of its roles.
+#[derive(Clone, Copy)]
+pub(crate) struct Roles<'s> {
+    /// What verifies the password of a role, if there is such a role and it has one.
+    pub(crate) password: &'s dyn Fn(&str) -> Option<Verifier>,
+    /// Is the first one a member of the second?
+    pub(crate) is_member: &'s dyn Fn(&str, &str) -> bool,
 }
 
 /// Names and values that a client starts with.
@@ -159,11 +170,44 @@ impl Starting<'_> {
             let message = "no PostgreSQL user name specified in startup packet";
             return Err(Refused::With(SqlError::new("28000", message)));
         };
-        if self.config.users.is_some() && !self.transport.socket().is_local_file() {
-            self.authenticate(&user)?;
+        if !self.transport.socket().is_local_file() {
+            self.let_in(&user, &options)?;
         }
         self.out.authentication(AUTH_OK, &[]);
         Ok(options)
+    }
+
+    /// Lets a client of TCP in, or asks it for its password first.
+    fn let_in(&mut self, user: &str, options: &Options) -> Result<(), Refused> {
+        let Some(rules) = &self.config.rules else {
+            return match self.config.users {
+                Some(_) => self.authenticate(user),
+                None => Ok(()),
+            };
+        };
+        let database = options.iter().find(|(name, _)| name == "database");
+        let database = database.map_or(user, |(_, name)| name);
+        let Some(address) = self.peer.address().map(|address| address.ip()) else {
+            return Err(Refused::Silently);
+        };
+        let is_encrypted = self.transport.is_encrypted();
+        let is_member = |role: &str| (self.roles.is_member)(user, role);
+        let client = Client { address, is_encrypted, database, user, is_member: &is_member };
+        match rules.method(&client) {
+            Some(Method::Trust) => Ok(()),
+            Some(Method::Password) => self.authenticate(user),
+            other => {
+                let what = match other {
+                    Some(_) => "a rule rejects connections from",
+                    None => "there is no rule for connections from",
+                };
+                let how = if is_encrypted { "SSL encryption" } else { "no encryption" };
+                let message = format!(
+                    "{what} host \"{address}\", user \"{user}\", database \"{database}\", {how}"
+                );
+                Err(Refused::With(SqlError::new("28000", message)))
+            }
+        }
     }
 
     fn must_encrypt(&self) -> bool {
@@ -178,9 +222,13 @@ impl Starting<'_> {
         let first = self.password()?;
         let first = initial(&first)?;
         let users = self.config.users.as_ref();
+        let of_role = match users.and_then(|users| users.find(user)) {
+            Some(_) => None,
+            None => (self.roles.password)(user),
+        };
         let claim = Claim {
             name: user,
-            verifier: users.and_then(|users| users.find(user)),
+            verifier: users.and_then(|users| users.find(user)).or(of_role.as_ref()),
             model: users.and_then(|users| users.model(user, self.secret)),
         };
         let exchange = Exchange::begin(first, claim, self.secret)

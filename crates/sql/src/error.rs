@@ -57,6 +57,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_STATEMENT_NAME: &str = "26000";
     pub(crate) const INVALID_CURSOR_NAME: &str = "34000";
     pub(crate) const INVALID_SAVEPOINT: &str = "3B001";
+    pub(crate) const INVALID_GRANT: &str = "0LP01";
     pub(crate) const INVALID_DATABASE: &str = "3D000";
     pub(crate) const INVALID_SCHEMA: &str = "3F000";
     pub(crate) const DEPENDENT_OBJECTS: &str = "2BP01";

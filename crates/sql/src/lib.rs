@@ -43,6 +43,7 @@
 //! | `expr` | expressions, functions, aggregates |
 //! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
 //! | `activity` | sessions as they see each other, advisory locks, notifications |
+//! | `roles` | roles, and what each may do to which object |
 //! | `settings` | SET, SHOW, RESET |
 //! | `user_types`, `schemas` | what names mean along the search path |
 //! | `statistics` | what ANALYZE has found out |
@@ -51,6 +52,7 @@
 //! | `parse` | text to syntax |
 //! | `types` | PostgreSQL's types and values |
 //! | `names`, `oids` | names with schemas in front, the search path; numbers |
+//! | `privileges` | privileges, and for which kinds of objects there are which |
 //!
 //! Answers differ from PostgreSQL's in these places:
 //!
@@ -63,7 +65,7 @@
 //!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
-//! Does not do: users, deferred constraints.
+//! Does not do: passwords, which the server checks.
 
 mod activity;
 mod bind;
@@ -78,6 +80,8 @@ mod notes;
 mod oids;
 mod parse;
 mod plan;
+mod privileges;
+mod roles;
 mod schemas;
 mod session;
 mod settings;
@@ -96,6 +100,7 @@ pub use notes::{column_type, has_sql_default, is_view};
 pub use parse::copy::CopyFormat;
 pub use parse::is_complete;
 pub use plan::Column;
+pub use roles::role::{is_member, role_password};
 
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{

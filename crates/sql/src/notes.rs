@@ -20,6 +20,9 @@ use crate::types::declared::{ByteOrder, Declared, Modifier};
 use crate::types::{ElementType, SqlType};
 use view::ViewNotes;
 
+/// The word of the line that names the owner of what a note is kept with.
+const OWNER: &str = "owner";
+
 /// Types of sequences.
 const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
 
@@ -93,6 +96,8 @@ pub(crate) struct SequenceNotes {
     /// CACHE, if it is not 1. Numbers are kept ready in runs whatever it says.
     pub(crate) cache: Option<i64>,
     pub(crate) comment: Option<String>,
+    /// The number of the role that owns it, where it belongs to no column.
+    pub(crate) owner: Option<u32>,
 }
 
 /// What is kept with a table.
@@ -113,6 +118,8 @@ pub(crate) struct TableNotes {
     /// What it is if it is no table but a view.
     pub(crate) view: Option<Box<ViewNotes>>,
     pub(crate) analyze: AnalyzeAfter,
+    /// The number of the role that owns it; `None`: that of the owner of the database.
+    pub(crate) owner: Option<u32>,
 }
 
 /// After how many changes a table is analyzed unasked, where that is not the usual number.
@@ -338,6 +345,7 @@ impl SequenceNotes {
                 ["type", name] => notes.ty = SEQUENCES.into_iter().find(|ty| ty.name() == *name),
                 ["cache", count] => notes.cache = count.parse().ok(),
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
+                [OWNER, oid] => notes.owner = oid.parse().ok(),
                 _ => {}
             }
         }
@@ -355,6 +363,7 @@ impl SequenceNotes {
         if let Some(comment) = &self.comment {
             line(&mut out, &["comment", comment]);
         }
+        owner_line(&mut out, self.owner);
         out
     }
 }
@@ -368,6 +377,7 @@ impl TableNotes {
                     notes.checks.push(((*name).to_owned(), (*condition).to_owned()));
                 }
                 ["view", text] => notes.view = Some(Box::new(ViewNotes::decode(text))),
+                [OWNER, oid] => notes.owner = oid.parse().ok(),
                 ["child", name] => notes.children.push((*name).to_owned()),
                 ["analyze", least, factor] => {
                     notes.analyze =
@@ -452,6 +462,7 @@ impl TableNotes {
             let factor = self.analyze.factor.map_or(String::new(), |factor| factor.to_string());
             line(&mut out, &["analyze", &least, &factor]);
         }
+        owner_line(&mut out, self.owner);
         out
     }
 
@@ -487,6 +498,21 @@ impl ForeignKey {
             Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
         });
         text
+    }
+}
+
+/// The number of the role that a note of a table, a schema, a sequence or a type says owns it.
+pub(crate) fn owner_of(note: &str) -> Option<u32> {
+    lines(note).find_map(|fields| match fields.as_slice() {
+        [word, oid] if word == OWNER => oid.parse().ok(),
+        _ => None,
+    })
+}
+
+/// Appends the line of an owner.
+fn owner_line(out: &mut String, owner: Option<u32>) {
+    if let Some(owner) = owner {
+        line(out, &[OWNER, &owner.to_string()]);
     }
 }
 
@@ -551,6 +577,7 @@ mod tests {
             ty: Some(SqlType::Int2),
             cache: Some(20),
             comment: Some("numbers".into()),
+            owner: Some(16_400),
         };
         assert_eq!(SequenceNotes::decode(&sequence.encode()), sequence);
         assert_eq!(SequenceNotes::default().encode(), "");
@@ -574,8 +601,10 @@ mod tests {
             of_checks: vec![("c".into(), "positive".into())],
             view: Some(Box::new(ViewNotes { query: "SELECT\t1\n".into(), ..Default::default() })),
             analyze: AnalyzeAfter { least: None, factor: Some(0.25) },
+            owner: Some(16_400),
         };
         assert_eq!(TableNotes::decode(&table.encode()), table);
+        assert_eq!(owner_of(&table.encode()), Some(16_400));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Invariants: numbers below [`FIRST`] are PostgreSQL's own; an object keeps its number until it is
 //! dropped. Does not do: numbers of what the store gives none (`catalog`).
 
+/// The number of the schema `public`, as PostgreSQL has it.
+pub(crate) const PUBLIC_OID: u32 = 2_200;
 /// The first number that PostgreSQL gives to an object of a user.
 const FIRST: u32 = 16_384;
 /// Where the numbers of types of arrays begin, of elements that were made.

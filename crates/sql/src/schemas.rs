@@ -6,7 +6,7 @@
 //! Invariants: who puts something into a schema, under a new name too, holds the access lock of
 //! its mark until the transaction ends. Who drops the schema holds the exclusive one. So nothing is
 //! ever in a schema that is not there.
-//! Does not do: privileges; there is one user, who has no schema of its own name.
+//! Does not do: privileges (`roles`); a user has no schema of its own name.
 
 use rightlink::{Busy, Error, LockMode, Transaction};
 use sqlparser::ast::ObjectName;

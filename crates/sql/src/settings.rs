@@ -71,7 +71,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 61] = [
+static SETTINGS: [Setting; 62] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
@@ -102,7 +102,8 @@ static SETTINGS: [Setting; 61] = [
     setting("server_encoding", "UTF8", Kind::Fixed),
     setting("server_version", VERSION, Kind::Fixed),
     setting("server_version_num", "150018", Kind::Fixed),
-    setting("session_authorization", USER, Kind::Fixed),
+    setting("role", "none", Kind::Text),
+    setting("session_authorization", USER, Kind::Text),
     setting("standard_conforming_strings", "on", Kind::Only(&["on", "true"])),
     setting("statement_timeout", "0", Kind::Millis(0)),
     setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),
@@ -192,6 +193,17 @@ pub(crate) struct Often {
     /// What the planner may choose.
     pub(crate) switches: Switches,
     pub(crate) plan_cache_mode: PlanCacheMode,
+    /// Do statements run as the user who has logged in?
+    pub(crate) as_login: bool,
+}
+
+/// As whom statements run, where that is not the user who has logged in.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Identity {
+    /// SET SESSION AUTHORIZATION
+    pub(crate) session: Option<Arc<str>>,
+    /// SET ROLE
+    pub(crate) role: Option<Arc<str>>,
 }
 
 /// What a statement's plan depends on beside its text and its tables.
@@ -216,6 +228,7 @@ const OFTEN: Often = Often {
     batch_rows: None,
     switches: Switches::ALL,
     plan_cache_mode: PlanCacheMode::Auto,
+    as_login: true,
 };
 
 /// The values at a savepoint.
@@ -242,6 +255,7 @@ struct State {
     temporary: Option<(String, u64)>,
     /// As it is now: the same one until something of it changes.
     planning: Arc<Planning>,
+    identity: Arc<Identity>,
 }
 
 impl Default for State {
@@ -251,8 +265,19 @@ impl Default for State {
         let (before, often) = (None, OFTEN);
         let (path, switches, styles) = (Arc::default(), often.switches, Styles::default());
         let planning = Arc::new(Planning { path, switches, styles });
-        let temporary = None;
-        State { changes: 0, opened, startup, values, local, before, often, temporary, planning }
+        let (temporary, identity) = (None, Arc::default());
+        State {
+            changes: 0,
+            opened,
+            startup,
+            values,
+            local,
+            before,
+            often,
+            temporary,
+            planning,
+            identity,
+        }
     }
 }
 
@@ -409,6 +434,7 @@ impl State {
             batch_rows: self.asked("batch_rows").and_then(|rows| usize::try_from(rows).ok()),
             switches,
             plan_cache_mode: PlanCacheMode::named(&self.get("plan_cache_mode")),
+            as_login: true,
         };
         let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
         let path = match &self.temporary {
@@ -430,6 +456,21 @@ impl State {
         if planning != *self.planning {
             self.planning = Arc::new(planning);
         }
+        let role = self.get("role");
+        let identity = Identity {
+            session: self.set_value("session_authorization").map(Arc::from),
+            role: (role != "none").then(|| role.into()),
+        };
+        self.often.as_login = identity.session.is_none() && identity.role.is_none();
+        if identity != *self.identity {
+            self.identity = Arc::new(identity);
+        }
+    }
+
+    /// What somebody has set, and not only as the default.
+    fn set_value(&self, name: &str) -> Option<&str> {
+        let own = [&self.local, &self.values].into_iter().find_map(|values| values.get(name));
+        own.map(String::as_str)
     }
 
     /// A value of a setting as it is kept, if it is one.
@@ -473,6 +514,21 @@ impl Settings {
     /// Where names without a schema are looked for.
     pub(crate) fn path(&self) -> Arc<SearchPath> {
         Arc::clone(&self.0.lock().planning.path)
+    }
+
+    /// As whom statements run.
+    pub(crate) fn identity(&self) -> Arc<Identity> {
+        Arc::clone(&self.0.lock().identity)
+    }
+
+    /// Whether the role as which statements run may do everything.
+    pub(crate) fn runs_as_superuser(&self, is_superuser: bool) {
+        let mut state = self.0.lock();
+        let value = if is_superuser { "on" } else { "off" };
+        if state.get("is_superuser") != value {
+            state.opened.insert("is_superuser", value.to_owned());
+            state.changed();
+        }
     }
 
     /// What the plans of statements depend on.
@@ -606,6 +662,26 @@ impl Settings {
         Ok(())
     }
 
+    /// A value of a setting as it would be kept.
+    ///
+    /// # Errors
+    /// As of [`Settings::set`].
+    pub(crate) fn checked(&self, name: &str, value: &[String]) -> Result<String> {
+        let setting = find(name)?;
+        self.0.lock().check(setting, &value.join(", "))
+    }
+
+    /// Nothing is set any more of as whom statements run.
+    pub(crate) fn reset_identity(&self) {
+        let mut state = self.0.lock();
+        state.remember();
+        for name in ["role", "session_authorization"] {
+            state.values.remove(name);
+            state.local.remove(name);
+        }
+        state.changed();
+    }
+
     /// Sets what RESET returns to.
     pub(crate) fn set_at_start(&self, name: &str, value: &str) -> Result<()> {
         let setting = find(name)?;
@@ -616,11 +692,13 @@ impl Settings {
         Ok(())
     }
 
+    /// RESET ALL, which does not change as whom statements run.
     pub(crate) fn reset_all(&self) {
         let mut state = self.0.lock();
         state.remember();
-        state.values.clear();
-        state.local.clear();
+        let is_kept = |name: &str| matches!(name, "role" | "session_authorization");
+        state.values.retain(|name, _| is_kept(name));
+        state.local.retain(|name, _| is_kept(name));
         state.changed();
     }
 

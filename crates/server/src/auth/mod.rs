@@ -3,13 +3,15 @@
 //! | file | hides |
 //! |---|---|
 //! | `scram` | SCRAM-SHA-256, the server's side |
+//! | `rules` | who may connect from where |
 //! | `failures` | failed logins: the delay of their answers, the lines about them |
 //!
 //! Invariants: no password is kept, only what can verify one (RFC 5803); a name that does not exist
 //! takes as long and looks the same as a wrong password.
-//! Does not do: rights; whoever is in may do everything.
+//! Does not do: privileges of those who are in (SQL knows their roles).
 
 pub(crate) mod failures;
+pub(crate) mod rules;
 pub(crate) mod scram;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use std::path::Path;
 
 use crate::config_error::{ConfigError, check_secret};
 
+pub use rules::{InvalidRules, Rules};
 pub use scram::verifier;
 
 /// Names and what verifies their passwords.

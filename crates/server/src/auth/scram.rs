@@ -123,7 +123,7 @@ impl Verifier {
         )
     }
 
-    pub(super) fn parse(text: &str) -> Option<Verifier> {
+    pub(crate) fn parse(text: &str) -> Option<Verifier> {
         let rest = text.strip_prefix("SCRAM-SHA-256$")?;
         let (head, keys) = rest.split_once('$')?;
         let (iterations, salt) = head.split_once(':')?;

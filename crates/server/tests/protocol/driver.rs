@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::client::start_with;
-use rightlink_server::{Config, Users, verifier};
+use rightlink_server::{Config, Rules, Users, verifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -119,6 +119,46 @@ async fn connect(address: SocketAddr, password: &str) -> Result<Client, SqlState
         connected.map_err(|error| error.code().expect("an answer of the server").clone())?;
     tokio::spawn(connection);
     Ok(client)
+}
+
+/// Roles get in by their own passwords, where rules let them, and may do what roles may.
+#[tokio::test]
+async fn roles_log_in_by_their_own_passwords() {
+    let rules = "host all bob all reject\nhost all +staff all scram-sha-256\n";
+    let rules = Some(Rules::parse(rules).unwrap());
+    let server = start_with(Config { rules, ..Config::default() });
+    let mut owner = rightlink_sql::Session::new(&server.db);
+    let sql = "create role staff; create role eve login password 'pa ss' in role staff; \
+               create role bob login password 'x' in role staff; \
+               create role late login password 'y' valid until '2001-01-01' in role staff; \
+               create role out login password 'z'; create table t (a int)";
+    owner.execute(sql).unwrap();
+    let log_in = async |user: &str, password: &str| {
+        let mut settings = settings(server.address, password);
+        settings.user(user);
+        match settings.connect(NoTls).await {
+            Ok((client, connection)) => {
+                tokio::spawn(connection);
+                Ok(client)
+            }
+            Err(error) => Err(error.code().expect("an answer of the server").clone()),
+        }
+    };
+    let refused = SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
+    for (user, password, error) in [
+        ("eve", "wrong", SqlState::INVALID_PASSWORD),
+        ("late", "y", SqlState::INVALID_PASSWORD),
+        ("bob", "x", refused.clone()),
+        ("out", "z", refused),
+    ] {
+        assert_eq!(log_in(user, password).await.map(drop).unwrap_err(), error, "{user}");
+    }
+    let eve = log_in("eve", "pa ss").await.unwrap();
+    let error = eve.query("select * from t", &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+    owner.execute("grant select on t to staff").unwrap();
+    assert!(eve.query("select * from t", &[]).await.unwrap().is_empty());
+    assert!(server.db.verify().unwrap().is_clean());
 }
 
 #[tokio::test]

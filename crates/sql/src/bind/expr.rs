@@ -143,14 +143,11 @@ impl Binder<'_> {
                 Err(SqlError::unsupported(message).at(self.position(node)))
             }
             ast::Expr::Nested(inner) => self.expr(inner),
-            // A keyword, which PostgreSQL takes for no column unless it is in quotes.
-            ast::Expr::Identifier(name)
-                if name.quote_style.is_none()
-                    && name.value.eq_ignore_ascii_case("current_schema") =>
-            {
-                self.about_schemas("current_schema", Vec::new())
-            }
-            ast::Expr::Identifier(name) => self.column(None, None, name),
+            ast::Expr::Identifier(name) => match keyword_function(name) {
+                Some("current_schema") => self.about_schemas("current_schema", Vec::new()),
+                Some(function) => self.named(function, Vec::new()),
+                None => self.column(None, None, name),
+            },
             ast::Expr::CompoundIdentifier(path) => self.path(path),
             ast::Expr::Value(value) => {
                 let position = self.lines.position(value.span);
@@ -709,6 +706,15 @@ impl Binder<'_> {
         };
         Ok(Typed { modifier, collated, ..Typed::new(expr, ty) })
     }
+}
+
+/// A function that is called by a word alone, which names no column unless it is in quotes.
+fn keyword_function(name: &ast::Ident) -> Option<&'static str> {
+    if name.quote_style.is_some() {
+        return None;
+    }
+    let known = ["current_schema", "current_role"];
+    known.into_iter().find(|word| name.value.eq_ignore_ascii_case(word))
 }
 
 /// A float as the wider one.

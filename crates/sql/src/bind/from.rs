@@ -21,6 +21,7 @@ use crate::names::{bare, schema_of};
 use crate::parse::identifiers;
 use crate::plan::Table;
 use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
+use crate::privileges::Privileges;
 use crate::types::cast::CastContext;
 use crate::types::collate::Rule;
 use crate::types::{Datum, SqlType};
@@ -30,6 +31,9 @@ pub(crate) const TID: &str = "ctid";
 
 /// Names that no column of a table can have.
 const SYSTEM_COLUMNS: [&str; 6] = [TID, "cmax", "cmin", "tableoid", "xmax", "xmin"];
+
+/// Catalogs that not everybody may read.
+const SECRET: [&str; 2] = ["pg_authid", "pg_shadow"];
 
 /// Fails if a column of a table cannot be called `name`.
 pub(crate) fn check_column_name(name: &str) -> Result<()> {
@@ -188,6 +192,7 @@ impl Binder<'_> {
         written: &[String],
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
+        self.need(table, Privileges::SELECT);
         if let Some(notes) = &table.notes.view {
             return self.view_source(table, notes, written, alias);
         }
@@ -255,6 +260,9 @@ impl Binder<'_> {
         };
         let part = if let SetFunction::Json(rows) = call { Some(rows.part) } else { None };
         let named: Vec<(&str, SqlType)> = match part {
+            _ if call == SetFunction::Options => {
+                vec![("option_name", SqlType::Text), ("option_value", SqlType::Text)]
+            }
             Some(JsonPart::Fields) => vec![("key", SqlType::Text), ("value", ty)],
             Some(JsonPart::Items) => vec![("value", ty)],
             Some(JsonPart::Keys | JsonPart::Path) | None => vec![(&called, ty)],
@@ -268,7 +276,8 @@ impl Binder<'_> {
         relation.is_value = part == Some(JsonPart::Items);
         let has_plain_alias = alias.is_some_and(|alias| alias.columns.is_empty());
         let mut relation = renamed(relation, alias)?;
-        if has_plain_alias && !matches!(part, Some(JsonPart::Items | JsonPart::Fields)) {
+        let is_one = columns.len() == 1;
+        if has_plain_alias && is_one && !matches!(part, Some(JsonPart::Items | JsonPart::Fields)) {
             // An alias of the function is one of its column, too.
             relation.columns[0].name.clone_from(&relation.alias);
         }
@@ -315,6 +324,10 @@ impl Binder<'_> {
         args: Vec<Expr>,
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
+        // Passwords are for the owner of the database.
+        if SECRET.contains(&view.name) {
+            self.need_catalog(view.oid, view.name);
+        }
         let first = self.new_columns(view.columns.len());
         let column = |(at, (name, ty)): (usize, &(&str, SqlType))| ScopeColumn {
             origin: (view.oid != 0).then(|| ColumnOrigin::new(view.oid, at)),
@@ -347,6 +360,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         self.once = true;
+        self.need_of_sequence(&stored, Privileges::SELECT);
         let (schema, name) = (schema_of(&stored).to_owned(), bare(&stored).to_owned());
         let args = vec![Expr::Const(Datum::Text(stored))];
         let mut source = self.view(&system_views::SEQUENCE, args, alias)?;

@@ -21,7 +21,7 @@ use crate::parse::cursor::KEY_LOCK;
 use crate::parse::identifiers;
 use crate::plan::bound::{Bound, LockedTable, Locks};
 use crate::plan::rel::{self, BoundSubquery, Join, JoinKind, Rel};
-use crate::plan::{LockedQuery, LockedRows};
+use crate::plan::{Asks, LockedQuery, LockedRows};
 
 /// How a row is locked, and what is done about one that somebody else has.
 #[derive(Clone, Copy)]
@@ -100,10 +100,12 @@ impl Binder<'_> {
                 None => None,
                 Some(of) => Some(self.columns_of_source(of, name).map_err(|e| e.at(position))?),
             };
-            if is_single {
+            if let Some(scan) = source_of(&bound.rel) {
+                self.need_to_lock(&scan.table);
                 continue;
             }
             for table in locked_tables(&bound.rel, &clause, columns.as_ref())? {
+                self.need_to_lock(&table.table);
                 match tables.iter_mut().find(|known| known.tid == table.tid) {
                     Some(known) => {
                         let before = Strength { lock: known.lock, busy: known.busy };
@@ -202,7 +204,6 @@ impl Binder<'_> {
             LockedRows { table, tid, lock, busy }
         };
         let tables = tables.into_iter().map(place).collect();
-        let sequences = Vec::new();
         Ok(LockedQuery {
             source,
             tables,
@@ -212,7 +213,7 @@ impl Binder<'_> {
             offset,
             columns,
             reads,
-            sequences,
+            asks: Asks::default(),
         })
     }
 }

@@ -19,11 +19,12 @@
 //! | `write`, `assign`, `elements` | INSERT, UPDATE, DELETE; SET; parts of columns in it |
 //! | `writing_with`, `reading` | WITH that writes; literals of dates and times |
 //! | `rules`, `domains` | defaults, checks, foreign keys; what domains ask |
-//! | `ddl` | definitions of tables and indexes |
+//! | `access`, `ddl` | privileges that a statement needs; definitions of tables and indexes |
 //!
 //! Invariants: what is not built is refused by name, never skipped; a parameter has one type.
 //! Does not do: reading rows.
 
+mod access;
 mod aggregate;
 mod array;
 mod assign;
@@ -77,7 +78,8 @@ use crate::parse::Lines;
 use crate::parse::identifiers::TypeNames;
 use crate::plan::bound::Bound;
 use crate::plan::known::Known;
-use crate::plan::{Plan, Table, lower};
+use crate::plan::{Asks, Plan, Table, lower};
+use crate::roles::need::Needs;
 use crate::schemas::{self, Found};
 use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
@@ -134,12 +136,15 @@ pub(crate) struct Slot {
     pub(crate) modifier: Option<Modifier>,
     /// What DEFAULT means; `None` where the value goes into a part of the column, which has none.
     pub(crate) default: Option<Expr>,
+    /// Privileges that it needs.
+    pub(crate) needs: Needs,
 }
 
 impl Slot {
     /// A column whose default nobody asks for.
     pub(crate) fn of_column(name: &str, ty: SqlType, modifier: Option<Modifier>) -> Slot {
-        Slot { name: name.to_owned(), ty, modifier, default: Some(Expr::null()) }
+        let (name, default) = (name.to_owned(), Some(Expr::null()));
+        Slot { name, ty, modifier, default, needs: Needs::default() }
     }
 }
 
@@ -187,6 +192,12 @@ pub(crate) struct Binder<'a> {
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
+    /// Privileges that the statement needs.
+    pub(crate) needs: Needs,
+    /// The role that must have them, while the query of a view is bound: its owner.
+    needed_by: Option<u32>,
+    /// The owner of the table whose default is bound.
+    owner_of_default: Option<u32>,
     /// Types that were named and made, besides those of columns.
     used_types: Vec<UsedType>,
     /// Where columns are named, and where (`None`) the table in front of one.
@@ -226,6 +237,9 @@ impl<'a> Binder<'a> {
             groupings: Vec::new(),
             place: Place::None("here"),
             sequences: Vec::new(),
+            needs: Needs::default(),
+            needed_by: None,
+            owner_of_default: None,
             used_types: Vec::new(),
             mentions: Vec::new(),
             once: false,
@@ -251,6 +265,9 @@ impl<'a> Binder<'a> {
             (false, None) => self.catalog.find(parts)?,
         };
         self.once |= !found.settled;
+        if !self.kept {
+            self.need_schema(crate::names::schema_of(&found.name));
+        }
         self.note_name(parts, &found.name);
         Ok(found.name)
     }
@@ -286,7 +303,7 @@ impl<'a> Binder<'a> {
                 let bound = self.query_for(query, select::Purpose::Client)?;
                 if bound.locks.as_ref().is_some_and(|locks| !locks.tables.is_empty()) {
                     let mut locked = self.locked(bound)?;
-                    locked.sequences = std::mem::take(&mut self.sequences);
+                    locked.asks = self.take_asks();
                     return Ok(Some(Plan::Locked(Box::new(locked))));
                 }
                 Plan::Query(Arc::new(self.planned(bound)?))
@@ -296,17 +313,21 @@ impl<'a> Binder<'a> {
             ast::Statement::Delete(delete) => Plan::Change(Box::new(self.delete(delete)?)),
             _ => return Ok(None),
         };
-        let named = std::mem::take(&mut self.sequences);
+        let asks = self.take_asks();
         match &mut plan {
-            Plan::Query(query) => {
-                Arc::get_mut(query).expect("nobody has it yet").sequences = named;
-            }
-            Plan::Insert(insert) => insert.sequences = named,
-            Plan::Change(change) => change.sequences = named,
-            Plan::With(with) => with.sequences = named,
-            Plan::Locked(query) => query.sequences = named,
+            Plan::Query(query) => Arc::get_mut(query).expect("nobody has it yet").asks = asks,
+            Plan::Insert(insert) => insert.asks = asks,
+            Plan::Change(change) => change.asks = asks,
+            Plan::With(with) => with.asks = asks,
+            Plan::Locked(query) => query.asks = asks,
         }
         Ok(Some(plan))
+    }
+
+    /// What the statement that was bound asks for.
+    pub(crate) fn take_asks(&mut self) -> Asks {
+        let sequences = std::mem::take(&mut self.sequences);
+        Asks { sequences, needs: std::mem::take(&mut self.needs) }
     }
 
     /// Binds a query whose rows are stored as they come.

@@ -18,17 +18,23 @@ use crate::names::bare;
 use crate::notes::ForeignKey;
 use crate::parse;
 use crate::plan::{ParentKey, Rules, Table};
+use crate::roles::role::OWNER;
 use crate::schemas;
 use crate::types::{Datum, SqlType};
 
 impl Binder<'_> {
     /// Where values of column `at` go.
     pub(crate) fn slot(&mut self, table: &Table, at: usize) -> Result<Slot> {
+        // The default needs something only where it is asked for.
+        let before = std::mem::take(&mut self.needs);
+        let default = self.default_of(table, at);
+        let needs = std::mem::replace(&mut self.needs, before);
         Ok(Slot {
             name: table.info.columns[at].name.clone(),
             ty: table.types[at],
             modifier: table.column_notes[at].modifier,
-            default: Some(self.default_of(table, at)?),
+            default: Some(default?),
+            needs,
         })
     }
 
@@ -37,6 +43,12 @@ impl Binder<'_> {
         let (column, ty) = (&table.info.columns[at], table.types[at]);
         if let Some(identity) = &column.identity {
             self.name_sequence(&identity.sequence);
+            if table.column_notes[at].serial {
+                let owner = Some(table.notes.owner.unwrap_or(OWNER));
+                let before = std::mem::replace(&mut self.owner_of_default, owner);
+                self.need_sequence(&identity.sequence, Ask::Next);
+                self.owner_of_default = before;
+            }
             let next = Expr::Sequence(Ask::Next, identity.sequence.clone(), Vec::new());
             return Ok(match ty {
                 SqlType::Int8 => next,
@@ -46,7 +58,11 @@ impl Binder<'_> {
         let slot = Slot::of_column(&column.name, ty, table.column_notes[at].modifier);
         if let Some(text) = &table.column_notes[at].default {
             let node = parse::expression(text)?;
-            return self.of_kept(|binder| binder.default_from(&node, &slot));
+            let owner = Some(table.notes.owner.unwrap_or(OWNER));
+            let before = std::mem::replace(&mut self.owner_of_default, owner);
+            let bound = self.of_kept(|binder| binder.default_from(&node, &slot));
+            self.owner_of_default = before;
+            return bound;
         }
         if let Some(domain) = &table.column_notes[at].domain
             && column.default.is_none()
@@ -255,6 +271,9 @@ impl Binder<'_> {
         // That of `lastval` has no name here: which it is, is known when the statement begins.
         if ask != Ask::Current {
             self.name_sequence(&sequence);
+        }
+        if ask != Ask::Last {
+            self.need_sequence(&sequence, ask);
         }
         let mut bound = Vec::new();
         if ask == Ask::Current {

@@ -262,7 +262,10 @@ impl Binder<'_> {
                         return Err(SqlError::syntax(message).at(self.position(item)));
                     }
                     Some(slot) => match &slot.default {
-                        Some(default) => Typed::new(default.clone(), slot.ty),
+                        Some(default) => {
+                            slot.needs.all().iter().for_each(|need| self.needs.add(need.clone()));
+                            Typed::new(default.clone(), slot.ty)
+                        }
                         None => return Err(super::no_default().at(self.position(item))),
                     },
                     None => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,

@@ -195,6 +195,7 @@ impl Binder<'_> {
         table: Arc<Table>,
         action: Action,
     ) -> Result<ChangedRelation> {
+        self.need_to_change(&table, action);
         let Some(notes) = table.notes.view.clone() else {
             // The old row, its `ctid`, and the new one behind them.
             let columns = table.types.len();

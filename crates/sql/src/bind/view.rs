@@ -31,6 +31,7 @@ use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
 use crate::plan::bound::Bound;
 use crate::plan::rel::{BoundSubquery, CteBody, Rel};
 use crate::plan::{Column, Table};
+use crate::roles::role::OWNER;
 
 /// What a binder knows of views.
 #[derive(Default)]
@@ -128,7 +129,10 @@ impl Binder<'_> {
         }
         let inside = Some(Arc::new(notes.clone()));
         let aside = self.set_aside(Views { inside, levels, ..Views::default() });
+        let owner = Some(view.notes.owner.unwrap_or(OWNER));
+        let needed_by = std::mem::replace(&mut self.needed_by, owner);
         let done = self.alone(work);
+        self.needed_by = needed_by;
         self.take_back(aside);
         // Positions are those of another text.
         done.map_err(|error| match error.sqlstate {

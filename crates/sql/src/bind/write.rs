@@ -38,9 +38,10 @@ use crate::plan::path::Path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
 use crate::plan::term::flatten;
 use crate::plan::{
-    Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target, lower,
-    path, predicate, shape,
+    Asks, Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target,
+    lower, path, predicate, shape,
 };
+use crate::privileges::Privileges;
 
 /// The number of no column: of a view through which rows are written nothing is read.
 const NO_COLUMN: ColumnId = usize::MAX / 2;
@@ -119,6 +120,17 @@ impl Binder<'_> {
         let mut returning =
             self.at_place(Place::None("RETURNING"), |b| b.returning(insert.returning.as_deref()))?;
         let mut conflict = conflict;
+        let of_returning: Vec<&Expr> = returning.iter().flat_map(|one| &one.output).collect();
+        self.need_to_read(&changed, &of_returning);
+        if let Some(conflict) = &conflict {
+            // What tells rows apart is read.
+            if !matches!(conflict.target, Target::Any) {
+                self.need_all(&changed, Privileges::SELECT);
+            }
+            if conflict.assignments.is_some() {
+                self.need_all(&changed, Privileges::UPDATE);
+            }
+        }
         let mut exprs = returning_exprs(&mut returning);
         if let Some(conflict) = &mut conflict {
             let assigned = conflict.assignments.iter_mut().flatten().map(|(_, value)| value);
@@ -127,8 +139,8 @@ impl Binder<'_> {
         exprs.extend(rules.view_checks.iter_mut().map(|check| &mut check.condition));
         let layout: Vec<ColumnId> = (0..2 * table.types.len() + 1).collect();
         let reads = self.reads(exprs, &layout)?;
-        let (source, sequences) = (Arc::new(source), Vec::new());
-        Ok(Insert { table, given, source, conflict, rules, returning, sequences, reads })
+        let (source, asks) = (Arc::new(source), Asks::default());
+        Ok(Insert { table, given, source, conflict, rules, returning, asks, reads })
     }
 
     /// `only`: the rows that a partial index must hold to say what is in the way.
@@ -417,6 +429,7 @@ impl Binder<'_> {
             let message = "WHERE CURRENT OF on a view is not implemented";
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
+        let own = condition.clone();
         let of_views: Vec<Expr> = rows.changed.conditions().cloned().collect();
         if !of_views.is_empty() {
             condition = Some(Expr::And(of_views.into_iter().chain(condition).collect()));
@@ -425,6 +438,10 @@ impl Binder<'_> {
         let mut assignments = assignments;
         let updates = assignments.is_some();
         let Candidates { mut scan, changed, joined } = rows;
+        let mut read: Vec<&Expr> = own.iter().collect();
+        read.extend(returning.iter().flat_map(|one| &one.output));
+        read.extend(assignments.iter().flatten().map(|(_, value)| value));
+        self.need_to_read(&changed, &read);
         if joined.is_some() && current.is_some() {
             return Err(SqlError::unsupported("WHERE CURRENT OF with FROM or USING"));
         }
@@ -455,7 +472,6 @@ impl Binder<'_> {
                 None => path::choose_change(&mut scan, &[], self.switches),
             }
         }
-        let sequences = Vec::new();
         Ok(Change {
             switches: self.switches,
             scan,
@@ -465,7 +481,7 @@ impl Binder<'_> {
             assignments,
             rules,
             returning,
-            sequences,
+            asks: Asks::default(),
             reads,
         })
     }

@@ -84,8 +84,8 @@ impl Binder<'_> {
         let main = self.main_part(query)?;
         let (parts, before) = in_order(parts, &reads, std::mem::take(&mut self.used_commons));
         let tables = tables_of(&parts, &main);
-        let sequences = std::mem::take(&mut self.sequences);
-        Ok(Plan::With(Box::new(WithPlan { parts, before, main, tables, sequences })))
+        let asks = self.take_asks();
+        Ok(Plan::With(Box::new(WithPlan { parts, before, main, tables, asks })))
     }
 
     /// The numbers of columns begin again, and nothing is read yet.

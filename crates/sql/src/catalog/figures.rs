@@ -14,6 +14,8 @@ use crate::activity::advisory::{Entry, Key};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::names::{bare, is_own, is_shown, schema_of};
+use crate::roles::actor::Actor;
+use crate::roles::role::{READ_ALL_STATS, Roles};
 use crate::statistics::Statistics;
 use crate::statistics::record::Record;
 use crate::types::calendar::EPOCH_SECONDS;
@@ -115,9 +117,32 @@ fn row_of(view: &View, values: Vec<(&str, Datum)>) -> Row {
     row
 }
 
-pub(super) fn activity(view: &View, db: &Database, session: &SessionInfo<'_>) -> Vec<Row> {
+/// Rows of `pg_stat_activity`. What a session does is told to members of its role only.
+pub(super) fn activity(
+    view: &View,
+    db: &Database,
+    session: &SessionInfo<'_>,
+    roles: &Roles,
+) -> Vec<Row> {
     let (locks, advisory) = (db.locks(), session.activity.advisory_locks());
+    let own = Actor::called(session.user, roles);
     let one = |client: &Client| {
+        let user = Actor::called(&client.who.user, roles);
+        let oid = if user.is_unbounded() { OWNER } else { Datum::Oid(user.oid) };
+        let sees_all = [user.oid, READ_ALL_STATS].into_iter().any(|of| own.has_privileges_of(of));
+        let who = &client.who;
+        let mut known = vec![
+            ("datid", Datum::Oid(DATABASE)),
+            ("datname", text(session.database)),
+            ("pid", Datum::Int4(who.pid as i32)),
+            ("usesysid", oid),
+            ("usename", text(&who.user)),
+            ("application_name", text(client.application())),
+        ];
+        if !sees_all {
+            let hidden = ("query", text("<insufficient privilege>"));
+            return row_of(view, known.into_iter().chain([hidden]).collect());
+        }
         let number = client.transaction();
         let waits = locks.iter().find(|lock| !lock.granted && lock.transaction == number);
         let (class, event) = match (waits, client.doing()) {
@@ -128,29 +153,20 @@ pub(super) fn activity(view: &View, db: &Database, session: &SessionInfo<'_>) ->
             }
             _ => (Some("Client"), Some("ClientRead")),
         };
-        let who = &client.who;
-        row_of(
-            view,
-            vec![
-                ("datid", Datum::Oid(DATABASE)),
-                ("datname", text(session.database)),
-                ("pid", Datum::Int4(who.pid as i32)),
-                ("usesysid", OWNER),
-                ("usename", text(&who.user)),
-                ("application_name", text(client.application())),
-                ("client_addr", optional(who.address.as_deref())),
-                ("client_port", who.port.map_or(Datum::Null, |port| Datum::Int4(i32::from(port)))),
-                ("backend_start", time(client.started)),
-                ("xact_start", time(client.transaction_started())),
-                ("query_start", time(client.query_started())),
-                ("state_change", time(client.changed())),
-                ("wait_event_type", optional(class)),
-                ("wait_event", optional(event)),
-                ("state", text(client.doing().name())),
-                ("query", text(client.query())),
-                ("backend_type", text("client backend")),
-            ],
-        )
+        known.extend([
+            ("client_addr", optional(who.address.as_deref())),
+            ("client_port", who.port.map_or(Datum::Null, |port| Datum::Int4(i32::from(port)))),
+            ("backend_start", time(client.started)),
+            ("xact_start", time(client.transaction_started())),
+            ("query_start", time(client.query_started())),
+            ("state_change", time(client.changed())),
+            ("wait_event_type", optional(class)),
+            ("wait_event", optional(event)),
+            ("state", text(client.doing().name())),
+            ("query", text(client.query())),
+            ("backend_type", text("client backend")),
+        ]);
+        row_of(view, known)
     };
     session.activity.all().iter().map(|client| one(client)).collect()
 }

@@ -1,24 +1,27 @@
 //! Rows of `information_schema`: what standard SQL calls the catalogs.
 //!
 //! Invariants: columns mean what PostgreSQL's do; the rows are about what clients have made, as
-//! those of `pg_tables`. Does not do: privileges of others than the
-//! owner; every user may do everything.
+//! those of `pg_tables`.
+//! Does not do: leaving out what the session may not use.
 
 use std::collections::HashMap;
 
 use rightlink::{ColumnSchema, IndexInfo};
 
+use super::SessionInfo;
 use super::numbers::{relation_oid, text};
 use super::objects::{DomainObject, Object, Objects};
 use super::relations::default_text;
+use super::roles::{self, Grant};
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
-use super::{SessionInfo, shared};
 use crate::catalog::system_views::Information;
 use crate::names::{self, CATALOGS, PUBLIC, bare, schema_of};
 use crate::notes::types::DomainCheck;
 use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
-use crate::settings::USER;
+use crate::privileges::{ObjectKind, Privileges};
+use crate::roles::need::Owned;
+use crate::roles::role::OWNER;
 use crate::types::collate::built_in;
 use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, Row, SqlType};
@@ -33,19 +36,27 @@ pub(super) fn rows(about: Information, objects: &Objects, session: &SessionInfo<
     match about {
         Information::CatalogName => vec![vec![text(database)]],
         Information::EnabledRoles => {
-            shared::role_names(session).into_iter().map(|name| vec![text(name)]).collect()
+            roles::enabled(objects, session).into_iter().map(|name| vec![text(name)]).collect()
         }
+        Information::ApplicableRoles => roles::applicable(objects, session, false),
+        Information::AdministrableRoles => roles::applicable(objects, session, true),
         Information::CharacterSets => vec![character_set(database)],
-        Information::TablePrivileges => objects
-            .tables()
-            .flat_map(|object| table_privileges(database, &object.table.name))
-            .collect(),
-        Information::ColumnPrivileges => {
-            objects.tables().flat_map(|object| column_privileges(database, &object)).collect()
+        Information::TablePrivileges { own } => {
+            let of = |object| table_privileges(&object, objects, session, own);
+            objects.tables().flat_map(of).collect()
+        }
+        Information::ColumnPrivileges { own } => {
+            let of = |object| column_privileges(&object, objects, session, own);
+            objects.tables().flat_map(of).collect()
+        }
+        Information::UsagePrivileges { own } => {
+            let of = |one| usage_privileges(one, objects, session, own);
+            objects.sequences().iter().flat_map(of).collect()
         }
         Information::Schemata => {
             let made = objects.schemas().iter().map(|(_, name)| name.as_str());
-            CATALOGS.into_iter().chain([PUBLIC]).chain(made).map(|n| schema(database, n)).collect()
+            let all = CATALOGS.into_iter().chain([PUBLIC]).chain(made);
+            all.map(|name| schema(database, name, objects)).collect()
         }
         Information::Tables => objects.tables().map(|object| table(database, &object)).collect(),
         Information::Views => {
@@ -107,34 +118,74 @@ fn character_set(database: &str) -> Row {
     row
 }
 
-/// What the owner may do with an object, which is everything.
-fn privilege(database: &str, stored: &str, rest: &[&str]) -> Row {
-    let mut row = vec![text(USER), text(USER)];
+/// What somebody may do with an object.
+fn privilege(database: &str, stored: &str, grant: &Grant, rest: &[&str]) -> Row {
+    let mut row = vec![text(grant.grantor.clone()), text(grant.grantee.clone())];
     row.extend(name(database, stored));
     row.extend(rest.iter().map(|one| text(*one)));
+    row.extend([text(grant.privilege), yes(grant.grantable)]);
     row
 }
 
-fn table_privileges(database: &str, stored: &str) -> impl Iterator<Item = Row> {
-    let all = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
-    all.into_iter().map(move |what| {
-        let hierarchy = if what == "SELECT" { "YES" } else { "NO" };
-        privilege(database, stored, &[what, "YES", hierarchy])
-    })
+/// The privileges on a table that the session is told of.
+fn grants_on(
+    object: &Object<'_>,
+    objects: &Objects,
+    session: &SessionInfo<'_>,
+    own: bool,
+) -> Vec<Grant> {
+    let (kind, oid, owner) = (ObjectKind::Table, object.oid, object.owner());
+    roles::grants(objects, session, Owned { kind, oid, owner }, own)
 }
 
-fn column_privileges(database: &str, object: &Object<'_>) -> Vec<Row> {
+fn table_privileges(
+    object: &Object<'_>,
+    objects: &Objects,
+    session: &SessionInfo<'_>,
+    own: bool,
+) -> Vec<Row> {
+    let row = |grant: Grant| {
+        let mut row = privilege(session.database, &object.table.name, &grant, &[]);
+        row.push(yes(grant.privilege == Privileges::SELECT.name()));
+        row
+    };
+    grants_on(object, objects, session, own).into_iter().map(row).collect()
+}
+
+fn column_privileges(
+    object: &Object<'_>,
+    objects: &Objects,
+    session: &SessionInfo<'_>,
+    own: bool,
+) -> Vec<Row> {
+    let of_columns = ["INSERT", "SELECT", "UPDATE", "REFERENCES"];
+    let mut grants = grants_on(object, objects, session, own);
+    grants.retain(|grant| of_columns.contains(&grant.privilege));
     let mut rows = Vec::new();
     for column in &object.table.columns {
-        for what in ["INSERT", "SELECT", "UPDATE", "REFERENCES"] {
-            rows.push(privilege(database, &object.table.name, &[&column.name, what, "YES"]));
-        }
+        let one = |grant| privilege(session.database, &object.table.name, grant, &[&column.name]);
+        rows.extend(grants.iter().map(one));
     }
     rows
 }
 
-fn schema(database: &str, name: &str) -> Row {
-    let mut row = vec![text(database), text(name), text(USER)];
+/// Who may use a sequence.
+fn usage_privileges(
+    one: &Sequence,
+    objects: &Objects,
+    session: &SessionInfo<'_>,
+    own: bool,
+) -> Vec<Row> {
+    let (kind, owner) = (ObjectKind::Sequence, objects.owner_of_sequence(one));
+    let mut grants = roles::grants(objects, session, Owned { kind, oid: one.oid, owner }, own);
+    grants.retain(|grant| grant.privilege == Privileges::USAGE.name());
+    let row = |grant: &Grant| privilege(session.database, &one.schema.name, grant, &["SEQUENCE"]);
+    grants.iter().map(row).collect()
+}
+
+fn schema(database: &str, name: &str, objects: &Objects) -> Row {
+    let owner = objects.schema_named(name).map_or(OWNER, |oid| objects.owner_of_schema(oid));
+    let mut row = vec![text(database), text(name), text(objects.owner_name(owner))];
     nulls(&mut row, 4);
     row
 }

@@ -3,14 +3,16 @@
 //! Invariants: a number that no object has gives nothing, and no error.
 //! Does not do: rows of relations (`views`).
 
+use super::builtin;
 use super::numbers::DATABASE;
 use super::objects::{Objects, keys};
 use super::rules::{self, Key, Rule};
-use super::{builtin, shared};
 use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::names;
-use crate::names::{SearchPath, bare, full_reference, identifier, said};
+use crate::names::{SearchPath, bare, full_reference, identifier, said, schema_of};
+use crate::privileges::Privileges;
+use crate::roles::rights;
 use crate::schemas;
 use crate::types::{RegKind, SqlType};
 
@@ -46,18 +48,22 @@ impl Objects {
             RegKind::Proc => builtin::function_of(oid).map(|one| identifier(&one.name)),
             RegKind::Procedure => builtin::function_of(oid).map(|one| one.signature()),
             RegKind::Namespace => self.schema_name(oid).map(identifier),
-            RegKind::Role => shared::role_name(oid, asking.user).map(|name| identifier(&name)),
+            RegKind::Role => self.role_named_by(oid, asking.user).map(|name| identifier(&name)),
         }
     }
 
     /// The name of the role that has a number.
     pub(crate) fn role_name(&self, oid: u32, asking: Asking<'_>) -> Option<String> {
-        shared::role_name(oid, asking.user)
+        self.role_named_by(oid, asking.user)
     }
 
-    /// The comment on the database that has a number.
-    pub(crate) fn comment_on_database(&self, oid: u32) -> Option<&String> {
-        self.database_comment.as_ref().filter(|_| oid == DATABASE)
+    /// The comment on a database or a role, as the catalog says in which the number is one.
+    pub(crate) fn shared_comment(&self, catalog: &str, number: u32) -> Option<&String> {
+        match catalog {
+            "pg_database" => self.database_comment.as_ref().filter(|_| number == DATABASE),
+            "pg_authid" => self.roles.numbered(number)?.comment.as_ref(),
+            _ => None,
+        }
     }
 
     fn shown_relation(&self, oid: u32, path: &SearchPath) -> Option<String> {
@@ -105,7 +111,7 @@ impl Objects {
         Ok(match (kind, parts.as_slice()) {
             (RegKind::Class, parts) => self.find(parts, asking.path),
             (RegKind::Namespace, [name]) => self.schema_named(name),
-            (RegKind::Role, [name]) => shared::role_oid(name, asking.user),
+            (RegKind::Role, [name]) => self.role_number(name, asking.user),
             (RegKind::Proc, [name]) => builtin::function_named(name)?,
             (RegKind::Proc, [schema, name]) if schema == names::CATALOGS[0] => {
                 builtin::function_named(name)?
@@ -230,10 +236,18 @@ impl Objects {
     /// The number of the relation that a text names.
     ///
     /// # Errors
-    /// `42P01` if there is none.
+    /// `42P01` if there is none, `42501` if whoever asks may not look into its schema.
     pub(crate) fn relation(&self, text: &str, asking: Asking<'_>) -> Result<u32> {
         let found = self.number(RegKind::Class, text, asking)?;
-        found.ok_or_else(|| no_object(RegKind::Class, text))
+        let number = found.ok_or_else(|| no_object(RegKind::Class, text))?;
+        let Some(schema) = self.stored_name(number).map(schema_of) else { return Ok(number) };
+        let own = self.schema_named(schema).and_then(|schema| self.owned_schema(schema));
+        let Some(of) = own else { return Ok(number) };
+        let actor = self.actor_named(asking.user);
+        match self.allowed(&actor, of).privileges.has_all(Privileges::USAGE) {
+            true => Ok(number),
+            false => Err(rights::denied("schema", schema)),
+        }
     }
 
     /// The comment on an object, or on a column of it.

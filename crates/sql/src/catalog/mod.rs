@@ -32,6 +32,7 @@ mod lookups;
 mod numbers;
 mod objects;
 mod relations;
+mod roles;
 mod rules;
 mod sequences;
 mod shared;

@@ -5,11 +5,9 @@
 
 use crate::error::Result;
 use crate::names::PUBLIC;
-pub(crate) use crate::oids::relation_oid;
+pub(crate) use crate::oids::{PUBLIC_OID, relation_oid};
 use crate::types::{Array, Datum, ElementType, SqlType};
 
-/// The number of `public`, as PostgreSQL has it.
-pub(super) const PUBLIC_OID: u32 = 2_200;
 /// That of `pg_catalog`.
 pub(super) const CATALOGS_OID: u32 = 11;
 /// Schemas that are there without being made, with their numbers in PostgreSQL.
@@ -20,6 +18,7 @@ pub(super) const STANDARD_SCHEMAS: [(u32, &str); 3] =
 pub(crate) const DATABASE: u32 = 5;
 /// Numbers of catalogs.
 pub(super) const PG_ATTRDEF: u32 = 2_604;
+pub(super) const PG_AUTHID: u32 = 1_260;
 pub(super) const PG_CLASS: u32 = 1_259;
 pub(super) const PG_CONSTRAINT: u32 = 2_606;
 pub(super) const PG_DATABASE: u32 = 1_262;

@@ -22,7 +22,12 @@ use crate::names::{
     type_of_entry,
 };
 use crate::notes::types::{DomainCheck, TypeNotes};
-use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_view};
+use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_view, owner_of};
+use crate::privileges::ObjectKind;
+use crate::roles::acl::Acl;
+use crate::roles::need::Owned;
+use crate::roles::rights;
+use crate::roles::role::{DATABASE_OWNER, OWNER, Roles};
 use crate::statistics::{Statistics, store};
 use crate::types::literal::constant;
 use crate::types::{Datum, EnumType, SqlType};
@@ -49,6 +54,8 @@ pub(super) struct Comment {
 /// A type that was made.
 pub(super) struct MadeObject {
     pub(super) ty: EnumType,
+    /// The number of its owner.
+    pub(super) owner: u32,
     pub(super) comment: Option<String>,
 }
 
@@ -104,6 +111,13 @@ pub(crate) struct Objects {
     schema_comments: HashMap<String, String>,
     pub(super) database_comment: Option<String>,
     constraints: Vec<Constraint>,
+    pub(super) roles: Roles,
+    /// Privileges that were changed, by number of the object.
+    pub(super) acls: HashMap<u32, Acl>,
+    /// What roles have said about new objects.
+    pub(super) default_acls: Vec<rights::DefaultAcl>,
+    /// Numbers of the owners of schemas that were made.
+    schema_owners: HashMap<u32, u32>,
     /// Comments by number and column, once somebody has asked.
     pub(super) comments: OnceLock<HashMap<(u32, usize), Vec<Comment>>>,
 }
@@ -120,6 +134,9 @@ impl Objects {
         let schema =
             |table: &TableInfo| Some((relation_oid(table.id), marked(&table.name)?.to_owned()));
         let schemas: Vec<_> = tables.iter().filter_map(schema).collect();
+        let marks = tables.iter().filter(|table| marked(&table.name).is_some());
+        let owner = |mark: &TableInfo| Some((relation_oid(mark.id), owner_of(&mark.note)?));
+        let schema_owners = marks.filter_map(owner).collect();
         let mut types: Vec<MadeObject> = tables.iter().filter_map(made_object).collect();
         types.sort_by_key(|one| one.ty.stored());
         let mut domains: Vec<DomainObject> = tables.iter().filter_map(domain_object).collect();
@@ -135,6 +152,8 @@ impl Objects {
             schema_comments.extend(comment.map(|comment| (name.to_owned(), comment)));
         }
         let constraints = rules::all(&tables);
+        let (roles, acls) = (Roles::load(txn)?, rights::all_kept(txn)?.into_iter().collect());
+        let default_acls = rights::all_defaults(txn)?;
         let mut objects = Objects {
             schemas,
             sequences,
@@ -149,6 +168,10 @@ impl Objects {
             schema_comments,
             database_comment: txn.catalog().kept("comment on database")?,
             constraints,
+            roles,
+            acls,
+            default_acls,
+            schema_owners,
             comments: OnceLock::new(),
             tables,
         };
@@ -198,6 +221,32 @@ impl Objects {
     /// Numbers and names of the schemas that were made, by name.
     pub(super) fn schemas(&self) -> &[(u32, String)] {
         &self.schemas
+    }
+
+    /// The number of the owner of the schema that has a number.
+    pub(super) fn owner_of_schema(&self, oid: u32) -> u32 {
+        let made = || self.schema_owners.get(&oid).copied().unwrap_or(OWNER);
+        if oid == PUBLIC_OID { DATABASE_OWNER } else { made() }
+    }
+
+    /// The relation that has a number, with its owner.
+    pub(crate) fn owned(&self, oid: u32) -> Option<Owned> {
+        let (kind, owner) = match self.sequence_of(oid) {
+            Some(one) => (ObjectKind::Sequence, self.owner_of_sequence(one)),
+            None => (ObjectKind::Table, self.of_oid(oid)?.owner()),
+        };
+        Some(Owned { kind, oid, owner })
+    }
+
+    /// The number of the owner of a sequence: that of its table, where it goes with a column.
+    pub(super) fn owner_of_sequence(&self, one: &Sequence) -> u32 {
+        let table = one.owner.and_then(|owner| self.of_oid(owner.table));
+        table.map_or_else(|| one.notes.owner.unwrap_or(OWNER), |table| table.owner())
+    }
+
+    /// The name of the owner that has a number.
+    pub(super) fn owner_name(&self, oid: u32) -> String {
+        self.roles.name_of(oid)
     }
 
     /// The number of the schema of a name of the store.
@@ -384,6 +433,11 @@ impl<'o> Object<'o> {
         schema_of(&self.table.name)
     }
 
+    /// The number of its owner.
+    pub(super) fn owner(&self) -> u32 {
+        owner_of(&self.table.note).unwrap_or(OWNER)
+    }
+
     /// The number of the table, also of an index.
     pub(super) fn table_oid(&self) -> u32 {
         relation_oid(self.table.id)
@@ -516,7 +570,8 @@ fn domain_object(info: &TableInfo) -> Option<DomainObject> {
 
 fn made_object(info: &TableInfo) -> Option<MadeObject> {
     let ty = user_types::enum_of_entry(info)?;
-    Some(MadeObject { ty, comment: TypeNotes::decode(&info.note).comment })
+    let TypeNotes { comment, owner, .. } = TypeNotes::decode(&info.note);
+    Some(MadeObject { ty, comment, owner: owner.unwrap_or(OWNER) })
 }
 
 /// The key columns of an index, as they are declared.

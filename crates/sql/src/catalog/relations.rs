@@ -6,7 +6,7 @@
 use rightlink::{ColumnDefault, ColumnSchema, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
-use super::numbers::{OWNER, char, count, made_oid, number, oid, short, text, texts, vector};
+use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
 use super::objects::{Object, Objects};
 use super::rules;
 use super::sequences::Sequence;
@@ -14,7 +14,6 @@ use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
 use crate::names::{bare, reference};
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes, storage};
-use crate::settings::USER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
 use crate::types::{Datum, Row, SqlType};
@@ -45,7 +44,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         oid(objects.schema_oid(object.stored())),
         oid(0),
         oid(0),
-        OWNER,
+        oid(object.owner()),
         oid(method_oid(object)),
         oid(if object.is_view() { 0 } else { object.oid }),
         oid(0),
@@ -70,7 +69,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         oid(0),
         number(0),
         number(0),
-        Datum::Null,
+        objects.shown_acl(object.oid),
         options(object),
         Datum::Null,
     ]
@@ -79,12 +78,13 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
 fn class_of_sequence(one: &Sequence, objects: &Objects) -> Row {
     let name = text(bare(&one.schema.name));
     let mut row = vec![oid(one.oid), name, oid(objects.schema_oid(&one.schema.name))];
-    row.extend([oid(0), oid(0), OWNER, oid(0), oid(one.oid), oid(0), count(1)]);
+    let owner = oid(objects.owner_of_sequence(one));
+    row.extend([oid(0), oid(0), owner, oid(0), oid(one.oid), oid(0), count(1)]);
     row.extend([Datum::Float4(1.0), Datum::Int4(0), oid(0)]);
     row.extend([Datum::Bool(false), Datum::Bool(false), char('p'), char('S'), short(3), short(0)]);
     row.extend(std::iter::repeat_n(Datum::Bool(false), 5));
     row.extend([Datum::Bool(true), char('n'), Datum::Bool(false), oid(0), number(0), number(0)]);
-    row.extend([Datum::Null, Datum::Null, Datum::Null]);
+    row.extend([objects.shown_acl(one.oid), Datum::Null, Datum::Null]);
     row
 }
 
@@ -362,9 +362,10 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
 
 /// Rows of `pg_tables`.
 pub(super) fn tables(objects: &Objects) -> Result<Vec<Row>> {
+    let owner = |object: &Object<'_>| text(objects.owner_name(object.owner()));
     let one = |object: Object<'_>| {
         let [indexed, triggers] = [!object.table.indexes.is_empty(), rules::has_keys(object.table)];
-        let mut row = vec![text(object.schema()), text(object.name()), text(USER), Datum::Null];
+        let mut row = vec![text(object.schema()), text(object.name()), owner(&object), Datum::Null];
         row.extend([indexed, false, triggers, false].map(Datum::Bool));
         row
     };
@@ -374,8 +375,8 @@ pub(super) fn tables(objects: &Objects) -> Result<Vec<Row>> {
 /// Rows of `pg_views`: each with the query that is kept of it.
 pub(super) fn views(objects: &Objects) -> Result<Vec<Row>> {
     let one = |object: Object<'_>| {
-        let query = object.query()?;
-        Some(vec![text(object.schema()), text(object.name()), text(USER), text(query)])
+        let (query, owner) = (object.query()?, objects.owner_name(object.owner()));
+        Some(vec![text(object.schema()), text(object.name()), text(owner), text(query)])
     };
     Ok(objects.tables().filter_map(one).collect())
 }

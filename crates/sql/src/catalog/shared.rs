@@ -1,7 +1,6 @@
-//! Rows about schemas, collations, roles, databases and comments.
+//! Rows about schemas, collations, databases and comments.
 //!
-//! Invariants: there is one database and one owner of everything; a user of the server under
-//! another name is a role, too. Does not do: privileges; every user may do everything.
+//! Invariants: there is one database. Does not do: roles and privileges (`roles`).
 
 use std::collections::HashMap;
 
@@ -9,13 +8,12 @@ use rightlink::ColumnSchema;
 
 use super::SessionInfo;
 use super::numbers::{
-    CATALOGS_OID, DATABASE, OWNER, OWNER_OID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
+    CATALOGS_OID, DATABASE, OWNER, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
     PG_TYPE, PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid, text,
 };
 use super::objects::{Comment, Objects};
 use crate::error::Result;
 use crate::notes::{ColumnNotes, TableNotes};
-use crate::settings::USER;
 use crate::types::{Datum, Row, collate};
 
 /// The number of the collation that texts have unless another is said.
@@ -25,42 +23,11 @@ const BUILT_IN_COLLATIONS: u32 = 12_340;
 /// Where those of collations begin that were made: nothing else goes by these numbers.
 const MADE_COLLATIONS: u32 = 20_000;
 
-/// A number for the role of a user who is not the owner.
-fn user_oid(user: &str) -> u32 {
-    if user == USER || user.is_empty() { OWNER_OID } else { made_oid(OWNER_OID, user) }
-}
-
-/// The name of the role that has a number.
-pub(crate) fn role_name(oid: u32, user: &str) -> Option<String> {
-    match oid {
-        OWNER_OID => Some(USER.to_owned()),
-        _ => (oid == user_oid(user)).then(|| user.to_owned()),
-    }
-}
-
-/// The number of the role of this name.
-pub(crate) fn role_oid(name: &str, user: &str) -> Option<u32> {
-    (name == USER || name == user).then(|| user_oid(name))
-}
-
-/// Names and numbers of roles.
-fn all_roles(session: &SessionInfo<'_>) -> Vec<(u32, String)> {
-    let mut all = vec![(OWNER_OID, USER.to_owned())];
-    let user = user_oid(session.user);
-    if user != OWNER_OID {
-        all.push((user, session.user.to_string()));
-    }
-    all
-}
-
-/// Names of roles.
-pub(super) fn role_names(session: &SessionInfo<'_>) -> Vec<String> {
-    all_roles(session).into_iter().map(|(_, name)| name).collect()
-}
-
 /// Rows of `pg_namespace`.
 pub(super) fn namespaces(objects: &Objects) -> Result<Vec<Row>> {
-    let one = |(own, name): (u32, &str)| vec![oid(own), text(name), OWNER, Datum::Null];
+    let one = |(own, name): (u32, &str)| {
+        vec![oid(own), text(name), oid(objects.owner_of_schema(own)), objects.shown_acl(own)]
+    };
     let made = objects.schemas().iter().map(|(own, name)| (*own, name.as_str()));
     Ok(STANDARD_SCHEMAS.into_iter().chain(made).map(one).collect())
 }
@@ -134,47 +101,13 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
 }
 
 /// Rows of `pg_database`.
-pub(super) fn databases(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
+pub(super) fn databases(objects: &Objects, session: &SessionInfo<'_>) -> Result<Vec<Row>> {
     const UTF8: i32 = 6;
     let mut row = vec![oid(DATABASE), text(session.database), OWNER, Datum::Int4(UTF8)];
     row.extend([char('c'), Datum::Bool(false), Datum::Bool(true), Datum::Int4(-1)]);
     row.extend([Datum::Int8(0), Datum::Int8(0), oid(TABLESPACE), text("C"), text("C")]);
-    row.extend([Datum::Null, Datum::Null, Datum::Null]);
+    row.extend([Datum::Null, Datum::Null, objects.shown_acl(DATABASE)]);
     Ok(vec![row])
-}
-
-/// Rows of `pg_authid`.
-pub(super) fn auth_ids(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
-    let one = |(own, name): (u32, String)| {
-        let mut row = vec![oid(own), text(name)];
-        row.extend(std::iter::repeat_n(Datum::Bool(true), 7));
-        row.extend([Datum::Int4(-1), Datum::Null, Datum::Null]);
-        row
-    };
-    Ok(all_roles(session).into_iter().map(one).collect())
-}
-
-/// Rows of `pg_roles`.
-pub(super) fn roles(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
-    let one = |(own, name): (u32, String)| {
-        let mut row = vec![text(name)];
-        row.extend(std::iter::repeat_n(Datum::Bool(true), 6));
-        row.extend([Datum::Int4(-1), text("********"), Datum::Null, Datum::Bool(true)]);
-        row.extend([Datum::Null, oid(own)]);
-        row
-    };
-    Ok(all_roles(session).into_iter().map(one).collect())
-}
-
-/// Rows of `pg_user` and `pg_shadow`.
-pub(super) fn users(session: &SessionInfo<'_>) -> Result<Vec<Row>> {
-    let one = |(own, name): (u32, String)| {
-        let mut row = vec![text(name), oid(own)];
-        row.extend(std::iter::repeat_n(Datum::Bool(true), 4));
-        row.extend([text("********"), Datum::Null, Datum::Null]);
-        row
-    };
-    Ok(all_roles(session).into_iter().map(one).collect())
 }
 
 impl Objects {
@@ -241,5 +174,11 @@ pub(super) fn descriptions(objects: &Objects) -> Result<Vec<Row>> {
 /// Rows of `pg_shdescription`.
 pub(super) fn shared_descriptions(objects: &Objects) -> Result<Vec<Row>> {
     let row = |comment: &String| vec![oid(DATABASE), oid(PG_DATABASE), text(comment)];
-    Ok(objects.database_comment.iter().map(row).collect())
+    let mut rows: Vec<Row> = objects.database_comment.iter().map(row).collect();
+    rows.extend(
+        objects.roles.all().iter().filter_map(|role| {
+            Some(vec![oid(role.oid), oid(PG_AUTHID), text(role.comment.clone()?)])
+        }),
+    );
+    Ok(rows)
 }

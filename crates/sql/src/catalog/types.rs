@@ -4,13 +4,14 @@
 //! made (`builtin`).
 
 use super::builtin;
-use super::numbers::{OWNER, char, made_oid, oid, text};
+use super::numbers::{char, made_oid, oid, text};
 use super::objects::{DomainObject, MadeObject, Objects};
 use super::relations::base_oid;
 use super::system_views::{TYPES, View};
 use crate::error::Result;
 use crate::names::{SearchPath, bare, full_reference, identifier};
 use crate::notes::ColumnNotes;
+use crate::roles::role::OWNER;
 use crate::schemas;
 use crate::types::declared::Modifier;
 use crate::types::enums::code_text;
@@ -52,7 +53,11 @@ struct Head<'h> {
 
 fn head(one: &MadeObject, objects: &Objects, head: Head<'_>) -> Row {
     let mut row = vec![oid(head.oid), text(head.name)];
-    row.extend([oid(objects.schema_oid(one.ty.stored())), OWNER, Datum::Int2(head.length)]);
+    row.extend([
+        oid(objects.schema_oid(one.ty.stored())),
+        oid(one.owner),
+        Datum::Int2(head.length),
+    ]);
     row.extend([Datum::Bool(head.length > 0), char(head.kind), char(head.category)]);
     row.extend([Datum::Bool(false), Datum::Bool(true), char(','), oid(0), head.subscript]);
     row.extend([oid(head.element), oid(head.array)]);
@@ -134,6 +139,7 @@ fn domain_row(one: &DomainObject, of_base: &Row, objects: &Objects, places: &Pla
     let base = below.map_or(of_base[0].clone(), |below| oid(below.oid));
     (row[0], row[1]) = (oid(one.oid), text(bare(&one.stored)));
     row[2] = oid(objects.schema_oid(&one.stored));
+    row[places.owner] = oid(one.notes.owner.unwrap_or(OWNER));
     let not_null = one.notes.domain.as_ref().is_some_and(|domain| domain.not_null);
     row[places.kind] = char('d');
     row[places.preferred] = Datum::Bool(false);
@@ -152,6 +158,7 @@ fn domain_row(one: &DomainObject, of_base: &Row, objects: &Objects, places: &Pla
 
 /// Places of columns of `pg_type`.
 struct Places {
+    owner: usize,
     kind: usize,
     preferred: usize,
     subscript: usize,
@@ -173,6 +180,7 @@ impl Places {
         let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
         let at = |name: &str| at(name).expect("pg_type has this column");
         Places {
+            owner: at("typowner"),
             kind: at("typtype"),
             preferred: at("typispreferred"),
             subscript: at("typsubscript"),

@@ -11,13 +11,14 @@ use rightlink::{Database, Transaction};
 use super::numbers::{number, text};
 use super::objects::Objects;
 use super::{Listing, SessionInfo};
-use super::{builtin, constraints, figures, information, keywords, relations, shared};
+use super::{builtin, constraints, figures, information, keywords, relations, roles, shared};
 use super::{trees, tuples, types, zones};
 use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
+use crate::roles::role::Roles;
 use crate::schemas::no_table;
-use crate::settings::{Shown, USER};
+use crate::settings::Shown;
 use crate::statistics::ColumnStatistics;
 use crate::types::{Array, Datum, ElementType, RegKind, Registered, Row, SqlType};
 
@@ -75,10 +76,14 @@ pub(crate) fn rows_of_objects(
         Kind::Sequence => relations::sequences(objects)?,
         Kind::Description => shared::descriptions(objects)?,
         Kind::SharedDescription => shared::shared_descriptions(objects)?,
-        Kind::Database => shared::databases(session)?,
-        Kind::AuthId => shared::auth_ids(session)?,
-        Kind::Roles => shared::roles(session)?,
-        Kind::Users => shared::users(session)?,
+        Kind::Database => shared::databases(objects, session)?,
+        Kind::AuthId => roles::auth_ids(objects, session),
+        Kind::Roles => roles::roles(objects, session),
+        Kind::Users => roles::users(objects, session),
+        Kind::Groups => roles::groups(objects)?,
+        Kind::AuthMembers => roles::members(objects),
+        Kind::DefaultAcl => roles::default_acls(objects),
+        Kind::RoleSettings => roles::settings(objects),
         Kind::Rewrite => relations::rewrites(objects)?,
         Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
         Kind::Information(about) => information::rows(about, objects, session),
@@ -106,7 +111,7 @@ pub(crate) fn rows(
         Kind::Keywords => keywords::rows(),
         Kind::Tuples => tuples::rows(args, txn, session)?,
         Kind::IndexUse => figures::indexes(db)?,
-        Kind::Activity => figures::activity(view, db, session),
+        Kind::Activity => figures::activity(view, db, session, &Roles::load(txn)?),
         Kind::DatabaseUse => vec![figures::database(view, db, session)?],
         Kind::Checkpoints => vec![figures::checkpoints(view, db)],
         Kind::LogUse => vec![figures::log(view, db)],
@@ -208,7 +213,8 @@ fn all_sequences(txn: &mut Transaction) -> Result<Vec<Row>> {
             at => at?,
         };
         let schema = &one.schema;
-        let mut row = vec![text(schema_of(&schema.name)), text(bare(&schema.name)), text(USER)];
+        let owner = objects.owner_name(objects.owner_of_sequence(one));
+        let mut row = vec![text(schema_of(&schema.name)), text(bare(&schema.name)), text(owner)];
         let ty = one.ty.name().to_owned();
         row.push(Registered::datum(RegKind::Type, one.ty.oid(), Some(ty)));
         let numbers = [schema.start, schema.min, schema.max, schema.increment];

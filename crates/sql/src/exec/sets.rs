@@ -38,9 +38,23 @@ pub(super) fn rows(
             let channels = context.activity.channels_of(context.pid).into_iter();
             Ok(Box::new(Ready::new(channels.map(|name| vec![Datum::Text(name)]).collect())))
         }
+        SetFunction::Options => Ok(Box::new(Ready::new(options(&args)))),
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
         SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
     }
+}
+
+/// `pg_options_to_table`: an option without a sign of equality has no value.
+fn options(args: &[Datum]) -> Vec<Row> {
+    let Some(Datum::Array(all)) = args.first() else { return Vec::new() };
+    let one = |value: &Datum| {
+        let Datum::Text(text) = value else { return None };
+        Some(match text.split_once('=') {
+            Some((name, value)) => vec![Datum::Text(name.into()), Datum::Text(value.into())],
+            None => vec![Datum::Text(text.clone()), Datum::Null],
+        })
+    };
+    all.values().iter().filter_map(one).collect()
 }
 
 /// The members of a document; none of null.

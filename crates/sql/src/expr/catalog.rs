@@ -3,7 +3,7 @@
 //!
 //! Invariants: they look at what the statement's transaction saw when it began, and at nothing
 //! else. A number that no object has gives null, as in PostgreSQL.
-//! Does not do: privileges; every user may do everything, to what is there.
+//! Does not do: privileges (`privileges`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry, SetFunction};
 use crate::expr::operators::mismatch;
-use crate::settings::USER;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, RegKind, Registered, SqlType};
 
@@ -31,13 +30,12 @@ pub(super) fn register(registry: &mut Registry) {
     names(registry);
     definitions(registry);
     sizes(registry);
-    privileges(registry);
     visibility(registry);
     server(registry);
 }
 
 /// Adds a function that reads catalogs.
-fn reading<'r>(
+pub(super) fn reading<'r>(
     registry: &'r mut Registry,
     name: &'static str,
     args: &[SqlType],
@@ -53,7 +51,7 @@ fn text(value: Option<impl Into<String>>) -> Result<Datum> {
     Ok(value.map_or(Datum::Null, |text| Datum::Text(text.into())))
 }
 
-fn oid(value: &Datum) -> u32 {
+pub(super) fn oid(value: &Datum) -> u32 {
     match value {
         Datum::Oid(oid) => *oid,
         Datum::Reg(one) => one.oid,
@@ -62,7 +60,10 @@ fn oid(value: &Datum) -> u32 {
 }
 
 /// Works with what the statement knows of catalogs.
-fn asked<T>(context: &Context, work: impl FnOnce(&Objects, Asking<'_>) -> Result<T>) -> Result<T> {
+pub(super) fn asked<T>(
+    context: &Context,
+    work: impl FnOnce(&Objects, Asking<'_>) -> Result<T>,
+) -> Result<T> {
     let objects: Arc<Objects> = context.exec_state.objects()?;
     let path = context.settings.path();
     work(&objects, Asking { path: &path, user: &context.user })
@@ -244,11 +245,8 @@ fn comments(registry: &mut Registry) {
         })
     });
     reading(registry, "shobj_description", &[T::Oid, T::Name], T::Text, |v, context| {
-        let of_database = v[1] == Datum::Text("pg_database".to_owned());
-        asked(context, |objects, _| {
-            let comment = objects.comment_on_database(oid(&v[0])).filter(|_| of_database);
-            text(comment)
-        })
+        let Datum::Text(catalog) = &v[1] else { return mismatch(v) };
+        asked(context, |objects, _| text(objects.shared_comment(catalog, oid(&v[0]))))
     });
 }
 
@@ -365,54 +363,6 @@ fn pretty(bytes: i64) -> String {
     format!("{rounded} {unit}")
 }
 
-fn privileges(registry: &mut Registry) {
-    use SqlType as T;
-    // Which argument names a relation, with and without a user in front.
-    let of_relation: Eval = |v, context| {
-        let at = v.len().saturating_sub(2);
-        may_do(&v[at], context)
-    };
-    let of_column: Eval = |v, context| may_do(&v[v.len().saturating_sub(3)], context);
-    for (name, eval, least) in [
-        ("has_table_privilege", of_relation, 2),
-        ("has_sequence_privilege", of_relation, 2),
-        ("has_any_column_privilege", of_relation, 2),
-        ("has_column_privilege", of_column, 3),
-    ] {
-        for count in [least, least + 1] {
-            reading(registry, name, &vec![T::Unknown; count], T::Bool, eval);
-        }
-    }
-    for name in [
-        "has_database_privilege",
-        "has_schema_privilege",
-        "has_function_privilege",
-        "has_type_privilege",
-        "has_language_privilege",
-        "has_tablespace_privilege",
-        "has_foreign_data_wrapper_privilege",
-        "has_server_privilege",
-        "pg_has_role",
-    ] {
-        for count in [2, 3] {
-            registry.add(name, &vec![T::Unknown; count], T::Bool, |_, _| Ok(Datum::Bool(true)));
-        }
-    }
-    let relation = T::Reg(RegKind::Class);
-    registry.add("row_security_active", &[relation], T::Bool, |_, _| Ok(Datum::Bool(false)));
-}
-
-/// May the user do something to a relation? Anything, if it is there.
-fn may_do(relation: &Datum, context: &Context) -> Result<Datum> {
-    asked(context, |objects, asking| match relation {
-        Datum::Text(name) => objects.relation(name, asking).map(|_| Datum::Bool(true)),
-        other => Ok(match objects.has_relation(oid(other)) {
-            true => Datum::Bool(true),
-            false => Datum::Null,
-        }),
-    })
-}
-
 fn visibility(registry: &mut Registry) {
     use SqlType as T;
     reading(registry, "pg_table_is_visible", &[T::Oid], T::Bool, |v, context| {
@@ -468,19 +418,6 @@ fn server(registry: &mut Registry) {
     registry.add("pg_is_other_temp_schema", &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(false)));
     registry
         .add("pg_tablespace_location", &[T::Oid], T::Text, |_, _| Ok(Datum::Text(String::new())));
-    // Who owns what is made; nobody is given anything beside.
-    registry.add("acldefault", &[T::Char, T::Oid], SqlType::texts(), |v, _| {
-        let privileges = match &v[0] {
-            Datum::Char(b'r') => "arwdDxt",
-            Datum::Char(b's') => "rwU",
-            Datum::Char(b'n') => "UC",
-            Datum::Char(b'd') => "CTc",
-            _ => "U",
-        };
-        let own = Datum::Text(format!("{USER}={privileges}/{USER}"));
-        let element = crate::types::ElementType::of(SqlType::Text).expect("texts are elements");
-        Ok(crate::types::Array::of(element, vec![own])?.into())
-    });
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub(crate) enum SetFunction {
     Patterns(PatternRows),
     /// The channels that the session listens on.
     Channels,
+    /// Names and values of options such as `name=value`.
+    Options,
     /// The one value of its argument, which any function in FROM is.
     Value,
     /// No rows.

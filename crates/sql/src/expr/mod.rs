@@ -46,6 +46,7 @@ mod math;
 mod moments;
 pub(crate) mod operators;
 mod overlaps;
+mod privileges;
 pub(crate) mod probe;
 pub(crate) mod records;
 pub(crate) mod regex;
@@ -229,6 +230,11 @@ pub(crate) struct Context {
     pub(crate) database: Arc<str>,
     /// What `current_user` gives.
     pub(crate) user: Arc<str>,
+    /// What `session_user` gives, if it is another.
+    pub(crate) session_user: Option<Arc<str>>,
+    /// The number of the role that owns what a definition makes, if it is not the owner of the
+    /// database.
+    pub(crate) owner: Option<u32>,
     /// Wall clock.
     pub(crate) db: Option<Db>,
     /// Where nodes note what they do, if anybody wants to know.
@@ -341,6 +347,8 @@ impl Context {
             operands: RefCell::default(),
             database: "".into(),
             user: "".into(),
+            session_user: None,
+            owner: None,
             db: None,
             probe: None,
             sequences: Sequences::default(),

@@ -17,7 +17,7 @@ use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
     arrays, assign, bytes, catalog, clock, degrees, format, json, math, moments, operators,
-    overlaps, records, regex, sessions, sets, spans, strings, system, to_char,
+    overlaps, privileges, records, regex, sessions, sets, spans, strings, system, to_char,
 };
 use crate::types::{Category, SqlType};
 
@@ -39,6 +39,7 @@ fn registry() -> &'static Registry {
         system::register(&mut registry);
         sessions::register(&mut registry);
         catalog::register(&mut registry);
+        privileges::register(&mut registry);
         regex::register(&mut registry);
         sets::register(&mut registry);
         records::register(&mut registry);

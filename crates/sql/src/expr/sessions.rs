@@ -2,36 +2,26 @@
 //!
 //! Those that PostgreSQL declares as `void` give an empty text, which prints as nothing.
 //!
-//! Does not do: the locks and the notifications (`activity`); privileges, as every user may do
-//! everything.
+//! Does not do: the locks and the notifications (`activity`).
 
+use super::catalog;
+use crate::activity::Client;
 use crate::activity::advisory::{Key, Mode, Request, Until, Wait};
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
 use crate::expr::function::{Eval, Registry};
 use crate::expr::{Context, Db};
+use crate::roles::role::SIGNAL_BACKEND;
 use crate::types::{Array, Datum, ElementType, SqlType};
 
 /// Adds the functions.
 pub(super) fn register(registry: &mut Registry) {
     register_locks(registry);
     register_notifications(registry);
+    register_signals(registry);
     use SqlType as T;
     let mut add = |name, args: &[SqlType], result, eval: Eval| {
         registry.add(name, args, result, eval).volatile = true;
     };
-    add("pg_cancel_backend", &[T::Int4], T::Bool, |v, c| {
-        let client = c.activity.client(pid(&v[0]));
-        client.iter().for_each(|client| client.cancel());
-        Ok(Datum::Bool(client.is_some()))
-    });
-    add("pg_terminate_backend", &[T::Int4], T::Bool, |v, c| terminate(&v[0], 0, c));
-    add("pg_terminate_backend", &[T::Int4, T::Int8], T::Bool, |v, c| {
-        let timeout = v[1].as_int().unwrap_or(0);
-        if timeout < 0 {
-            return Err(SqlError::new("22003", "\"timeout\" must not be negative"));
-        }
-        terminate(&v[0], timeout, c)
-    });
     let pids = SqlType::array_of(T::Int4).expect("numbers are elements");
     add("pg_blocking_pids", &[T::Int4], pids, |v, c| {
         let element = ElementType::of(T::Int4).expect("numbers are elements");
@@ -44,6 +34,52 @@ pub(super) fn register(registry: &mut Registry) {
         let blockers = blockers(c, pid(&v[0]));
         Ok(Datum::Bool(among.values().iter().any(|one| blockers.contains(&pid(one)))))
     });
+}
+
+/// Functions that end what others do. Who may is a matter of roles, which catalogs know.
+fn register_signals(registry: &mut Registry) {
+    use SqlType as T;
+    let mut add = |name, args: &[SqlType], eval: Eval| {
+        catalog::reading(registry, name, args, T::Bool, eval).volatile = true;
+    };
+    add("pg_cancel_backend", &[T::Int4], |v, c| {
+        let client = c.activity.client(pid(&v[0]));
+        if let Some(client) = &client {
+            check_may_end(client, "cancel", "query is being canceled", c)?;
+            client.cancel();
+        }
+        Ok(Datum::Bool(client.is_some()))
+    });
+    add("pg_terminate_backend", &[T::Int4], |v, c| terminate(&v[0], 0, c));
+    add("pg_terminate_backend", &[T::Int4, T::Int8], |v, c| {
+        let timeout = v[1].as_int().unwrap_or(0);
+        if timeout < 0 {
+            return Err(SqlError::new("22003", "\"timeout\" must not be negative"));
+        }
+        terminate(&v[0], timeout, c)
+    });
+}
+
+/// Fails unless the session's role may end what another session does.
+fn check_may_end(client: &Client, verb: &str, what: &str, context: &Context) -> Result<()> {
+    catalog::asked(context, |objects, _| {
+        let own = objects.actor_named(&context.user);
+        if own.is_superuser {
+            return Ok(());
+        }
+        let other = objects.actor_named(&client.who.user);
+        let denied = |message: String| SqlError::new(code::INSUFFICIENT_PRIVILEGE, message);
+        if other.is_superuser {
+            let noun = if verb == "cancel" { "query" } else { "process" };
+            return Err(denied(format!("must be a superuser to {verb} superuser {noun}")));
+        }
+        if own.has_privileges_of(other.oid) || own.has_privileges_of(SIGNAL_BACKEND) {
+            return Ok(());
+        }
+        Err(denied(format!(
+            "must be a member of the role whose {what} or member of pg_signal_backend"
+        )))
+    })
 }
 
 fn register_locks(registry: &mut Registry) {
@@ -141,6 +177,7 @@ fn blockers(context: &Context, pid: u32) -> Vec<u32> {
 fn terminate(number: &Datum, timeout: i64, context: &Context) -> Result<Datum> {
     let number = pid(number);
     let Some(client) = context.activity.client(number) else { return Ok(Datum::Bool(false)) };
+    check_may_end(&client, "terminate", "process is being terminated", context)?;
     client.terminate();
     let Some(db) = context.db.as_ref().filter(|_| timeout > 0) else {
         return Ok(Datum::Bool(true));

@@ -1,6 +1,6 @@
 //! Functions about the server and about values as such.
 //!
-//! Does not do: privileges; every user may do everything.
+//! Does not do: privileges (`privileges`).
 
 use crate::error::{Result, SqlError};
 use crate::expr::Context;
@@ -15,9 +15,12 @@ pub(super) fn register(registry: &mut Registry) {
         let own = env!("CARGO_PKG_VERSION");
         Ok(Datum::Text(format!("PostgreSQL {VERSION} (Rightlink {own})")))
     });
-    for name in ["current_user", "session_user", "user", "current_role"] {
+    for name in ["current_user", "user", "current_role"] {
         registry.add(name, &[], T::Name, |_, c| Ok(Datum::Text(c.user.to_string())));
     }
+    registry.add("session_user", &[], T::Name, |_, c| {
+        Ok(Datum::Text(c.session_user.as_ref().unwrap_or(&c.user).to_string()))
+    });
     for name in ["current_database", "current_catalog"] {
         registry.add(name, &[], T::Name, |_, c| Ok(Datum::Text(c.database.to_string())));
     }

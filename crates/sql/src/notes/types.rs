@@ -6,7 +6,7 @@
 //! Invariants: what is encoded decodes to equal notes.
 //! Does not do: finding types (`user_types`).
 
-use super::{line, lines};
+use super::{OWNER, line, lines, owner_line};
 use crate::types::enums::{Label, code_text, parse_code};
 
 /// How a note says that a domain does not allow nulls.
@@ -37,6 +37,8 @@ pub(crate) struct TypeNotes {
     /// Of an enum, in their order.
     pub(crate) labels: Vec<Label>,
     pub(crate) comment: Option<String>,
+    /// The number of the role that owns it; `None`: that of the owner of the database.
+    pub(crate) owner: Option<u32>,
 }
 
 impl TypeNotes {
@@ -57,6 +59,7 @@ impl TypeNotes {
                     notes.domain.get_or_insert_default().checks.push(check);
                 }
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
+                [OWNER, oid] => notes.owner = oid.parse().ok(),
                 _ => {}
             }
         }
@@ -78,6 +81,7 @@ impl TypeNotes {
         if let Some(comment) = &self.comment {
             line(&mut out, &["comment", comment]);
         }
+        owner_line(&mut out, self.owner);
         out
     }
 }
@@ -93,6 +97,7 @@ mod tests {
             labels: vec![label("so so", &[0, 7]), label("a\tb\n\\", &[255])],
             comment: Some("moods".into()),
             domain: None,
+            owner: Some(16_400),
         };
         assert_eq!(TypeNotes::decode(&notes.encode()), notes);
         let check = |name: &str, is_valid| DomainCheck {

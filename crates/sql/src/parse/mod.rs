@@ -2,10 +2,10 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `utility`, `types` | statements that are no queries, read from the tokens; those about types |
+//! | `utility` | statements that are no queries, read from the tokens |
+//! | `types`, `roles` | statements about types; about roles, privileges and owners |
 //! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
-//! | `cursor` | a walk over tokens |
-//! | `assigned` | subscripts behind columns that are assigned to |
+//! | `cursor`, `assigned` | a walk over tokens; subscripts behind columns that are assigned to |
 //! | `create_as` | CREATE TABLE AS, SELECT INTO |
 //! | `interval` | interval literals with a precision |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
@@ -37,6 +37,7 @@ mod interval;
 pub(crate) mod like;
 pub(crate) mod modes;
 mod order;
+pub(crate) mod roles;
 pub(crate) mod types;
 pub(crate) mod utility;
 pub(crate) mod view;

@@ -71,19 +71,10 @@ pub(crate) enum DomainChange {
 /// What ALTER TYPE does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TypeChange {
-    AddValue {
-        label: String,
-        if_not_exists: bool,
-        place: LabelPlace,
-    },
-    RenameValue {
-        from: String,
-        to: String,
-    },
+    AddValue { label: String, if_not_exists: bool, place: LabelPlace },
+    RenameValue { from: String, to: String },
     Rename(String),
     SetSchema(String),
-    /// There is one user.
-    Owner,
 }
 
 /// Where a new label goes.
@@ -161,7 +152,7 @@ fn string(cursor: &mut Cursor) -> Result<String> {
 fn alter(cursor: &mut Cursor) -> Result<TypeStatement> {
     cursor.expect("type")?;
     let name = cursor.qualified()?;
-    let change = match cursor.take_any(&["add", "rename", "set", "owner"]) {
+    let change = match cursor.take_any(&["add", "rename", "set"]) {
         Some("add") if cursor.take("value") => add_value(cursor)?,
         Some("rename") if cursor.take("value") => {
             let from = string(cursor)?;
@@ -170,11 +161,6 @@ fn alter(cursor: &mut Cursor) -> Result<TypeStatement> {
         }
         Some("rename") if cursor.take("to") => TypeChange::Rename(cursor.name()?),
         Some("set") if cursor.take("schema") => TypeChange::SetSchema(cursor.name()?),
-        Some("owner") => {
-            cursor.expect("to")?;
-            cursor.name()?;
-            TypeChange::Owner
-        }
         Some(_) if ["attribute", "("].iter().any(|word| cursor.is(word)) => {
             return Err(SqlError::unsupported("ALTER TYPE of a composite type"));
         }
@@ -243,7 +229,7 @@ fn create_domain(cursor: &mut Cursor) -> Result<TypeStatement> {
 fn alter_domain(cursor: &mut Cursor) -> Result<TypeStatement> {
     cursor.expect("domain")?;
     let name = cursor.qualified()?;
-    let change = match cursor.take_any(&["set", "drop", "add", "rename", "validate", "owner"]) {
+    let change = match cursor.take_any(&["set", "drop", "add", "rename", "validate"]) {
         Some("set") if cursor.take("default") => {
             DomainChange::Default(Some(Box::new(cursor.parse(|parser| parser.parse_expr())?)))
         }
@@ -274,11 +260,6 @@ fn alter_domain(cursor: &mut Cursor) -> Result<TypeStatement> {
             DomainChange::Type(TypeChange::Rename(cursor.name()?))
         }
         Some("validate") if cursor.take("constraint") => DomainChange::Validate(cursor.name()?),
-        Some("owner") => {
-            cursor.expect("to")?;
-            cursor.name()?;
-            DomainChange::Type(TypeChange::Owner)
-        }
         _ => return Err(cursor.unexpected()),
     };
     Ok(TypeStatement::AlterDomain { name, change })

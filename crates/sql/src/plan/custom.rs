@@ -76,5 +76,5 @@ fn settled(made: &Query, params: &[Datum]) -> Option<Query> {
     let again = made.again.as_ref()?;
     // What could be planned once can be planned again.
     let planned = lower::query(again.bound.clone(), &again.known, params).ok()?;
-    Some(Query { sequences: made.sequences.clone(), again: None, ..planned })
+    Some(Query { asks: made.asks.clone(), again: None, ..planned })
 }

@@ -23,7 +23,7 @@ use crate::plan::rel::{self, BoundSubquery, Cte, CteBody, Grouping, Limit, Rel, 
 use crate::plan::rewrite::{is_stable, rewrite};
 use crate::plan::term::ELEMENTS;
 use crate::plan::window::{Window, WindowCall};
-use crate::plan::{Again, Group, Query, Reads, Table, TableScan, ViewUse};
+use crate::plan::{Again, Asks, Group, Query, Reads, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
 use crate::types::Datum;
 
@@ -56,7 +56,7 @@ pub(crate) fn query(bound: Bound, known: &Known, params: &[Datum]) -> Result<Que
         locks,
         tables: known.tables(),
         views: lowerer.uses(),
-        sequences: Vec::new(),
+        asks: Asks::default(),
         again,
     })
 }

@@ -51,6 +51,7 @@ use crate::expr::domain::DomainTest;
 use crate::expr::{ColumnOrigin, Expr};
 use crate::names;
 use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
+use crate::roles::need::Needs;
 use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
 use crate::types::SqlType;
@@ -192,6 +193,15 @@ impl Group {
     }
 }
 
+/// What a statement asks for before it runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asks {
+    /// Sequences that it names.
+    pub(crate) sequences: Vec<String>,
+    /// Privileges that it needs.
+    pub(crate) needs: Needs,
+}
+
 /// A query that can run.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
@@ -203,8 +213,7 @@ pub(crate) struct Query {
     pub(crate) tables: Vec<Arc<Table>>,
     /// What it reads of what the store knows about itself, by slots.
     pub(crate) views: Vec<ViewUse>,
-    /// Sequences that it names.
-    pub(crate) sequences: Vec<String>,
+    pub(crate) asks: Asks,
     /// What it was made of, if values of parameters could make another way better.
     pub(crate) again: Option<Arc<Again>>,
 }
@@ -250,7 +259,7 @@ pub(crate) struct Insert {
     pub(crate) conflict: Option<Conflict>,
     pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
-    pub(crate) sequences: Vec<String>,
+    pub(crate) asks: Asks,
     /// What queries in its expressions read.
     pub(crate) reads: Reads,
 }
@@ -338,7 +347,7 @@ pub(crate) struct Change {
     pub(crate) assignments: Option<Vec<(usize, Expr)>>,
     pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
-    pub(crate) sequences: Vec<String>,
+    pub(crate) asks: Asks,
     /// What queries in its expressions read.
     pub(crate) reads: Reads,
     /// What the planner may choose.
@@ -371,7 +380,7 @@ pub(crate) struct LockedQuery {
     pub(crate) columns: Vec<Column>,
     /// What queries in its expressions read.
     pub(crate) reads: Reads,
-    pub(crate) sequences: Vec<String>,
+    pub(crate) asks: Asks,
 }
 
 /// A table whose rows are locked.
@@ -396,8 +405,7 @@ pub(crate) struct WithPlan {
     pub(crate) main: Plan,
     /// Tables that it names, one whose rows it changes first.
     pub(crate) tables: Vec<Arc<Table>>,
-    /// Sequences that it names.
-    pub(crate) sequences: Vec<String>,
+    pub(crate) asks: Asks,
 }
 
 /// An expression of WITH: a query, or what writes and returns rows.
@@ -474,14 +482,19 @@ impl Plan {
         changed.into_iter().chain(read).chain(own).chain(keys.map(|key| &key.parent))
     }
 
+    /// What it asks for before it runs.
+    pub(crate) fn asks(&self) -> &Asks {
+        match self {
+            Plan::Query(query) => &query.asks,
+            Plan::Insert(insert) => &insert.asks,
+            Plan::Change(change) => &change.asks,
+            Plan::With(with) => &with.asks,
+            Plan::Locked(query) => &query.asks,
+        }
+    }
+
     /// The sequences that it names.
     pub(crate) fn sequences(&self) -> &[String] {
-        match self {
-            Plan::Query(query) => &query.sequences,
-            Plan::Insert(insert) => &insert.sequences,
-            Plan::Change(change) => &change.sequences,
-            Plan::With(with) => &with.sequences,
-            Plan::Locked(query) => &query.sequences,
-        }
+        &self.asks().sequences
     }
 }

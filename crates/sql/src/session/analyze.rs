@@ -50,6 +50,14 @@ impl Session {
             if alone && at > 0 {
                 self.commit()?;
             }
+            if !self.may_tend(&name)? {
+                if !all {
+                    let name = bare(&name);
+                    let message = format!("permission denied to analyze \"{name}\", skipping it");
+                    sink.notice("WARNING", &message);
+                }
+                continue;
+            }
             let mut wish = Wish { by: By::Client, verbose, pause: &mut || Ok(()) };
             match self.analyze_one(&name, columns, &mut wish, sink) {
                 // Dropped since.

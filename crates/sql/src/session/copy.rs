@@ -178,6 +178,7 @@ impl Session {
         let Ok(found) = schemas::find(txn, &path, name) else { return Ok(()) };
         match txn.catalog().definition(&found.name) {
             Ok(info) if is_view(&info.note) => {
+                self.check_reads(&found.name)?;
                 let message = format!("cannot copy from view \"{}\"", names::bare(&found.name));
                 Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
                     .hint("Try the COPY (SELECT ...) TO variant."))
@@ -193,6 +194,7 @@ impl Session {
         self.ensure()?;
         self.check_writable("COPY FROM")?;
         let name = self.relation(name)?;
+        self.check_inserts(&name)?;
         let path = self.settings.path();
         let active = self.ensure()?;
         active.used = true;
@@ -214,10 +216,11 @@ impl Session {
             });
         }
         let rules = binder.rules(&table)?;
-        let sequences = std::mem::take(&mut binder.sequences);
+        let asks = binder.take_asks();
+        self.check_needs(asks.needs.all())?;
         let mut context = self.context(Vec::new());
         context.deferred = Some(Arc::clone(&self.deferred));
-        context.sequences.open(&sequences, &mut self.ensure()?.txn)?;
+        context.sequences.open(&asks.sequences, &mut self.ensure()?.txn)?;
         let header = CopyHeader { format: copy.options.format, columns: named.len() };
         sink.copy_in(header)?;
         let reader = Reader::new(&copy.options, table.bare_name(), named, self.times());

@@ -61,7 +61,7 @@ impl Session {
             return Ok("CREATE TABLE AS".to_owned());
         }
         let table = Tables(&mut self.ensure()?.txn).table(&name)?;
-        let sequences = source.query.sequences.clone();
+        let asks = source.query.asks.clone();
         let plan = Plan::Insert(Box::new(Insert {
             given: (0..table.types.len()).map(Given::Place).collect(),
             table,
@@ -69,7 +69,7 @@ impl Session {
             conflict: None,
             rules: Rules::default(),
             returning: None,
-            sequences,
+            asks,
             reads: Reads::default(),
         }));
         let tag = self.run_plan(&Arc::new(plan), source.params, sink)?;
@@ -114,7 +114,7 @@ impl Session {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
         }
         let mut query = binder.planned(bound)?;
-        query.sequences = std::mem::take(&mut binder.sequences);
+        query.asks = binder.take_asks();
         Ok(query)
     }
 }

@@ -13,6 +13,7 @@
 //! | `utility` | everything that is neither query nor definition |
 //! | `schema` | CREATE SCHEMA with what is to be in it |
 //! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
+//! | `roles`, `grants`, `access` | roles; privileges, owners; what the session's role may do |
 //! | `constraints` | foreign keys that are looked at when the transaction commits |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text and as JSON |
@@ -23,6 +24,7 @@
 //! stays, inside of one everything but its end is refused until then.
 //! Does not do: the wire, more than one thread at a time.
 
+mod access;
 mod analyze;
 mod auto_analyze;
 mod cache;
@@ -32,10 +34,12 @@ mod create_as;
 mod cursor;
 mod custom;
 mod explain;
+mod grants;
 mod like;
 mod listing;
 mod literals;
 mod prepared;
+mod roles;
 mod schema;
 mod stack;
 mod statement;
@@ -171,6 +175,7 @@ pub struct Session {
     interrupt: Interrupt,
     /// What others see of it.
     seat: Seat,
+    login: roles::Login,
     /// Length of the longest statement that was prepared or has a cursor.
     longest: usize,
     temporary: temporary::Temporary,
@@ -209,6 +214,7 @@ impl Session {
             seed: Seed::default(),
             interrupt,
             seat,
+            login: roles::Login::default(),
             longest: 0,
             temporary: temporary::Temporary::default(),
             deferred: Arc::default(),
@@ -274,6 +280,12 @@ impl Session {
     /// # Errors
     /// `42704` for a setting that there is not, `22023` and `0A000` for a value.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
+        let lower = name.to_ascii_lowercase();
+        if matches!(lower.as_str(), "role" | "session_authorization") {
+            let checked = self.check_identity(&lower, value);
+            self.abort();
+            checked?;
+        }
         self.settings.set_at_start(name, value)?;
         self.rest();
         Ok(())
@@ -304,9 +316,22 @@ impl Session {
         Ok(all)
     }
 
-    /// The user, as `current_user` gives it.
+    /// The user who has logged in.
     pub fn user(&self) -> &str {
         self.seat.name()
+    }
+
+    /// As whom statements run, and as whom where no role was set, if that is another.
+    fn users(&self) -> (Arc<str>, Option<Arc<str>>) {
+        if self.settings.often().as_login {
+            return (self.seat.user(), None);
+        }
+        let identity = self.settings.identity();
+        let session = identity.session.as_ref().map_or_else(|| self.seat.user(), Arc::clone);
+        match &identity.role {
+            Some(role) => (Arc::clone(role), Some(session)),
+            None => (session, None),
+        }
     }
 
     /// What other sessions, and this one, have said by NOTIFY on channels that this one listens on,

@@ -230,13 +230,25 @@ impl Session {
         self.define(&definition, sink)
     }
 
+    /// Makes a definition, if the session may.
     pub(super) fn define(
         &mut self,
         definition: &ddl::Definition,
         sink: &mut dyn Sink,
     ) -> Result<String> {
+        self.check_definition(definition)?;
+        self.define_unchecked(definition, sink)
+    }
+
+    /// Makes a definition that nobody has to be allowed.
+    pub(super) fn define_unchecked(
+        &mut self,
+        definition: &ddl::Definition,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         self.check_nothing_waits(definition)?;
-        let context = self.context(Vec::new());
+        let mut context = self.context(Vec::new());
+        context.owner = self.owner_of_new(definition)?;
         if let ddl::Definition::CreateIndex { table, index, concurrently: true, if_not_exists } =
             definition
         {
@@ -261,6 +273,12 @@ impl Session {
             sink.notice("NOTICE", &said(&notice));
         }
         self.temporary_changed();
+        match definition {
+            ddl::Definition::Drop { .. } | ddl::Definition::DropSchema { .. } => {
+                self.forget_privileges()?;
+            }
+            _ => self.give_defaults(definition)?,
+        }
         Ok(defined.tag.to_owned())
     }
 
@@ -292,6 +310,7 @@ impl Session {
         let statement_time = self.arrived;
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let times = self.times();
+        let (user, session_user) = self.users();
         Context {
             operands: std::cell::RefCell::default(),
             params,
@@ -301,7 +320,9 @@ impl Session {
             random: Cell::new(self.random),
             seed: self.seed.clone(),
             database: Arc::clone(&self.database),
-            user: self.seat.user(),
+            user,
+            session_user,
+            owner: None,
             probe: self.probe.clone(),
             sequences: self.sequences.of_statement(),
             db: Some(Db(self.db.clone())),
@@ -368,6 +389,7 @@ impl Session {
     /// Starts a plan: one that writes has run when this returns.
     pub(super) fn start(&mut self, plan: Arc<Plan>, params: Vec<Datum>) -> Result<Portal> {
         self.ensure()?;
+        self.check_plan(&plan)?;
         if plan.writes() {
             self.check_writable(plan.verb())?;
         }

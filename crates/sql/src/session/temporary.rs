@@ -69,6 +69,7 @@ pub(super) fn of_table(table: &ast::CreateTable) -> Option<Option<ast::OnCommit>
 impl Session {
     /// The schema of temporary tables is there, and in the path, for a definition that comes.
     pub(super) fn make_temporary_schema(&mut self) -> Result<()> {
+        self.check_temporary()?;
         let schema = match &self.temporary.schema {
             Some(schema) => schema.clone(),
             None => {
@@ -83,7 +84,8 @@ impl Session {
         };
         if !schemas::exists(&mut self.ensure()?.txn, &schema)? {
             let name = schema.clone();
-            self.define(&Definition::CreateSchema { name, if_not_exists: false }, &mut Silent)?;
+            let made = Definition::CreateSchema { name, if_not_exists: false, owner: None };
+            self.define_unchecked(&made, &mut Silent)?;
         }
         self.settings.put_temporary(&schema);
         Ok(())
@@ -125,13 +127,13 @@ impl Session {
             if matches!(what, ast::OnCommit::Drop) {
                 let (kind, names) = (Kind::Table, vec![table]);
                 let dropped = Definition::Drop { kind, names, if_exists: true, cascade: true };
-                self.define(&dropped, &mut Silent)?;
+                self.define_unchecked(&dropped, &mut Silent)?;
                 continue;
             }
             if txn.scan(&table, &ScanOptions::all())?.next().transpose()?.is_some() {
                 let tables = vec![table.clone()];
                 let emptied = Definition::Truncate { tables, restart: false, cascade: false };
-                self.define(&emptied, &mut Silent)?;
+                self.define_unchecked(&emptied, &mut Silent)?;
             }
             self.temporary.on_commit.push((table, *what));
         }
@@ -151,7 +153,7 @@ impl Session {
             return Ok(());
         }
         let (names, if_exists, cascade) = (vec![schema.to_owned()], true, true);
-        self.define(&Definition::DropSchema { names, if_exists, cascade }, &mut Silent)?;
+        self.define_unchecked(&Definition::DropSchema { names, if_exists, cascade }, &mut Silent)?;
         Ok(())
     }
 
@@ -179,6 +181,7 @@ impl Drop for Session {
         if !thread::panicking() {
             self.abort();
             self.settings.reset_all();
+            self.settings.reset_identity();
             // A database that is closed or broken keeps them until it is opened again.
             let _ = self.discard_temporary().and_then(|()| self.commit());
         }

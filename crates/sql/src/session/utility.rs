@@ -65,7 +65,7 @@ impl Session {
             Utility::Reset(name) => {
                 self.ensure()?;
                 match name {
-                    Some(name) => self.settings.set(name, None, false)?,
+                    Some(name) => self.set(name, None, false, sink)?,
                     None => self.settings.reset_all(),
                 }
                 "RESET"
@@ -117,7 +117,7 @@ impl Session {
     fn upkeep(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
         let tag = match utility {
             Utility::Vacuum { tables, full, analyze } => {
-                self.vacuum(tables, *full)?;
+                self.vacuum(tables, *full, sink)?;
                 if *analyze {
                     self.analyze(tables, false, sink)?;
                 }
@@ -170,6 +170,7 @@ impl Session {
                 return self.define(&moved, sink);
             }
             Utility::Checkpoint => {
+                self.check_checkpoints()?;
                 self.db.checkpoint()?;
                 "CHECKPOINT"
             }
@@ -230,6 +231,7 @@ impl Session {
                 };
                 self.define_as(read, sink)
             }
+            Utility::Role(statement) => self.role_statement(statement, sink),
             Utility::Type(statement) => {
                 self.define_as(|resolver| ddl::of_type(statement, resolver), sink)
             }
@@ -242,7 +244,9 @@ impl Session {
     /// What the store calls the relation that these parts name.
     pub(super) fn relation(&mut self, parts: &[String]) -> Result<String> {
         let path = self.settings.path();
-        Resolver::new(&mut self.ensure()?.txn, &path).existing_parts(parts)
+        let stored = Resolver::new(&mut self.ensure()?.txn, &path).existing_parts(parts)?;
+        self.check_finds(&stored)?;
+        Ok(stored)
     }
 
     fn set(
@@ -259,6 +263,18 @@ impl Session {
         check_settable(name)?;
         // It is undone with what comes after it in a pipeline.
         self.ensure()?;
+        let lower = name.to_ascii_lowercase();
+        if matches!(lower.as_str(), "role" | "session_authorization") {
+            if let Some([value]) = value {
+                self.check_identity(&lower, value)?;
+            }
+            if lower == "session_authorization" {
+                // With the user the role that was set goes.
+                self.settings.set("role", None, local)?;
+            }
+            self.settings.set(name, value, local)?;
+            return self.tell_identity();
+        }
         if name.eq_ignore_ascii_case("search_path") {
             // Each is one name, also one in quotes.
             let names: Option<Vec<String>> =
@@ -326,13 +342,25 @@ impl Session {
         bound.iter().map(|expr| expr.eval(&[], &context)).collect()
     }
 
-    fn vacuum(&mut self, tables: &[Analyzed], full: bool) -> Result<()> {
+    fn vacuum(&mut self, tables: &[Analyzed], full: bool, sink: &mut dyn Sink) -> Result<()> {
         self.check_outside("VACUUM")?;
         if full {
             return Err(SqlError::unsupported("VACUUM FULL"));
         }
-        let names = tables.iter().map(|table| self.relation(&table.name));
-        let names = names.collect::<Result<Vec<_>>>()?;
+        let mut names = Vec::with_capacity(tables.len());
+        for table in tables {
+            let name = self.relation(&table.name)?;
+            if self.may_tend(&name)? {
+                names.push(name);
+            } else {
+                let name = bare(&name);
+                let message = format!("permission denied to vacuum \"{name}\", skipping it");
+                sink.notice("WARNING", &message);
+            }
+        }
+        if names.is_empty() && (!tables.is_empty() || !self.may_tend("")?) {
+            return self.commit();
+        }
         // A transaction of the message would hold locks that a vacuum waits for.
         self.commit()?;
         if names.is_empty() {
@@ -354,6 +382,7 @@ impl Session {
     fn reindex(&mut self, index: bool, name: &[String]) -> Result<()> {
         self.check_outside("REINDEX")?;
         let name = self.relation(name)?;
+        self.check_rebuilds(&name, index)?;
         let missing = |error: rightlink::Error| match error {
             rightlink::Error::NotFound(_) => no_table(&name),
             other => other.into(),
@@ -386,6 +415,7 @@ impl Session {
         self.shared("LOCK TABLE")?.used = true;
         for name in tables {
             let name = self.relation(name)?;
+            self.check_locks(&name, mode)?;
             self.ensure()?.txn.lock_table(&name, mode, busy).map_err(|error| match error {
                 rightlink::Error::NotFound(_) => no_table(&name),
                 // Nobody has waited: what is not a user's cancel is a lock that is not free.
@@ -408,6 +438,8 @@ impl Session {
                 self.portals.clear();
                 self.cursors.clear();
                 self.settings.reset_all();
+                self.settings.reset_identity();
+                self.tell_identity()?;
                 self.sequences.forget();
                 self.seat.unlisten_all();
                 self.seat.unlock_all();
@@ -444,6 +476,8 @@ impl Session {
                 (figures.rows, figures.first, figures.total) = (count, spent, spent);
             });
             (run.probe, run.execution) = (Some(&probe), Some(spent));
+        } else {
+            self.check_plan(&planned.plan)?;
         }
         let lines = super::explain::show(&planned.plan, &run)?;
         self.show(&["QUERY PLAN"], lines.into_iter().map(|line| vec![line]).collect(), sink)

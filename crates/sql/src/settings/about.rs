@@ -23,7 +23,7 @@ const REPORTS: &str = "Reporting and Logging / What to Log";
 const STATEMENTS: &str = "Client Connection Defaults / Statement Behavior";
 
 /// Name, category, purpose.
-static ABOUT: [(&str, &str, &str); 52] = [
+static ABOUT: [(&str, &str, &str); 53] = [
     ("application_name", REPORTS, "What the client calls itself."),
     ("batch_rows", DEVELOPER, "Most rows that operators hand on at a time."),
     ("bytea_output", STATEMENTS, "How bytea is shown."),
@@ -63,6 +63,7 @@ static ABOUT: [(&str, &str, &str); 52] = [
     ("maintenance_work_mem", MEMORY, "Accepted; the database's memory budget counts."),
     ("max_identifier_length", PRESET, "Most bytes of a name."),
     ("plan_cache_mode", OPTIMIZER, "Which plans prepared statements run by."),
+    ("role", STATEMENTS, "As which role statements run."),
     ("row_security", STATEMENTS, "Accepted; there are no policies."),
     ("search_path", STATEMENTS, "Schemas in which names without one are looked for."),
     ("server_encoding", PRESET, "Encoding of the database."),

@@ -25,6 +25,7 @@ mod key_twice;
 mod meeting;
 mod memory;
 mod referred;
+mod roles;
 mod schemas;
 mod session;
 mod slt;

@@ -430,7 +430,8 @@ fn what_cannot_be_said_is_refused_before_the_commit() {
     assert_eq!(rows, failed.unwrap().to_string(), "the one that failed has inserted nothing");
     // What was defined or dropped is undone with it: a plan for its name finds the table of before.
     let count = "select count(*) from t";
-    let full = "select count(pg_notify('c', g || repeat('y', 7900))) from generate_series(1, 900) g";
+    let full =
+        "select count(pg_notify('c', g || repeat('y', 7900))) from generate_series(1, 900) g";
     let temporary = "create temporary table t (b text)";
     for (definition, meanwhile, after) in
         [(temporary, "0", rows.as_str()), ("drop table pg_temp.t", rows.as_str(), "0")]

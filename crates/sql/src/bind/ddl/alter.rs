@@ -79,7 +79,10 @@ fn one(
             Alteration::RenameConstraint(identifiers::ident(old_name), identifiers::ident(new_name))
         }
         Op::AlterColumn { column_name, op } => column(identifiers::ident(column_name), op)?,
-        Op::OwnerTo { .. } => Alteration::Owner,
+        // By itself it is read from its tokens.
+        Op::OwnerTo { .. } => {
+            return Err(SqlError::unsupported("OWNER TO beside other changes of a table"));
+        }
         Op::SetOptionsParens { options } => {
             let storage = storage::parameters(options)?;
             if storage.fillfactor.is_some() {

@@ -36,6 +36,7 @@ use sqlparser::ast::{
 use super::collate;
 use crate::error::{Result, SqlError, code};
 use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
+use crate::parse::roles::RoleName;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::parse::{Lines, identifiers};
 use crate::schemas::Resolver;
@@ -107,6 +108,8 @@ pub(crate) enum Definition {
     CreateSchema {
         name: String,
         if_not_exists: bool,
+        /// The role that AUTHORIZATION names.
+        owner: Option<RoleName>,
     },
     DropSchema {
         names: Vec<String>,
@@ -117,8 +120,6 @@ pub(crate) enum Definition {
         name: String,
         to: String,
     },
-    /// There is one user.
-    OwnSchema(String),
     Truncate {
         tables: Vec<String>,
         restart: bool,
@@ -242,8 +243,6 @@ pub(crate) enum Alteration {
     Storage(storage::Storage),
     /// With what USING says.
     Type(String, DataType, Option<Ast>),
-    /// There is one user.
-    Owner,
 }
 
 /// Is the statement a definition?

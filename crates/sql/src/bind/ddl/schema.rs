@@ -1,6 +1,6 @@
 //! CREATE SCHEMA, DROP SCHEMA, ALTER SCHEMA.
 //!
-//! Does not do: what is in a schema; owners, as there is one user.
+//! Does not do: what is in a schema; ALTER SCHEMA OWNER TO.
 
 use sqlparser::ast::{self, AlterSchemaOperation, ObjectName, SchemaName};
 
@@ -8,6 +8,7 @@ use super::Definition;
 use crate::error::{Result, SqlError, code};
 use crate::names::MAX_BYTES;
 use crate::parse::identifiers;
+use crate::parse::roles::RoleName;
 
 pub(super) fn create(statement: &ast::Statement) -> Result<Definition> {
     let ast::Statement::CreateSchema {
@@ -22,11 +23,18 @@ pub(super) fn create(statement: &ast::Statement) -> Result<Definition> {
     else {
         return Err(SqlError::unsupported("CREATE SCHEMA with such a clause"));
     };
-    let name = match schema_name {
-        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => one(name)?,
-        SchemaName::UnnamedAuthorization(owner) => identifiers::ident(owner),
+    let (name, owner) = match schema_name {
+        SchemaName::Simple(name) => (one(name)?, None),
+        SchemaName::NamedAuthorization(name, owner) => (one(name)?, Some(owner)),
+        SchemaName::UnnamedAuthorization(owner) => (identifiers::ident(owner), Some(owner)),
     };
-    Ok(Definition::CreateSchema { name: fit(name)?, if_not_exists: *if_not_exists })
+    let role = |owner: &ast::Ident| match identifiers::ident(owner).as_str() {
+        "current_user" | "current_role" if owner.quote_style.is_none() => RoleName::Current,
+        "session_user" if owner.quote_style.is_none() => RoleName::Session,
+        name => RoleName::Named(name.to_owned()),
+    };
+    let (name, if_not_exists) = (fit(name)?, *if_not_exists);
+    Ok(Definition::CreateSchema { name, if_not_exists, owner: owner.map(role) })
 }
 
 pub(super) fn drop(list: &[ObjectName], if_exists: bool, cascade: bool) -> Result<Definition> {
@@ -45,9 +53,6 @@ pub(super) fn alter(alter: &ast::AlterSchema) -> Result<Definition> {
     match alter.operations.as_slice() {
         [AlterSchemaOperation::Rename { name: to }] if !alter.if_exists => {
             Ok(Definition::RenameSchema { name, to: fit(one(to)?)? })
-        }
-        [AlterSchemaOperation::OwnerTo { .. }] if !alter.if_exists => {
-            Ok(Definition::OwnSchema(name))
         }
         _ => Err(SqlError::unsupported("such an ALTER SCHEMA")),
     }

@@ -62,6 +62,11 @@ pub(crate) enum Kind {
     AuthId,
     Roles,
     Users,
+    Groups,
+    AuthMembers,
+    DefaultAcl,
+    /// What roles have settings for.
+    RoleSettings,
     Rewrite,
     ColumnStatistics,
     VacuumProgress,
@@ -108,8 +113,19 @@ pub(crate) enum Information {
     Sequences,
     CatalogName,
     EnabledRoles,
-    TablePrivileges,
-    ColumnPrivileges,
+    ApplicableRoles,
+    /// Those of them that may be given on.
+    AdministrableRoles,
+    /// `own`: without those that only everybody has.
+    TablePrivileges {
+        own: bool,
+    },
+    ColumnPrivileges {
+        own: bool,
+    },
+    UsagePrivileges {
+        own: bool,
+    },
     CharacterSets,
 }
 
@@ -179,6 +195,10 @@ fn catalog_kind(name: &str) -> Kind {
         "pg_enum" => Kind::Enum,
         "pg_amop" => Kind::Fixed(include_str!("../../catalog/builtin/pg_amop.tsv")),
         "pg_amproc" => Kind::Fixed(include_str!("../../catalog/builtin/pg_amproc.tsv")),
+        "pg_auth_members" => Kind::AuthMembers,
+        "pg_db_role_setting" => Kind::RoleSettings,
+        "pg_default_acl" => Kind::DefaultAcl,
+        "pg_group" => Kind::Groups,
         "pg_attrdef" => Kind::AttributeDefault,
         "pg_attribute" => Kind::Attribute,
         "pg_authid" => Kind::AuthId,
@@ -223,7 +243,12 @@ fn information_kind(name: &str) -> Kind {
     let about = match name {
         "character_sets" => Information::CharacterSets,
         "check_constraints" => Information::CheckConstraints,
-        "column_privileges" | "role_column_grants" => Information::ColumnPrivileges,
+        "administrable_role_authorizations" => Information::AdministrableRoles,
+        "applicable_roles" => Information::ApplicableRoles,
+        "column_privileges" => Information::ColumnPrivileges { own: false },
+        "role_column_grants" => Information::ColumnPrivileges { own: true },
+        "usage_privileges" => Information::UsagePrivileges { own: false },
+        "role_usage_grants" => Information::UsagePrivileges { own: true },
         "columns" => Information::Columns,
         "domains" => Information::Domains,
         "domain_constraints" => Information::DomainConstraints,
@@ -235,7 +260,8 @@ fn information_kind(name: &str) -> Kind {
         "referential_constraints" => Information::ReferentialConstraints,
         "schemata" => Information::Schemata,
         "sequences" => Information::Sequences,
-        "role_table_grants" | "table_privileges" => Information::TablePrivileges,
+        "table_privileges" => Information::TablePrivileges { own: false },
+        "role_table_grants" => Information::TablePrivileges { own: true },
         "table_constraints" => Information::TableConstraints,
         "tables" => Information::Tables,
         "views" => Information::Views,

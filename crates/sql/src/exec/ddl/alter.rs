@@ -44,8 +44,6 @@ impl Definer<'_> {
     fn alter_other(&mut self, name: &str, change: &Alteration) -> Result<()> {
         let is_index = self.txn.catalog().table_of_index(name).is_ok();
         match change {
-            // There is one user.
-            Alteration::Owner => Ok(()),
             Alteration::RenameTable(to) if is_index => self.rename_index(name, to),
             Alteration::RenameTable(to) => self.name_sequence(name, to, false),
             _ => {
@@ -96,7 +94,6 @@ impl Definer<'_> {
                 self.txn.alter_table(table, AlterTable::AutoVacuum(storage.apply(before)))?;
                 self.note(table, |notes| notes.analyze = storage.analyze.over(notes.analyze))
             }
-            Alteration::Owner => Ok(()),
         }
     }
 

@@ -45,7 +45,8 @@ impl Definer<'_> {
         let below = ColumnNotes::decode(&column.note).domain;
         self.check_levels(below)?;
         let own = DomainNotes { not_null, checks: Vec::new() };
-        schema.note = TypeNotes { domain: Some(own), ..TypeNotes::default() }.encode();
+        let owner = self.context.owner;
+        schema.note = TypeNotes { domain: Some(own), owner, ..TypeNotes::default() }.encode();
         match self.txn.create_table(&schema) {
             Err(Error::AlreadyExists(_)) => return Err(taken(name)),
             made => made?,

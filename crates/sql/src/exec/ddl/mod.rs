@@ -186,7 +186,7 @@ impl Definer<'_> {
                 self.rename_index(name, to)?;
                 "ALTER INDEX"
             }
-            Definition::CreateSchema { name, if_not_exists } => {
+            Definition::CreateSchema { name, if_not_exists, .. } => {
                 self.create_schema(name, *if_not_exists)?;
                 "CREATE SCHEMA"
             }
@@ -196,10 +196,6 @@ impl Definer<'_> {
             }
             Definition::RenameSchema { name, to } => {
                 self.rename_schema(name, to)?;
-                "ALTER SCHEMA"
-            }
-            Definition::OwnSchema(name) => {
-                crate::schemas::lock(self.txn, name, LockMode::Access)?;
                 "ALTER SCHEMA"
             }
             Definition::Truncate { tables, restart, cascade } => {

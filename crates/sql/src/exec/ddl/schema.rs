@@ -10,7 +10,7 @@ use super::{Definer, named};
 use crate::error::{Result, SqlError, code};
 use crate::names;
 use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
-use crate::notes::ColumnNotes;
+use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse;
 use crate::schemas;
 use crate::types::literal::literal;
@@ -24,7 +24,8 @@ impl Definer<'_> {
         let taken = match [PUBLIC].iter().chain(&CATALOGS).any(|known| *known == name) {
             true => true,
             false => {
-                let mark = TableSchema::new(mark(name)).nullable(COLUMN, Type::Bool);
+                let mut mark = TableSchema::new(mark(name)).nullable(COLUMN, Type::Bool);
+                mark.note = TableNotes { owner: self.context.owner, ..Default::default() }.encode();
                 if if_not_exists && schemas::exists(self.txn, name)? {
                     true
                 } else {

@@ -54,7 +54,10 @@ impl Definer<'_> {
         options: &SequenceOptions,
         if_not_exists: bool,
     ) -> Result<()> {
-        let schema = made(name, SqlType::Int8, options)?;
+        let mut schema = made(name, SqlType::Int8, options)?;
+        let notes =
+            SequenceNotes { owner: self.context.owner, ..SequenceNotes::decode(&schema.note) };
+        schema.note = notes.encode();
         match self.txn.create_sequence(&schema) {
             Err(Error::AlreadyExists(_)) if if_not_exists => {
                 self.notices.push(format!("relation \"{}\" already exists, skipping", bare(name)));

@@ -48,7 +48,8 @@ impl Definer<'_> {
                 self.txn.catalog().free_name(&schema.indexes[*at].name, &own)?;
         }
         named(name, self.txn.create_table(&schema))?;
-        self.note(name, |notes| notes.analyze = table.analyze)?;
+        let owner = self.context.owner;
+        self.note(name, |notes| (notes.analyze, notes.owner) = (table.analyze, owner))?;
         if let Some(wanted) = &table.primary_name {
             let made =
                 self.txn.catalog().describe(name)?.indexes.into_iter().find(|index| index.primary);

@@ -129,7 +129,8 @@ impl Definer<'_> {
         let codes = even_codes(labels.len());
         let label = |(text, code): (&String, Vec<u8>)| Label { text: text.clone(), code };
         let labels = labels.iter().zip(codes).map(label).collect();
-        self.create_type(name, &TypeNotes { labels, ..TypeNotes::default() })
+        let owner = self.context.owner;
+        self.create_type(name, &TypeNotes { labels, owner, ..TypeNotes::default() })
     }
 
     fn create_type(&mut self, name: &str, notes: &TypeNotes) -> Result<()> {
@@ -193,7 +194,6 @@ impl Definer<'_> {
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
         match change {
-            TypeChange::Owner => Ok(()),
             TypeChange::AddValue { label, if_not_exists, place } => {
                 check_label(label)?;
                 if notes.labels.iter().any(|known| known.text == *label) {

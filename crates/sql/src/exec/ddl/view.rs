@@ -58,7 +58,8 @@ impl Definer<'_> {
             schema.columns.push(self.column_of_view(column)?);
         }
         let sources = notes.sources.clone();
-        schema.note = TableNotes { view: Some(Box::new(notes)), ..TableNotes::default() }.encode();
+        let (view, owner) = (Some(Box::new(notes)), self.context.owner);
+        schema.note = TableNotes { view, owner, ..TableNotes::default() }.encode();
         named(name, self.txn.create_table(&schema))?;
         self.add_reader(name, &sources)
     }
@@ -165,7 +166,7 @@ impl Definer<'_> {
         }
         for change in changes {
             match change {
-                Alteration::RenameTable(_) | Alteration::RenameColumn(..) | Alteration::Owner => {}
+                Alteration::RenameTable(_) | Alteration::RenameColumn(..) => {}
                 Alteration::Default(..) => {
                     return Err(SqlError::unsupported("a default of a column of a view"));
                 }

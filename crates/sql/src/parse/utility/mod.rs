@@ -19,6 +19,7 @@ use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
 use crate::parse::like::{self, CreateLike};
 use crate::parse::modes::{Modes, modes};
+use crate::parse::roles::{self, RoleStatement};
 use crate::parse::types::{self, TypeStatement};
 use crate::parse::{Parsed, Stmt, copy, run, statement};
 use sequence::{IdentityChange, SequenceOptions};
@@ -124,6 +125,8 @@ pub(crate) enum Utility {
     },
     /// CREATE, ALTER and DROP TYPE, COMMENT ON TYPE
     Type(TypeStatement),
+    /// About roles, privileges and owners.
+    Role(RoleStatement),
     CreateTableAs(CreateAs),
     CreateTableLike(CreateLike),
     /// ALTER TABLE SET SCHEMA, or of a view.
@@ -235,6 +238,9 @@ const WORDS: [&str; 32] = [
 
 /// Reads a utility statement, if it is one.
 pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
+    if let Some(statement) = roles::statement(cursor)? {
+        return Ok(Some(Utility::Role(statement)));
+    }
     if let Some(made) = create_as::create_as(cursor)? {
         return Ok(Some(Utility::CreateTableAs(made)));
     }
@@ -405,6 +411,11 @@ fn end(cursor: &mut Cursor, word: &str) -> Result<Utility> {
 }
 
 fn setting_name(cursor: &mut Cursor) -> Result<String> {
+    if cursor.is("session") && cursor.is_at(1, "authorization") {
+        cursor.expect("session")?;
+        cursor.expect("authorization")?;
+        return Ok("session_authorization".to_owned());
+    }
     if cursor.take("time") {
         cursor.expect("zone")?;
         return Ok("timezone".to_owned());
@@ -429,8 +440,9 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
         return set_constraints(cursor);
     }
     let local = cursor.take("local");
-    if !local {
-        cursor.take("session");
+    let session = !local && cursor.take("session");
+    if let Some(as_role) = set_role(cursor, session, local)? {
+        return Ok(as_role);
     }
     if cursor.take("transaction") {
         return Ok(Utility::SetTransaction { modes: modes(cursor)?, session: false });
@@ -471,6 +483,24 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
             return Ok(Utility::Set { name, value: Some(values), local });
         }
     }
+}
+
+/// SET ROLE or SET SESSION AUTHORIZATION, in its form without an equals sign.
+fn set_role(cursor: &mut Cursor, session: bool, local: bool) -> Result<Option<Utility>> {
+    let is_assigned = |ahead: usize| cursor.is_at(ahead, "to") || cursor.is_at(ahead, "=");
+    let name = if cursor.is("role") && !is_assigned(1) {
+        "role"
+    } else if session && cursor.is("authorization") {
+        "session_authorization"
+    } else {
+        return Ok(None);
+    };
+    cursor.name()?;
+    let value = match cursor.take("default") {
+        true => None,
+        false => Some(vec![cursor.string().map_or_else(|| cursor.name(), Ok)?]),
+    };
+    Ok(Some(Utility::Set { name: name.to_owned(), value, local }))
 }
 
 fn set_constraints(cursor: &mut Cursor) -> Result<Utility> {

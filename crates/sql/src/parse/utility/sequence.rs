@@ -60,16 +60,9 @@ pub(super) fn alter(cursor: &mut Cursor) -> Result<Utility> {
         cursor.expect("schema")?;
         return Ok(Utility::MoveSequence { name, schema: cursor.name()?, if_exists });
     }
-    let mut found = SequenceOptions::default();
-    if cursor.take("owner") {
-        // There is one user.
-        cursor.expect("to")?;
-        cursor.name()?;
-    } else {
-        found = options(cursor, true)?;
-        if found == SequenceOptions::default() {
-            return Err(cursor.unexpected());
-        }
+    let found = options(cursor, true)?;
+    if found == SequenceOptions::default() {
+        return Err(cursor.unexpected());
     }
     Ok(Utility::AlterSequence { name, options: found, if_exists })
 }

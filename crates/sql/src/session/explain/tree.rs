@@ -186,6 +186,7 @@ impl Shower {
             }
             Op::Function { call, alias, .. } => {
                 let name = match call {
+                    SetFunction::Options => "pg_options_to_table",
                     SetFunction::Series(_) => "generate_series",
                     SetFunction::TextParts => "string_to_table",
                     SetFunction::Channels => "pg_listening_channels",

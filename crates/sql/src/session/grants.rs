@@ -1,0 +1,776 @@
+//! GRANT and REVOKE on objects, default privileges, owners.
+//!
+//! Who grants, and what is left of a grant that goes beyond what they may pass on, is as
+//! PostgreSQL's `aclchk.c` has it.
+//!
+//! Invariants: a role owns something or has privileges only as long as it is there.
+//! Does not do: membership (`roles`).
+
+use std::sync::Arc;
+
+use rightlink::{AlterTable, SequenceChange, SequenceDefinition, SequencePosition, SequenceSchema};
+
+use super::access::Found;
+use super::{Session, Sink};
+use crate::bind::ddl::{Definition, Kind};
+use crate::catalog::DATABASE;
+use crate::error::{Result, SqlError, code};
+use crate::names::{bare, is_shown, mark, marked, schema_of, type_entry, type_of_entry};
+use crate::notes::types::TypeNotes;
+use crate::notes::{SequenceNotes, TableNotes, is_view, owner_of};
+use crate::oids::{PUBLIC_OID, relation_oid};
+use crate::parse::roles::{Objects, OwnedKind, PrivilegeChange, RoleName, RoleStatement};
+use crate::privileges::{ObjectKind, Privileges};
+use crate::roles::acl::{Acl, Change, EVERYBODY};
+use crate::roles::actor::Actor;
+use crate::roles::need::Owned;
+use crate::roles::rights::{self, Made, denied, denied_to, must, not_owner};
+use crate::roles::role::{OWNER, Role, Roles};
+use crate::schemas::{self, no_schema, no_table};
+use crate::user_types::no_type;
+
+/// An object that privileges are granted on.
+struct Granted {
+    found: Found,
+    name: String,
+}
+
+impl Granted {
+    fn of(kind: ObjectKind, of: Owned, name: &str) -> Granted {
+        Granted { found: Found { of, noun: kind.noun() }, name: name.to_owned() }
+    }
+}
+
+/// An object that belongs to a role.
+enum Belonging {
+    Table(String),
+    View(String),
+    Sequence(String),
+    Schema(String),
+    Type(String),
+}
+
+impl Belonging {
+    fn shown(&self) -> String {
+        match self {
+            Belonging::Table(name) => format!("table {}", bare(name)),
+            Belonging::View(name) => format!("view {}", bare(name)),
+            Belonging::Sequence(name) => format!("sequence {}", bare(name)),
+            Belonging::Schema(name) => format!("schema {name}"),
+            Belonging::Type(name) => format!("type {}", bare(name)),
+        }
+    }
+}
+
+impl Session {
+    /// Runs a statement about privileges or owners and gives its tag.
+    pub(super) fn grant_statement(
+        &mut self,
+        statement: &RoleStatement,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let tag = match statement {
+            RoleStatement::Privileges { objects, change } => {
+                for object in self.granted(objects, change)? {
+                    self.change_privileges(&object, change, sink)?;
+                }
+                if change.grants { "GRANT" } else { "REVOKE" }
+            }
+            RoleStatement::Defaults { roles, schemas, kind, change } => {
+                self.change_defaults(roles, schemas, *kind, change)?;
+                "ALTER DEFAULT PRIVILEGES"
+            }
+            RoleStatement::Own { kind, name, if_exists, role } => {
+                return self.own(*kind, name, *if_exists, role, sink);
+            }
+            RoleStatement::Reassign { from, to } => {
+                self.reassign(from, to)?;
+                "REASSIGN OWNED"
+            }
+            RoleStatement::DropOwned { roles, cascade } => {
+                self.drop_owned(roles, *cascade, sink)?;
+                "DROP OWNED"
+            }
+            other => unreachable!("handled before: {other:?}"),
+        };
+        Ok(tag.to_owned())
+    }
+
+    /// The objects of a GRANT.
+    fn granted(&mut self, objects: &Objects, change: &PrivilegeChange) -> Result<Vec<Granted>> {
+        let mut all = Vec::new();
+        match objects {
+            Objects::Relations(kind, names) => {
+                for name in names {
+                    let stored = self.relation(name)?;
+                    let found = self.owned(&stored)?.ok_or_else(|| no_table(&stored))?;
+                    if *kind == ObjectKind::Sequence && found.of.kind != ObjectKind::Sequence {
+                        let message = format!("\"{}\" is not a sequence", bare(&stored));
+                        return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+                    }
+                    all.push(Granted { found, name: bare(&stored).to_owned() });
+                }
+            }
+            Objects::Named(ObjectKind::Database, names) => {
+                for name in names {
+                    if **name != *self.database {
+                        let message = format!("database \"{name}\" does not exist");
+                        return Err(SqlError::new(code::INVALID_DATABASE, message));
+                    }
+                    let kind = ObjectKind::Database;
+                    let of = Owned { kind, oid: DATABASE, owner: OWNER };
+                    all.push(Granted::of(kind, of, name));
+                }
+            }
+            Objects::Named(_, names) => {
+                for name in names {
+                    let found = rights::schema(&mut self.ensure()?.txn, name)?;
+                    let of = found.ok_or_else(|| no_schema(name))?;
+                    all.push(Granted::of(ObjectKind::Schema, of, name));
+                }
+            }
+            Objects::AllIn(kind, names) => {
+                for name in names {
+                    if !schemas::exists(&mut self.ensure()?.txn, name)? {
+                        return Err(no_schema(name));
+                    }
+                    self.check_looks(name)?;
+                    all.extend(self.all_in(*kind, name)?);
+                }
+            }
+        }
+        let wanted = change.privileges.unwrap_or(Privileges::NONE);
+        for object in &all {
+            let known = object.found.of.kind.privileges();
+            if let Some(wrong) = wanted.without(known).each().next() {
+                let (noun, name) = (object.found.noun, wrong.name());
+                let message = format!("invalid privilege type {name} for {noun}");
+                return Err(SqlError::new(code::INVALID_GRANT, message));
+            }
+        }
+        Ok(all)
+    }
+
+    /// All tables or sequences of a schema.
+    fn all_in(&mut self, kind: ObjectKind, schema: &str) -> Result<Vec<Granted>> {
+        let txn = &mut self.ensure()?.txn;
+        let names: Vec<String> = match kind {
+            ObjectKind::Sequence => {
+                txn.catalog().sequences()?.into_iter().map(|one| one.schema.name).collect()
+            }
+            _ => txn.catalog().table_names()?,
+        };
+        let mut all = Vec::new();
+        for stored in names {
+            if schema_of(&stored) != schema || !is_shown(&stored) || crate::names::is_own(&stored) {
+                continue;
+            }
+            if let Some(found) = self.owned(&stored)? {
+                all.push(Granted { found, name: bare(&stored).to_owned() });
+            }
+        }
+        Ok(all)
+    }
+
+    fn change_privileges(
+        &mut self,
+        object: &Granted,
+        change: &PrivilegeChange,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let actor = self.actor()?;
+        let roles = Roles::load(&mut self.ensure()?.txn)?;
+        if let Some(by) = &change.by {
+            let by = self.role(by, &roles)?;
+            if by.oid != actor.oid {
+                let message = "grantor must be current user";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
+        let Granted { found: Found { of, noun }, name } = object;
+        let Owned { kind, oid, owner } = *of;
+        let kept = rights::kept(&mut self.ensure()?.txn, oid)?;
+        let mut acl = kept.unwrap_or_else(|| rights::usual(*of));
+        let asked = change.privileges.unwrap_or_else(|| kind.privileges());
+        let (grantor, may) = grantor(&actor, &acl, *of, asked);
+        let here = asked.within(may);
+        if may.is_empty() && acl.of_roles(|role| actor.has_privileges_of(role)).is_empty() {
+            return Err(denied(noun, name));
+        }
+        let is_part = change.privileges.is_some() && here != asked;
+        let warning = match (here.is_empty(), is_part, change.grants) {
+            (true, _, true) => Some(format!("no privileges were granted for \"{name}\"")),
+            (false, true, true) => Some(format!("not all privileges were granted for \"{name}\"")),
+            (true, _, false) => Some(format!("no privileges could be revoked for \"{name}\"")),
+            (false, true, false) => {
+                Some(format!("not all privileges could be revoked for \"{name}\""))
+            }
+            (false, false, _) => None,
+        };
+        if let Some(warning) = warning {
+            sink.notice("WARNING", &warning);
+        }
+        let giver = roles.numbered(grantor).map(|role| Actor::of(role, &roles));
+        let has = |role| giver.as_ref().is_some_and(|giver| giver.has_privileges_of(role));
+        for role in &change.roles {
+            let grantee = self.grantee(role, &roles)?;
+            let options = change.options;
+            let own = Change { grantee, grantor, privileges: here, options };
+            match change.grants {
+                true => acl.grant(own, owner, kind, has)?,
+                false => acl.revoke(own, change.cascade, owner)?,
+            }
+        }
+        rights::keep(&mut self.ensure()?.txn, oid, Some(&acl))
+    }
+
+    fn grantee(&mut self, role: &RoleName, roles: &Roles) -> Result<u32> {
+        match role {
+            RoleName::Everybody => Ok(EVERYBODY),
+            other => Ok(self.role(other, roles)?.oid),
+        }
+    }
+
+    /// ALTER DEFAULT PRIVILEGES
+    fn change_defaults(
+        &mut self,
+        of: &[RoleName],
+        schemas: &[String],
+        kind: ObjectKind,
+        change: &PrivilegeChange,
+    ) -> Result<()> {
+        let actor = self.actor()?;
+        let roles = Roles::load(&mut self.ensure()?.txn)?;
+        let mut targets = Vec::new();
+        for name in of {
+            let role = self.role(name, &roles)?;
+            if !actor.is_member_of(role.oid) {
+                return Err(must(&format!("be member of role \"{}\"", role.name)));
+            }
+            targets.push(role.oid);
+        }
+        if of.is_empty() {
+            targets.push(actor.oid);
+        }
+        let asked = change.privileges.unwrap_or_else(|| kind.privileges());
+        if let Some(wrong) = asked.without(kind.privileges()).each().next() {
+            let (noun, name) = (kind.noun(), wrong.name());
+            let message = format!("invalid privilege type {name} for {noun}");
+            return Err(SqlError::new(code::INVALID_GRANT, message));
+        }
+        let mut places = Vec::new();
+        for schema in schemas {
+            let found = rights::schema(&mut self.ensure()?.txn, schema)?;
+            places.push(found.ok_or_else(|| no_schema(schema))?.oid);
+        }
+        if schemas.is_empty() {
+            places.push(0);
+        }
+        for role in targets {
+            for schema in places.iter().copied() {
+                let made = Made { role, schema, kind };
+                let usual = match schema {
+                    0 => Acl::usual(kind, role),
+                    _ => Acl::default(),
+                };
+                let kept = rights::default_of(&mut self.ensure()?.txn, made)?;
+                let mut acl = kept.unwrap_or_else(|| usual.clone());
+                for grantee in &change.roles {
+                    let grantee = self.grantee(grantee, &roles)?;
+                    let options = change.options;
+                    let own = Change { grantee, grantor: role, privileges: asked, options };
+                    match change.grants {
+                        true => acl.grant(own, role, kind, |one| one == role)?,
+                        false => acl.revoke(own, change.cascade, role)?,
+                    }
+                }
+                let acl = (!acl.is_same(&usual)).then_some(&acl);
+                rights::keep_default(&mut self.ensure()?.txn, made, acl)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what was just made the privileges that its maker's defaults say.
+    pub(super) fn give_defaults(&mut self, definition: &Definition) -> Result<()> {
+        let (stored, made) = match definition {
+            Definition::CreateTable { table, .. } => (&table.schema.name, ObjectKind::Table),
+            Definition::CreateView(view) => (&view.name, ObjectKind::Table),
+            Definition::CreateSequence { name, .. } => (name, ObjectKind::Sequence),
+            Definition::CreateSchema { name, .. } => (name, ObjectKind::Schema),
+            _ => return Ok(()),
+        };
+        let stored = stored.clone();
+        let txn = &mut self.ensure()?.txn;
+        if !rights::has_defaults(txn)? {
+            return Ok(());
+        }
+        let actor = self.actor()?;
+        if made == ObjectKind::Schema {
+            let Some(one) = rights::schema(&mut self.ensure()?.txn, &stored)? else {
+                return Ok(());
+            };
+            let of = Made { role: actor.oid, schema: 0, kind: made };
+            return self.give_default(one.oid, of);
+        }
+        let txn = &mut self.ensure()?.txn;
+        let schema = rights::schema(txn, schema_of(&stored))?.map_or(0, |one| one.oid);
+        let mut all = vec![(stored.clone(), made)];
+        if made == ObjectKind::Table
+            && let Ok(info) = txn.catalog().definition(&stored)
+        {
+            let own = info.columns.iter().filter_map(|column| column.identity.as_ref());
+            all.extend(own.map(|one| (one.sequence.clone(), ObjectKind::Sequence)));
+        }
+        for (name, kind) in all {
+            if let Some(found) = self.owned(&name)? {
+                self.give_default(found.of.oid, Made { role: actor.oid, schema, kind })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_default(&mut self, oid: u32, made: Made) -> Result<()> {
+        let txn = &mut self.ensure()?.txn;
+        // What is there already has its own.
+        if rights::kept(txn, oid)?.is_some() {
+            return Ok(());
+        }
+        let everywhere = rights::default_of(txn, Made { schema: 0, ..made })?;
+        let here = match made.schema {
+            0 => None,
+            _ => rights::default_of(txn, made)?,
+        };
+        if everywhere.is_none() && here.is_none() {
+            return Ok(());
+        }
+        let usual = Acl::usual(made.kind, made.role);
+        let mut acl = everywhere.unwrap_or_else(|| usual.clone());
+        if let Some(here) = here {
+            acl.merge(&here);
+        }
+        acl.sort();
+        match acl.is_same(&usual) {
+            true => Ok(()),
+            false => rights::keep(txn, oid, Some(&acl)),
+        }
+    }
+
+    /// ALTER .. OWNER TO
+    fn own(
+        &mut self,
+        kind: OwnedKind,
+        name: &[String],
+        if_exists: bool,
+        role: &RoleName,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let actor = self.actor()?;
+        let roles = Roles::load(&mut self.ensure()?.txn)?;
+        let to = self.role(role, &roles)?;
+        let (tag, belonging) = match kind {
+            OwnedKind::Table => ("ALTER TABLE", None),
+            OwnedKind::View => ("ALTER VIEW", None),
+            OwnedKind::Sequence => ("ALTER SEQUENCE", None),
+            OwnedKind::Schema => {
+                let [name] = name else { return Err(SqlError::syntax("improper schema name")) };
+                ("ALTER SCHEMA", Some(Belonging::Schema(name.clone())))
+            }
+            OwnedKind::Database => {
+                return Err(SqlError::unsupported("another owner of the database"));
+            }
+            OwnedKind::Type | OwnedKind::Domain => {
+                let path = self.settings.path();
+                let txn = &mut self.ensure()?.txn;
+                let stored = schemas::Resolver::new(txn, &path).existing_type(name)?;
+                let tag = if kind == OwnedKind::Type { "ALTER TYPE" } else { "ALTER DOMAIN" };
+                (tag, Some(Belonging::Type(stored)))
+            }
+        };
+        let belonging = match belonging {
+            Some(known) => known,
+            None => match self.relation_to_own(kind, name, if_exists, sink)? {
+                Some(known) => known,
+                None => return Ok(tag.to_owned()),
+            },
+        };
+        self.check_gives(&actor, &belonging, &to, &roles)?;
+        self.give(&belonging, to.oid)?;
+        Ok(tag.to_owned())
+    }
+
+    fn relation_to_own(
+        &mut self,
+        kind: OwnedKind,
+        name: &[String],
+        if_exists: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Belonging>> {
+        let path = self.settings.path();
+        let stored = match if_exists {
+            true => schemas::find(&mut self.ensure()?.txn, &path, name)?.name,
+            false => self.relation(name)?,
+        };
+        let Some(found) = self.owned(&stored)? else {
+            if self.ensure()?.txn.catalog().table_of_index(&stored).is_ok() {
+                let message = format!("cannot change owner of index \"{}\"", bare(&stored));
+                sink.notice("WARNING", &message);
+                return Ok(None);
+            }
+            if !if_exists {
+                return Err(no_table(&stored));
+            }
+            let name = bare(&crate::names::said(&stored)).to_owned();
+            sink.notice("NOTICE", &format!("relation \"{name}\" does not exist, skipping"));
+            return Ok(None);
+        };
+        let wanted = match kind {
+            OwnedKind::View => Some("view"),
+            OwnedKind::Sequence => Some("sequence"),
+            _ => None,
+        };
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found.noun) {
+            let message = format!("\"{}\" is not a {wanted}", bare(&stored));
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        Ok(Some(match found.noun {
+            "view" => Belonging::View(stored),
+            "sequence" => Belonging::Sequence(stored),
+            _ => Belonging::Table(stored),
+        }))
+    }
+
+    /// Fails unless an actor may give an object to a role.
+    fn check_gives(
+        &mut self,
+        actor: &Actor,
+        object: &Belonging,
+        to: &Role,
+        roles: &Roles,
+    ) -> Result<()> {
+        let owner = self.owner_of(object)?;
+        if actor.is_superuser {
+            return Ok(());
+        }
+        let (noun, name, schema) = match object {
+            Belonging::Table(name) => ("table", bare(name), Some(schema_of(name))),
+            Belonging::View(name) => ("view", bare(name), Some(schema_of(name))),
+            Belonging::Sequence(name) => ("sequence", bare(name), Some(schema_of(name))),
+            Belonging::Schema(name) => ("schema", name.as_str(), None),
+            Belonging::Type(name) => ("type", bare(name), Some(schema_of(name))),
+        };
+        // Whoever owns a schema or type already may be said to by anybody: dumps count on it.
+        let is_relation = !matches!(object, Belonging::Schema(_) | Belonging::Type(_));
+        if !actor.has_privileges_of(owner) && (is_relation || owner != to.oid) {
+            return Err(not_owner(noun, name));
+        }
+        if owner == to.oid {
+            return Ok(());
+        }
+        if !actor.is_member_of(to.oid) {
+            return Err(must(&format!("be member of role \"{}\"", to.name)));
+        }
+        // The new owner could have made it.
+        let other = Actor::of(to, roles);
+        let txn = &mut self.ensure()?.txn;
+        let (of, name) = match schema {
+            Some(schema) => (rights::schema(txn, schema)?, schema.to_owned()),
+            None => {
+                let kind = ObjectKind::Database;
+                let of = Owned { kind, oid: DATABASE, owner: OWNER };
+                (Some(of), self.database.to_string())
+            }
+        };
+        let Some(of) = of else { return Ok(()) };
+        let txn = &mut self.ensure()?.txn;
+        match rights::allowed(txn, &other, of)?.has_all(Privileges::CREATE) {
+            true => Ok(()),
+            false => Err(denied(of.kind.noun(), &name)),
+        }
+    }
+
+    fn owner_of(&mut self, object: &Belonging) -> Result<u32> {
+        let txn = &mut self.ensure()?.txn;
+        let note = match object {
+            Belonging::Table(name) | Belonging::View(name) => {
+                txn.catalog().definition(name)?.note.clone()
+            }
+            Belonging::Sequence(name) => txn.numbers(name)?.schema().note.clone(),
+            Belonging::Schema(name) => {
+                let found = rights::schema(txn, name)?;
+                return Ok(found.ok_or_else(|| no_schema(name))?.owner);
+            }
+            Belonging::Type(name) => {
+                let found = txn.catalog().definition(&type_entry(name));
+                found.map_err(|_| no_type(name))?.note.clone()
+            }
+        };
+        Ok(owner_of(&note).unwrap_or(OWNER))
+    }
+
+    /// Gives an object to a role, and what it had and gave with it.
+    fn give(&mut self, object: &Belonging, to: u32) -> Result<()> {
+        let before = self.owner_of(object)?;
+        if before == to {
+            return Ok(());
+        }
+        let owner = Some(to).filter(|to| *to != OWNER);
+        let txn = &mut self.ensure()?.txn;
+        let note_table = |txn: &mut rightlink::Transaction, table: &str| -> Result<u32> {
+            let info = txn.catalog().describe(table)?;
+            let notes = TableNotes { owner, ..TableNotes::decode(&info.note) };
+            txn.alter_table(table, AlterTable::Note(&notes.encode()))?;
+            Ok(relation_oid(info.id))
+        };
+        let mut oids = Vec::new();
+        match object {
+            Belonging::Table(name) | Belonging::View(name) => {
+                oids.push(note_table(txn, name)?);
+                let info = txn.catalog().describe(name)?;
+                let own = info.columns.iter().filter_map(|column| column.identity.as_ref());
+                let mut sequences: Vec<String> = own.map(|one| one.sequence.clone()).collect();
+                let notes = info.columns.iter();
+                sequences.extend(
+                    notes.flat_map(|column| crate::notes::ColumnNotes::decode(&column.note).owned),
+                );
+                for sequence in sequences {
+                    oids.push(note_sequence(txn, &sequence, owner)?);
+                }
+            }
+            Belonging::Sequence(name) => oids.push(note_sequence(txn, name, owner)?),
+            Belonging::Schema(name) => {
+                if rights::schema(txn, name)?.is_some_and(|one| one.oid == PUBLIC_OID) {
+                    return Err(SqlError::unsupported("another owner of the schema \"public\""));
+                }
+                oids.push(note_table(txn, &mark(name))?);
+            }
+            Belonging::Type(name) => {
+                let entry = type_entry(name);
+                let info = txn.catalog().describe(&entry)?;
+                let notes = TypeNotes { owner, ..TypeNotes::decode(&info.note) };
+                txn.alter_table(&entry, AlterTable::Note(&notes.encode()))?;
+            }
+        }
+        for oid in oids {
+            if let Some(mut acl) = rights::kept(txn, oid)? {
+                acl.change_owner(before, to);
+                rights::keep(txn, oid, Some(&acl))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that belongs to a role.
+    fn belongings(&mut self, role: u32) -> Result<Vec<Belonging>> {
+        let txn = &mut self.ensure()?.txn;
+        let mut all = Vec::new();
+        for info in txn.catalog().tables()? {
+            if owner_of(&info.note) != Some(role) {
+                continue;
+            }
+            all.push(match (marked(&info.name), type_of_entry(&info.name)) {
+                (Some(schema), _) => Belonging::Schema(schema.to_owned()),
+                (None, Some(name)) => Belonging::Type(name),
+                (None, None) if is_view(&info.note) => Belonging::View(info.name.clone()),
+                (None, None) => Belonging::Table(info.name.clone()),
+            });
+        }
+        for one in txn.catalog().sequences()? {
+            if one.owner.is_none() && owner_of(&one.schema.note) == Some(role) {
+                all.push(Belonging::Sequence(one.schema.name));
+            }
+        }
+        Ok(all)
+    }
+
+    /// What keeps a role from being dropped, as messages say it.
+    pub(super) fn uses_of_role(&mut self, role: u32) -> Result<Vec<String>> {
+        let own = self.belongings(role)?;
+        let mut all: Vec<String> =
+            own.iter().map(|object| format!("owner of {}", object.shown())).collect();
+        let database = Arc::clone(&self.database);
+        let txn = &mut self.ensure()?.txn;
+        let names = names_of_objects(txn, &database)?;
+        for (oid, acl) in rights::all_kept(txn)? {
+            let name = names.iter().find(|(known, _)| *known == oid).map(|(_, name)| name);
+            if let Some(name) = name.filter(|_| acl.names(role)) {
+                let line = format!("privileges for {name}");
+                // What it owns is said already.
+                if !all.contains(&format!("owner of {name}")) {
+                    all.push(line);
+                }
+            }
+        }
+        for default in rights::all_defaults(txn)? {
+            if default.of.role == role || default.acl.names(role) {
+                all.push(format!("default privileges on new {}s", default.of.kind.noun()));
+            }
+        }
+        Ok(all)
+    }
+
+    fn reassign(&mut self, from: &[RoleName], to: &RoleName) -> Result<()> {
+        let actor = self.actor()?;
+        let roles = Roles::load(&mut self.ensure()?.txn)?;
+        let to = self.role(to, &roles)?;
+        let mut all = Vec::new();
+        for name in from {
+            let role = self.role(name, &roles)?;
+            if !actor.is_member_of(role.oid) {
+                return Err(denied_to("reassign objects"));
+            }
+            all.push(role);
+        }
+        if !actor.is_member_of(to.oid) {
+            return Err(denied_to("reassign objects"));
+        }
+        for role in all {
+            if role.is_fixed() {
+                let name = &role.name;
+                let message = format!(
+                    "cannot reassign ownership of objects owned by role {name} because they are \
+                     required by the database system"
+                );
+                return Err(SqlError::new(code::DEPENDENT_OBJECTS, message));
+            }
+            for object in self.belongings(role.oid)? {
+                self.give(&object, to.oid)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_owned(&mut self, names: &[RoleName], cascade: bool, sink: &mut dyn Sink) -> Result<()> {
+        let actor = self.actor()?;
+        let roles = Roles::load(&mut self.ensure()?.txn)?;
+        for name in names {
+            let role = self.role(name, &roles)?;
+            if !actor.is_member_of(role.oid) {
+                return Err(denied_to("drop objects"));
+            }
+            if role.is_fixed() {
+                let name = &role.name;
+                let message = format!(
+                    "cannot drop objects owned by role {name} because they are required by the \
+                     database system"
+                );
+                return Err(SqlError::new(code::DEPENDENT_OBJECTS, message));
+            }
+            self.drop_belongings(role.oid, cascade, sink)?;
+            let txn = &mut self.ensure()?.txn;
+            for (oid, mut acl) in rights::all_kept(txn)? {
+                if acl.forget(role.oid) {
+                    rights::keep(txn, oid, Some(&acl))?;
+                }
+            }
+            for mut default in rights::all_defaults(txn)? {
+                if default.of.role == role.oid {
+                    rights::keep_default(txn, default.of, None)?;
+                } else if default.acl.forget(role.oid) {
+                    rights::keep_default(txn, default.of, Some(&default.acl))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_belongings(&mut self, role: u32, cascade: bool, sink: &mut dyn Sink) -> Result<()> {
+        let (mut views, mut tables, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut types, mut schemas) = (Vec::new(), Vec::new());
+        for object in self.belongings(role)? {
+            match object {
+                Belonging::View(name) => views.push(name),
+                Belonging::Table(name) => tables.push(name),
+                Belonging::Sequence(name) => sequences.push(name),
+                Belonging::Type(name) => types.push(name),
+                Belonging::Schema(name) => schemas.push(name),
+            }
+        }
+        let kinds = [
+            (Kind::View, views),
+            (Kind::Table, tables),
+            (Kind::Sequence, sequences),
+            (Kind::Type, types),
+        ];
+        for (kind, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
+            self.define_unchecked(
+                &Definition::Drop { kind, names, if_exists: true, cascade },
+                sink,
+            )?;
+        }
+        if !schemas.is_empty() {
+            let names = schemas;
+            let dropped = Definition::DropSchema { names, if_exists: true, cascade };
+            self.define_unchecked(&dropped, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Objects may be gone: what was kept of their privileges goes with them.
+    pub(super) fn forget_privileges(&mut self) -> Result<()> {
+        let database = Arc::clone(&self.database);
+        let txn = &mut self.ensure()?.txn;
+        let kept = rights::all_kept(txn)?;
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let known = names_of_objects(txn, &database)?;
+        for (oid, _) in kept {
+            if !known.iter().any(|(known, _)| *known == oid) {
+                rights::forget(txn, oid)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers of all objects that have privileges, and what messages call them.
+fn names_of_objects(
+    txn: &mut rightlink::Transaction,
+    database: &str,
+) -> Result<Vec<(u32, String)>> {
+    let mut all =
+        vec![(DATABASE, format!("database {database}")), (PUBLIC_OID, "schema public".to_owned())];
+    for info in txn.catalog().tables()? {
+        let name = match marked(&info.name) {
+            Some(schema) => format!("schema {schema}"),
+            None if is_view(&info.note) => format!("view {}", bare(&info.name)),
+            None => format!("table {}", bare(&info.name)),
+        };
+        all.push((relation_oid(info.id), name));
+    }
+    for one in txn.catalog().sequences()? {
+        all.push((relation_oid(one.id), format!("sequence {}", bare(&one.schema.name))));
+    }
+    Ok(all)
+}
+
+/// Notes the owner of a sequence; gives its number.
+fn note_sequence(txn: &mut rightlink::Transaction, name: &str, owner: Option<u32>) -> Result<u32> {
+    let mut change = |known: &SequenceDefinition, at: SequencePosition| {
+        let notes = SequenceNotes { owner, ..SequenceNotes::decode(&known.schema.note) };
+        Ok((SequenceSchema { note: notes.encode(), ..known.schema.clone() }, at))
+    };
+    txn.alter_sequence(name, SequenceChange::Redefine(&mut change))?;
+    Ok(relation_oid(txn.numbers(name)?.id()))
+}
+
+/// As whom an actor grants, and what of `asked` it may pass on so.
+fn grantor(actor: &Actor, acl: &Acl, of: Owned, asked: Privileges) -> (u32, Privileges) {
+    let Owned { kind, owner, .. } = of;
+    if actor.is_superuser || actor.oid == owner {
+        return (owner, kind.privileges());
+    }
+    let mut best = (actor.oid, Privileges::NONE);
+    for role in actor.roles() {
+        let may = acl.options_of(*role, owner, kind);
+        let count = |may: Privileges| may.within(asked).count();
+        if count(may) > count(best.1) {
+            best = (*role, may);
+        }
+        if may.has_all(asked) {
+            return (*role, may);
+        }
+    }
+    best
+}
