@@ -475,8 +475,8 @@ impl TableNotes {
 }
 
 impl ForeignKey {
-    /// As SQL spells it, after its name.
-    pub(crate) fn definition(&self) -> String {
+    /// As SQL spells it, after its name, where the table that it refers to is called `parent`.
+    pub(crate) fn definition(&self, parent: &str) -> String {
         use crate::names::identifier;
         let list = |names: &[String]| {
             names.iter().map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
@@ -484,7 +484,7 @@ impl ForeignKey {
         let mut text = format!(
             "FOREIGN KEY ({}) REFERENCES {}({})",
             list(&self.columns),
-            crate::names::reference(&self.parent),
+            parent,
             list(&self.parent_columns)
         );
         for (what, action) in [("UPDATE", self.on_update), ("DELETE", self.on_delete)] {

@@ -12,6 +12,8 @@ use super::rules::{Constraint, Key, Reference, Rule, place};
 use crate::error::Result;
 use crate::names::bare;
 use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
+use crate::parse;
+use crate::schemas;
 use crate::types::{Datum, Row, SqlType};
 
 /// Rows of `pg_constraint`: keys, then checks and foreign keys.
@@ -129,9 +131,16 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
     }
     for object in objects.tables() {
         for (at, column) in object.table.columns.iter().enumerate() {
-            if default_text(column, &ColumnNotes::decode(&column.note)).is_some() {
+            if let Some(shown) = default_text(column, &ColumnNotes::decode(&column.note)) {
                 let own = default_oid(object.oid, at + 1);
                 add([PG_ATTRDEF, own], [PG_CLASS, object.oid], at + 1, 'a');
+                parse::with_sequences(&shown, |name| {
+                    let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
+                    if let Some(asked) = objects.relation_named(&stored) {
+                        add([PG_ATTRDEF, own], [PG_CLASS, asked], 0, 'n');
+                    }
+                    Ok(None)
+                })?;
             }
         }
         for (at, column) in object.table.columns.iter().enumerate() {

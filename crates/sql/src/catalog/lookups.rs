@@ -6,11 +6,12 @@
 use super::builtin;
 use super::numbers::DATABASE;
 use super::objects::{Objects, keys};
-use super::rules::{self, Key, Rule};
+use super::rules::{self, Key, Reference, Rule};
 use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::names;
 use crate::names::{SearchPath, bare, full_reference, identifier, said, schema_of};
+use crate::parse;
 use crate::privileges::Privileges;
 use crate::roles::rights;
 use crate::schemas;
@@ -134,10 +135,19 @@ impl Objects {
     }
 
     /// The text of a constraint; for people a check has fewer parentheses.
-    pub(crate) fn constraint_definition(&self, oid: u32, pretty: bool) -> Option<String> {
+    pub(crate) fn constraint_definition(
+        &self,
+        oid: u32,
+        pretty: bool,
+        path: &SearchPath,
+    ) -> Option<String> {
         if let Some(one) = self.constraints().iter().find(|one| one.oid == oid) {
             return Some(match &one.rule {
                 Rule::Check(condition) if !pretty => format!("CHECK (({condition}))"),
+                Rule::Reference(reference) => {
+                    let Reference { key, .. } = &**reference;
+                    key.definition(&self.spelled(&key.parent, path))
+                }
                 _ => one.definition.clone(),
             });
         }
@@ -153,6 +163,14 @@ impl Objects {
         let object = self.of_oid(oid)?;
         let index = object.index.filter(|index| rules::is_key(index))?;
         Some(rules::key_definition(Key { table: object.table, index }))
+    }
+
+    /// A relation as a statement names it that runs by a path.
+    fn spelled(&self, stored: &str, path: &SearchPath) -> String {
+        match self.is_visible(stored, path) {
+            true => identifier(bare(stored)),
+            false => full_reference(stored),
+        }
     }
 
     /// The statement that makes an index, or one of its columns.
@@ -181,18 +199,27 @@ impl Objects {
         self.of_oid(oid)?.query()
     }
 
-    /// An expression of a relation, as catalogs have it, for people: the condition of an index has
-    /// fewer parentheses then.
-    pub(crate) fn expression(&self, text: &str, relation: u32, pretty: bool) -> String {
+    /// An expression of a relation, as catalogs have it, by a path: sequences have their schemas
+    /// where it does not lead to them. For people the condition of an index has fewer parentheses.
+    pub(crate) fn expression(
+        &self,
+        text: &str,
+        relation: u32,
+        pretty: bool,
+        path: &SearchPath,
+    ) -> Result<String> {
+        let text = &parse::with_sequences(text, |name| {
+            let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
+            Ok(Some(self.spelled(&stored, path)))
+        })?;
         let table = self.of_oid(relation).filter(|_| pretty);
         let indexes = self.all().filter(|object| {
             object.index.is_some() && table.is_some_and(|table| table.table.id == object.table.id)
         });
         let mut same =
             indexes.filter(|object| object.condition(false, &self.made).as_deref() == Some(text));
-        same.next()
-            .and_then(|object| object.condition(true, &self.made))
-            .unwrap_or_else(|| text.to_owned())
+        let shown = same.next().and_then(|object| object.condition(true, &self.made));
+        Ok(shown.unwrap_or_else(|| text.to_owned()))
     }
 
     /// The sequence of a column, as SQL names it from anywhere.

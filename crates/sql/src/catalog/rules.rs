@@ -115,7 +115,7 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
                 table: own,
                 stored: table.name.clone(),
                 columns: columns(table, &key.columns),
-                definition: key.definition(),
+                definition: key.definition(&crate::names::reference(&key.parent)),
                 rule: Rule::Reference(Box::new(reference)),
             });
         }

@@ -184,7 +184,9 @@ fn definitions(registry: &mut Registry) {
     for args in [&[T::Oid][..], &[T::Oid, T::Bool]] {
         reading(registry, "pg_get_constraintdef", args, T::Text, |v, context| {
             let pretty = v.get(1) == Some(&Datum::Bool(true));
-            asked(context, |objects, _| text(objects.constraint_definition(oid(&v[0]), pretty)))
+            asked(context, |objects, asking| {
+                text(objects.constraint_definition(oid(&v[0]), pretty, asking.path))
+            })
         });
         reading(registry, "pg_get_viewdef", args, T::Text, |v, context| {
             asked(context, |objects, _| text(objects.view_definition(oid(&v[0]))))
@@ -211,8 +213,8 @@ fn definitions(registry: &mut Registry) {
         reading(registry, "pg_get_expr", args, T::Text, |v, context| {
             let Datum::Text(kept) = &v[0] else { return mismatch(v) };
             let pretty = v.get(2) == Some(&Datum::Bool(true));
-            asked(context, |objects, _| {
-                Ok(Datum::Text(objects.expression(kept, oid(&v[1]), pretty)))
+            asked(context, |objects, asking| {
+                objects.expression(kept, oid(&v[1]), pretty, asking.path).map(Datum::Text)
             })
         });
     }

@@ -51,6 +51,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Result, SqlError, code};
 use crate::names;
+use crate::types::literal::literal;
 use cursor::Cursor;
 pub(crate) use depth::MAX_DEPTH;
 use utility::Utility;
@@ -210,8 +211,27 @@ pub(crate) fn places(text: &str) -> Option<Vec<Place>> {
     Some(places)
 }
 
+/// A text in which other names stand for sequences, where `other` gives one for a name.
+pub(crate) fn with_sequences(
+    text: &str,
+    mut other: impl FnMut(&str) -> Result<Option<String>>,
+) -> Result<String> {
+    let mut out = text.to_owned();
+    for (place, name) in sequences(text)?.into_iter().rev() {
+        let Some(other) = other(&name)? else { continue };
+        if let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end)) {
+            out.replace_range(start..end, &literal(&other));
+        }
+    }
+    Ok(out)
+}
+
 /// Where a text names sequences, and their names.
-pub(crate) fn sequences(text: &str) -> Result<Vec<(Span, String)>> {
+fn sequences(text: &str) -> Result<Vec<(Span, String)>> {
+    // Most texts ask none of the three.
+    if !text.to_ascii_lowercase().contains("val") {
+        return Ok(Vec::new());
+    }
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));

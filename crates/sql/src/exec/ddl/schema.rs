@@ -13,7 +13,6 @@ use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, s
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse;
 use crate::schemas;
-use crate::types::literal::literal;
 
 /// The only column of a table that stands for a schema: a table has one.
 const COLUMN: &str = "schema";
@@ -224,20 +223,16 @@ impl Definer<'_> {
         let path = self.context.settings.path();
         let mut text = node.to_string();
         self.settle_types(&mut text)?;
-        let named = parse::sequences(&text)?;
-        if *path == names::SearchPath::default() || named.is_empty() {
+        if *path == names::SearchPath::default() {
             return parse::expression(&text);
         }
-        for (place, name) in named.into_iter().rev() {
-            let found = schemas::find(self.txn, &path, &schemas::parts_of(&name)?)?.name;
+        let text = parse::with_sequences(&text, |name| {
+            let found = schemas::find(self.txn, &path, &schemas::parts_of(name)?)?.name;
             if !self.txn.catalog().has_relation(&found)? {
                 return Err(schemas::no_table(&found));
             }
-            let ends = parse::offset(&text, place.start).zip(parse::offset(&text, place.end));
-            if let Some((start, end)) = ends.filter(|_| schema_of(&found) != PUBLIC) {
-                text.replace_range(start..end, &literal(&reference(&found)));
-            }
-        }
+            Ok((schema_of(&found) != PUBLIC).then(|| reference(&found)))
+        })?;
         parse::expression(&text)
     }
 }

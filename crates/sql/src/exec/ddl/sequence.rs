@@ -26,25 +26,13 @@ use crate::parse::{self, Lines};
 use crate::schemas;
 use crate::schemas::no_table;
 use crate::types::SqlType;
-use crate::types::literal::literal;
 
 /// A text that is kept, asking the sequence `to` where it asks `name`.
 fn asking(text: &str, name: &str, to: &str) -> Result<String> {
-    let mut out = text.to_owned();
-    if !text.to_lowercase().contains("val") {
-        return Ok(out);
-    }
-    for (place, asked) in parse::sequences(text)?.into_iter().rev() {
-        if schemas::find_kept(&schemas::parts_of(&asked)?)?.name != name {
-            continue;
-        }
-        if let Some((start, end)) =
-            parse::offset(text, place.start).zip(parse::offset(text, place.end))
-        {
-            out.replace_range(start..end, &literal(&reference(to)));
-        }
-    }
-    Ok(out)
+    parse::with_sequences(text, |asked| {
+        let found = schemas::find_kept(&schemas::parts_of(asked)?)?.name;
+        Ok((found == name).then(|| reference(to)))
+    })
 }
 
 impl Definer<'_> {
