@@ -36,7 +36,11 @@ pub(crate) fn row() -> &'static Function {
     static FUNCTION: OnceLock<Function> = OnceLock::new();
     FUNCTION.get_or_init(|| {
         let mut row = function(ROW, SqlType::Record, |v, _| match &v[0] {
-            Datum::Record(shape) => Ok(Record::new(shape.shape().clone(), v[1..].to_vec()).into()),
+            Datum::Record(shape) => {
+                let row = Record::new(shape.shape().clone(), v[1..].to_vec());
+                row.check_size()?;
+                Ok(row.into())
+            }
             _ => mismatch(v),
         });
         row.variadic = true;

@@ -10,6 +10,10 @@ use std::sync::Arc;
 use super::{Datum, SqlType, Times};
 use crate::error::{Result, SqlError, code};
 
+/// Bytes that the text of a row may take. Each row around another doubles the quotes in its text,
+/// so that a few dozen would fill any memory.
+const MAX_TEXT: usize = 16 << 20;
+
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
@@ -26,12 +30,60 @@ pub struct Record {
     values: Vec<Datum>,
 }
 
+/// How long a text is.
+#[derive(Clone, Copy)]
+struct TextSize {
+    bytes: usize,
+    /// Those of its bytes that are written twice between quotes.
+    doubled: usize,
+}
+
+impl TextSize {
+    fn of(text: &str) -> TextSize {
+        let doubled = text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+        TextSize { bytes: text.len(), doubled }
+    }
+
+    /// The same between quotes.
+    fn quoted(self) -> TextSize {
+        let TextSize { bytes, doubled } = self;
+        TextSize { bytes: bytes + doubled + 2, doubled: 2 * doubled + 2 }
+    }
+}
+
 impl Record {
     /// # Panics
     /// If there are more or fewer values than fields.
     pub(crate) fn new(fields: Arc<[Field]>, values: Vec<Datum>) -> Record {
         assert_eq!(fields.len(), values.len(), "a record has a value for each field");
         Record { fields, values }
+    }
+
+    /// Fails if its text would be too long.
+    ///
+    /// # Errors
+    /// `54000` above 16 MiB.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        let has_rows = self.values.iter().any(|value| matches!(value, Datum::Record(_)));
+        if (has_rows || self.heap_bytes() > MAX_TEXT / 4) && self.text_size().bytes > MAX_TEXT {
+            let message = format!("the text of a row would take more than {MAX_TEXT} bytes");
+            return Err(SqlError::new(code::PROGRAM_LIMIT, message));
+        }
+        Ok(())
+    }
+
+    /// What its text takes at most. Rows inside of it were checked when they were made, so that
+    /// they are not nested deeply.
+    fn text_size(&self) -> TextSize {
+        let field = |value: &Datum| match value {
+            Datum::Record(row) => row.text_size(),
+            other => TextSize::of(&other.to_text().unwrap_or_default()),
+        };
+        let sizes = self.values.iter().map(field).map(TextSize::quoted);
+        sizes.fold(TextSize { bytes: 2, doubled: 0 }, |all, one| TextSize {
+            bytes: all.bytes + one.bytes + 1,
+            doubled: all.doubled + one.doubled,
+        })
     }
 
     /// Its fields, in their order.
