@@ -23,6 +23,8 @@ pub(crate) struct FileInner {
     name: String,
     /// Asked to be direct: alignment is asserted even where the file system refused.
     direct: bool,
+    /// Opened for reads that are planned ahead: the system reads nothing else.
+    planned: bool,
     target: Target,
     core: Arc<Core>,
 }
@@ -37,7 +39,15 @@ pub(crate) enum Target {
 
 impl File {
     pub(crate) fn new(name: &str, direct: bool, target: Target, core: Arc<Core>) -> File {
-        File { inner: Arc::new(FileInner { name: name.to_string(), direct, target, core }) }
+        let (name, planned) = (name.to_string(), false);
+        File { inner: Arc::new(FileInner { name, direct, planned, target, core }) }
+    }
+
+    /// The same file by another opening, for reads that are planned ahead.
+    pub(crate) fn planned(&self, fd: OwnedFd) -> File {
+        let FileInner { name, direct, core, .. } = &*self.inner;
+        let (name, core, target) = (name.clone(), Arc::clone(core), Target::Os(fd));
+        File { inner: Arc::new(FileInner { name, direct: *direct, planned: true, target, core }) }
     }
 
     pub(crate) fn inner(&self) -> &FileInner {
@@ -186,8 +196,12 @@ impl FileInner {
         self.direct
     }
 
-    /// The system's file; none in a simulation.
     #[cfg(target_os = "linux")]
+    pub(crate) fn is_planned(&self) -> bool {
+        self.planned
+    }
+
+    /// The system's file; none in a simulation.
     pub(crate) fn os(&self) -> Option<&OwnedFd> {
         match &self.target {
             Target::Os(fd) => Some(fd),

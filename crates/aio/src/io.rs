@@ -161,6 +161,27 @@ impl Io {
         self.open_as(file, mode, false)
     }
 
+    /// Opens `file` once more, to read through the page cache without the system's read-ahead: for
+    /// reads that the caller has planned ahead. `None` where there is no such read-ahead, and where
+    /// the file has lost its name.
+    pub fn open_planned(&self, file: &File) -> Result<Option<File>, IoError> {
+        let (Place::Os(root), Some(first)) = (&self.inner.place, file.inner().os()) else {
+            return Ok(None);
+        };
+        if self.is_direct() {
+            return Ok(None);
+        }
+        let opened = sys::open(root, file.name(), OpenMode::ReadOnly, false).and_then(|second| {
+            sys::read_nothing_ahead(&second)?;
+            Ok(sys::is_same(first, &second)?.then_some(second))
+        });
+        match opened {
+            Ok(second) => Ok(second.map(|second| file.planned(second))),
+            Err(raw) if raw.kind == IoErrorKind::NotFound => Ok(None),
+            Err(raw) => Err(name("open", file.name(), raw)),
+        }
+    }
+
     fn open_as(&self, file: &str, mode: OpenMode, direct: bool) -> Result<File, IoError> {
         assert_name(file);
         let target = retried(|| match &self.inner.place {

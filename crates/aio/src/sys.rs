@@ -61,6 +61,23 @@ fn direct_flag() -> OFlags {
     OFlags::DIRECT
 }
 
+/// Has the system read no more of this opening of a file than it is asked for.
+#[cfg(target_os = "linux")]
+pub(crate) fn read_nothing_ahead(fd: &OwnedFd) -> Raw<()> {
+    Ok(rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::Random)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn read_nothing_ahead(_: &OwnedFd) -> Raw<()> {
+    Ok(())
+}
+
+/// Whether both are openings of one file: the name of a file may be another's by now.
+pub(crate) fn is_same(one: &OwnedFd, other: &OwnedFd) -> Raw<bool> {
+    let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
 /// Lets sleeps of this thread end when they are over, and not up to 50 us later, where the system
 /// can: for threads that stand for a device.
 pub(crate) fn sleep_exactly() {

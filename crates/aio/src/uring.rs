@@ -28,6 +28,10 @@ use rustix::fd::{AsFd, AsRawFd};
 /// The most entries of a ring; a greater depth is cut to it.
 pub(crate) const MAX_ENTRIES: u32 = 4096;
 
+/// Bytes from which on a planned read of a file in the page cache goes to a thread of the kernel.
+/// Else who submits it copies it, too, with nothing read meanwhile. For less a thread costs more.
+const LARGE: usize = 16 << 10;
+
 /// The kernel's ring.
 pub(crate) struct Ring {
     ring: IoUring,
@@ -217,11 +221,15 @@ fn leak(op: Op) -> squeue::Entry {
     let file = op.file.inner().os().expect("a ring serves files of the system");
     let fd = types::Fd(file.as_fd().as_raw_fd());
     let direction = op.direction;
+    let by_kernel = op.file.inner().is_planned() && op.bufs.total() >= LARGE;
     let op = Box::new(InKernel { op, segments });
     let (list, count) = (op.segments.as_ptr().cast(), op.segments.len() as u32);
     assert!(count > 0, "something is left to move");
     let entry = match direction {
-        Direction::Read => opcode::Readv::new(fd, list, count).offset(offset).build(),
+        Direction::Read => {
+            let read = opcode::Readv::new(fd, list, count).offset(offset).build();
+            if by_kernel { read.flags(squeue::Flags::ASYNC) } else { read }
+        }
         Direction::Write => opcode::Writev::new(fd, list, count).offset(offset).build(),
     };
     entry.user_data(Box::into_raw(op).expose_provenance() as u64)

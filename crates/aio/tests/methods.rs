@@ -380,6 +380,36 @@ fn removed_files_stay_open(s: &Setup) {
     assert_eq!(*buf, *block(1));
 }
 
+/// The opening for planned reads reads the same file, what others write into it meanwhile, and no
+/// other file of its name. There is none without a page cache.
+fn planned_reads(s: &Setup) {
+    let (file, pool) = (s.file("planned"), Arc::new(Pool::default()));
+    (0..12).for_each(|at| file.write_all_at(&block(at), at * BLOCK as u64).unwrap());
+    let planned = s.io.open_planned(&file).unwrap();
+    assert_eq!(planned.is_some(), !s.io.is_direct() && s.options.method != Method::Sim);
+    let Some(planned) = planned else { return };
+    file.write_all_at(&block(77), 3 * BLOCK as u64).unwrap();
+    // One block at a time, and several, which other threads may read.
+    let read = |at: u64, blocks: usize| {
+        pool.lend(AlignedBuf::zeroed(blocks * BLOCK), |bufs, done| {
+            let offset = at * BLOCK as u64;
+            s.io.submit_reads([ReadRequest { file: planned.clone(), offset, bufs, done }]);
+        });
+    };
+    (0..4).for_each(|at| read(at, 1));
+    read(0, 8);
+    read(8, 8);
+    pool.wait(&s.io);
+    let read = pool.take().into_iter().map(|(_, buf, moved)| buf[..moved.unwrap()].to_vec());
+    let blocks = read.flat_map(|bytes| bytes.chunks(BLOCK).map(<[u8]>::to_vec).collect::<Vec<_>>());
+    let wanted = (0..4).chain(0..12).map(|at| if at == 3 { 77 } else { at });
+    assert!(blocks.eq(wanted.map(|at| block(at).to_vec())), "all that is there, in order");
+    s.io.remove("planned").unwrap();
+    assert!(s.io.open_planned(&file).unwrap().is_none(), "without its name");
+    s.file("planned");
+    assert!(s.io.open_planned(&file).unwrap().is_none(), "another file has its name");
+}
+
 fn dropped_in_flight(s: &Setup) {
     let (io, pool) = (s.again(), Arc::new(Pool::default()));
     let file = io.open_file("dropped", OpenMode::Create).unwrap();
@@ -520,7 +550,7 @@ macro_rules! suite {
             suite!(@ $variant $direct;
                 round_trip lengths_and_space holes vectored many_in_flight batch_of_reads
                 several_threads end_of_file
-                errors names removed_files_stay_open dropped_in_flight locked_twice
+                errors names removed_files_stay_open planned_reads dropped_in_flight locked_twice
                 completions_submit completions_panic alignment_is_asserted);
         }
     )*};

@@ -18,6 +18,7 @@ use rightlink_aio::{AlignedBuf, File, Io, IoError, IoErrorKind, OpenMode};
 use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, RwLock};
 
+use crate::buffer::planned_reads::{SecondOpening, SecondOpenings};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId};
@@ -63,6 +64,7 @@ pub(super) struct DataFile {
     pub(super) logged: bool,
     /// The file itself.
     pub(super) file: File,
+    second: SecondOpening,
     blocks: AtomicU32,
     /// Blocks that the file reaches over; the lock orders growth and cuts.
     reached: Mutex<u32>,
@@ -75,7 +77,7 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    fn new(id: FileId, logged: bool, file: File) -> Result<DataFile> {
+    fn new(id: FileId, logged: bool, file: File, second: SecondOpening) -> Result<DataFile> {
         let bytes = file.len().map_err(io_error)?;
         let blocks = u32::try_from(bytes / PAGE_SIZE as u64).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
         if bytes % PAGE_SIZE as u64 != 0 {
@@ -86,7 +88,12 @@ impl DataFile {
         let (blocks, reached) = (AtomicU32::new(used), Mutex::new(blocks));
         let (unsynced, sync) = (AtomicBool::new(false), Mutex::new(None));
         let whole = RwLock::new(());
-        Ok(DataFile { id, logged, file, blocks, reached, unsynced, sync, whole })
+        Ok(DataFile { id, logged, file, second, blocks, reached, unsynced, sync, whole })
+    }
+
+    /// The opening for reads that are planned ahead.
+    pub(super) fn planned(&self) -> &File {
+        self.second.or(&self.file)
     }
 
     /// Blocks of the file, grown ones included.
@@ -210,6 +217,7 @@ fn trimmed(file: &File, blocks: u32) -> Result<u32> {
 pub(super) struct DataFiles {
     io: Io,
     open: RwLock<BTreeMap<FileId, Arc<DataFile>>>,
+    seconds: Arc<SecondOpenings>,
     /// Redo made files whose names are not durable yet.
     unsynced_names: AtomicBool,
 }
@@ -222,7 +230,7 @@ impl DataFiles {
             io.sync_dir("").map_err(io_error)?;
         }
         let (open, unsynced_names) = (RwLock::default(), AtomicBool::new(false));
-        Ok(DataFiles { io: io.clone(), open, unsynced_names })
+        Ok(DataFiles { io: io.clone(), open, seconds: SecondOpenings::new(io), unsynced_names })
     }
 
     /// The open file `id`.
@@ -251,7 +259,7 @@ impl DataFiles {
         // As in `DataFile::sync`: for any reason.
         file.sync_all().map_err(Error::Io)?;
         self.io.sync_dir(DIRECTORY).map_err(Error::Io)?;
-        self.add(DataFile::new(id, logged, file)?);
+        self.add(self.with_second(id, logged, file)?);
         Ok(())
     }
 
@@ -268,7 +276,7 @@ impl DataFiles {
         };
         let file = self.io.open_file(&name(id), OpenMode::Existing).map_err(missing)?;
         points::hit("buffer.file-opened");
-        self.add(DataFile::new(id, logged, file)?);
+        self.add(self.with_second(id, logged, file)?);
         // `remove` closes the file, removes its name and closes it again. The second close drops a
         // handle that was opened in between; this check drops one that was opened later.
         if !self.io.exists(&name(id)).map_err(io_error)? {
@@ -286,6 +294,10 @@ impl DataFiles {
         Ok(bytes)
     }
 
+    fn with_second(&self, id: FileId, logged: bool, file: File) -> Result<DataFile> {
+        DataFile::new(id, logged, file, SecondOpening::new(&self.seconds))
+    }
+
     fn add(&self, file: DataFile) {
         self.open.write().entry(file.id).or_insert_with(|| Arc::new(file));
     }
@@ -296,7 +308,7 @@ impl DataFiles {
             return Ok(open);
         }
         let file = self.io.open_file(&name(id), OpenMode::Create).map_err(io_error)?;
-        let opened = DataFile::new(id, true, file)?;
+        let opened = self.with_second(id, true, file)?;
         opened.written();
         self.unsynced_names.store(true, Ordering::Release);
         self.add(opened);

@@ -14,7 +14,7 @@
 //!
 //! Does not do: choose pages to read (`read_stream`), choose victims (`evict`).
 
-use rightlink_aio::{Completion, IoError, Method, ReadRequest};
+use rightlink_aio::{Completion, File, IoError, Method, ReadRequest};
 use rightlink_env::Broken;
 use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
@@ -156,7 +156,7 @@ impl BufferPool {
         };
         self.core.arena.frame(index).add_pin();
         let pin = Pin::adopt(&self.core, index);
-        self.core.io.submit_reads([self.read_into(&file, vec![index])]);
+        self.core.io.submit_reads([self.read_into(&file, &file.file, vec![index])]);
         Ok(Some(pin))
     }
 
@@ -181,9 +181,14 @@ impl BufferPool {
         Ok(Some(index))
     }
 
-    /// The read of neighbouring pages into `frames`, which are loading. The caller submits it
-    /// before it waits for anything.
-    pub(super) fn read_into(&self, file: &Arc<DataFile>, frames: Vec<u32>) -> ReadRequest {
+    /// The read of neighbouring pages, by an opening of the file, into `frames`, which are loading.
+    /// The caller submits it before it waits for anything.
+    pub(super) fn read_into(
+        &self,
+        file: &Arc<DataFile>,
+        opening: &File,
+        frames: Vec<u32>,
+    ) -> ReadRequest {
         let first = self.core.arena.frame(frames[0]).tag();
         let core = Arc::clone(&self.core);
         core.counters.reads.add(frames.len() as u64);
@@ -195,7 +200,7 @@ impl BufferPool {
         let (file_read, ended) = (Arc::clone(file), AtomicUsize::new(0));
         let target = Arc::new(ReadOp { core, file: file_read, frames, log_end, ended });
         let offset = data_file::offset(first.block);
-        frame::read(&file.file, offset, target)
+        frame::read(opening, offset, target)
     }
 
     /// A zeroed frame for `page`, pinned. `None` if another thread was faster. `is_new` is called
@@ -213,7 +218,7 @@ impl BufferPool {
         self.core.arena.frame(index).add_pin();
         let pin = Pin::adopt(&self.core, index);
         if !is_new() {
-            self.core.io.submit_reads([self.read_into(&file, vec![index])]);
+            self.core.io.submit_reads([self.read_into(&file, &file.file, vec![index])]);
             return self.core.wait(pin).map(Some).map_err(|unread| unread.error);
         }
         self.core.arena.clear(index, 0);

@@ -32,11 +32,13 @@ mod frame;
 mod latch;
 mod latched;
 mod load;
+mod locality;
 mod mtr;
 #[cfg(feature = "experiments")]
 pub(crate) mod own_changes;
 mod page_table;
 mod pin;
+mod planned_reads;
 mod pool;
 mod prefetch;
 mod prefetch_policy;

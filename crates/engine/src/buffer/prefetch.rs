@@ -16,6 +16,7 @@
 
 use rightlink_env::sync::{AtomicU32, Ordering};
 
+use crate::buffer::locality::Locality;
 use crate::buffer::prefetch_policy::{Prefetch, PrefetchSetting};
 use crate::buffer::stats::{Counter, StreamStats};
 
@@ -27,6 +28,9 @@ pub(super) const TOGETHER: usize = 4;
 /// Factor by which the distance grows at each wait. A scan that ends soon limits itself (`want`),
 /// so a long one need not wait many times at its start.
 const GROWTH: u32 = 8;
+/// Most reads ahead where the system reads ahead along the file. Of more, the first have left the
+/// processor's caches before they are delivered.
+const ALONG: u32 = 8;
 /// Deliveries in a row that need no read before the distance shrinks.
 const IDLE_LIMIT: u32 = 1024;
 /// Deliveries after which a ceiling is lifted by one.
@@ -99,6 +103,8 @@ pub(super) struct Bounds {
     pub(super) expected: u32,
     /// Reads are done before `submit` returns, so that none is ever waited for.
     pub(super) inline: bool,
+    /// Reads go through the page cache, and the system reads ahead, too.
+    pub(super) buffered: bool,
 }
 
 /// The distance of one stream.
@@ -111,6 +117,8 @@ pub(super) struct Distance {
     ceiling: u32,
     idle: u32,
     since_loss: u32,
+    /// The system reads ahead along the file.
+    along: bool,
 }
 
 impl Distance {
@@ -121,8 +129,16 @@ impl Distance {
         let start = if policy.is_adaptive() { bounds.expected } else { fixed };
         let waits = !bounds.inline || !policy.is_adaptive();
         let reads = start.clamp(1, if waits { most } else { most.min(2) });
-        let (ceiling, idle, since_loss) = (most, 0, 0);
-        let mut new = Distance { policy, bounds, reads, join: 1, ceiling, idle, since_loss };
+        let mut new = Distance {
+            policy,
+            bounds,
+            reads,
+            join: 1,
+            ceiling: most,
+            idle: 0,
+            since_loss: 0,
+            along: false,
+        };
         new.join = start.clamp(1, new.longest());
         new
     }
@@ -133,7 +149,7 @@ impl Distance {
 
     /// Reads that may be in flight, or done and not delivered.
     pub(super) fn reads(&self) -> usize {
-        self.reads as usize
+        (if self.along { self.reads.min(ALONG) } else { self.reads }) as usize
     }
 
     /// Blocks that one read may join.
@@ -144,12 +160,20 @@ impl Distance {
     /// Distinct blocks that the window holds: so many that the next read finds all its neighbours,
     /// and no more than the pool can keep, since all of them may be read before one is delivered.
     pub(super) fn window(&self) -> usize {
-        let blocks = match self.reads {
+        match self.reads() {
             1 => 1,
             reads if self.policy.is_simple() => reads,
-            reads => (reads + 1).saturating_mul(self.join).min(self.bounds.blocks),
-        };
-        blocks as usize
+            reads => (reads + 1).saturating_mul(self.join()).min(self.bounds.blocks as usize),
+        }
+    }
+
+    /// Leaves reading ahead to the system where it serves the stream best, after the reads so far.
+    /// True: the next read is not planned. Nor are reads that are done at once, and those of
+    /// policies that stand for the ways of others.
+    pub(super) fn follow(&mut self, locality: &Locality) -> bool {
+        let plans = self.policy.is_adaptive() && !self.bounds.inline;
+        self.along = plans && self.bounds.buffered && locality.is_long();
+        self.along || !plans
     }
 
     /// The consumer waited.
@@ -217,8 +241,10 @@ impl Distance {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use crate::ids::{BlockNo, PageId};
 
-    const BOUNDS: Bounds = Bounds { reads: 128, blocks: 1000, expected: 1, inline: false };
+    const BOUNDS: Bounds =
+        Bounds { reads: 128, blocks: 1000, expected: 1, inline: false, buffered: false };
 
     #[test]
     fn it_grows_by_waits_and_shrinks_late() {
@@ -257,6 +283,23 @@ mod tests {
         (0..LIFT).for_each(|_| distance.used());
         distance.waited();
         assert_eq!(distance.reads(), 65);
+    }
+
+    #[test]
+    fn long_order_is_left_to_the_system() {
+        let mut order = Locality::default();
+        let bounds = Bounds { expected: u32::MAX, ..BOUNDS };
+        let mut direct = Distance::new(Prefetch::Adaptive, bounds);
+        let mut buffered = Distance::new(Prefetch::Adaptive, Bounds { buffered: true, ..bounds });
+        assert!(!direct.follow(&order) && !buffered.follow(&order), "reads are planned");
+        let start = |block| PageId { block: BlockNo(block), ..PageId::default() };
+        (0..100).for_each(|step| order.note(start(step * 16), 16));
+        assert!(!direct.follow(&order) && buffered.follow(&order));
+        assert_eq!((direct.reads(), direct.window()), (128, 1000));
+        assert_eq!((buffered.reads(), buffered.window()), (8, 144));
+        order.note(start(1_000_000), 1);
+        assert!(!buffered.follow(&order), "a jump ends it");
+        assert_eq!((buffered.reads(), buffered.window()), (128, 1000));
     }
 
     #[test]

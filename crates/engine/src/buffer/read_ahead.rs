@@ -93,13 +93,13 @@ impl BufferPool {
         let (mut run, mut reads) = (ReadRun::default(), Vec::new());
         for page in pages.iter().copied() {
             if !run.is_continued_by(page) {
-                self.end_run(&mut run, &mut reads, &mut stats);
+                self.end_run(&mut run, false, &mut reads, &mut stats);
             }
             if self.room() == 0 || self.reserve_ahead(page, &mut run).is_err() {
                 break;
             }
         }
-        self.end_run(&mut run, &mut reads, &mut stats);
+        self.end_run(&mut run, false, &mut reads, &mut stats);
         self.start(&mut reads);
         self.core.streams.add(&stats);
         stats
@@ -127,9 +127,11 @@ impl BufferPool {
     }
 
     /// Adds the read of the run's pages to those that will be started together; empties the run.
+    /// `along`: the system's own read-ahead goes along the file before this read.
     pub(super) fn end_run(
         &self,
         run: &mut ReadRun,
+        along: bool,
         reads: &mut Vec<ReadRequest>,
         stats: &mut StreamStats,
     ) {
@@ -137,7 +139,8 @@ impl BufferPool {
         let Some(file) = run.file.take() else { return };
         stats.reads += 1;
         stats.joined += frames.len() as u64 - 1;
-        reads.push(self.read_into(&file, frames));
+        let opening = if along { &file.file } else { file.planned() };
+        reads.push(self.read_into(&file, opening, frames));
         stats.depth_sum += (self.core.io.in_flight() + reads.len()) as u64;
         if reads.len() >= MOST_TOGETHER {
             self.start(reads);

@@ -21,6 +21,7 @@ use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::core::Unread;
+use crate::buffer::locality::Locality;
 use crate::buffer::pin::{PageLookup, Pin};
 use crate::buffer::pool::BufferPool;
 use crate::buffer::prefetch::{Bounds, Distance, TOGETHER};
@@ -116,6 +117,7 @@ pub struct ReadStream<'p, T> {
     /// Blocks read and not delivered.
     blocks_ahead: usize,
     distance: Distance,
+    locality: Locality,
     /// Entries that there is memory for, and the reservation of those beyond the free ones.
     room: usize,
     memory: Option<Reservation>,
@@ -188,6 +190,7 @@ impl<'p, T> ReadStream<'p, T> {
             reads_ahead: 0,
             blocks_ahead: 0,
             distance,
+            locality: Locality::default(),
             room: FREE_ENTRIES,
             memory: None,
             wanted: u64::MAX,
@@ -384,20 +387,22 @@ impl<'p, T> ReadStream<'p, T> {
         if self.may_grow(first, count) {
             return false;
         }
+        self.locality.note(first, count as u32);
+        let along = self.distance.follow(&self.locality);
         let mut run = ReadRun::default();
         for step in 0..count as u32 {
             let at = PageId { block: BlockNo(first.block.0 + step), ..first };
             match self.pool.reserve_ahead(at, &mut run) {
                 Ok(true) => self.mark_issued(at, at == page),
                 Ok(false) if at < page => {
-                    self.pool.end_run(&mut run, &mut self.reads, &mut self.stats);
+                    self.pool.end_run(&mut run, along, &mut self.reads, &mut self.stats);
                 }
                 // No frame, or no such page: the entry that needs the page gets the error.
                 Ok(false) | Err(_) => break,
             }
         }
         let read = run.len() > 0;
-        self.pool.end_run(&mut run, &mut self.reads, &mut self.stats);
+        self.pool.end_run(&mut run, along, &mut self.reads, &mut self.stats);
         let leads = self.window.block_of(page).is_some_and(|block| block.leads);
         self.reads_ahead += usize::from(read && leads);
         true
@@ -561,7 +566,8 @@ fn bounds(pool: &BufferPool, options: &StreamOptions) -> Bounds {
     let share = u32::try_from(pool.frames() / 8).unwrap_or(u32::MAX).max(2);
     let reads = options.max_distance.min(pool.device_depth().saturating_mul(2)).max(1);
     let inline = pool.io().method() == Method::Sync;
-    Bounds { reads, blocks: share, expected: options.expected, inline }
+    let buffered = !pool.io().is_direct();
+    Bounds { reads, blocks: share, expected: options.expected, inline, buffered }
 }
 
 /// How a page came to its delivery.

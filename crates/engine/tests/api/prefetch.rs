@@ -115,6 +115,50 @@ fn every_distance_and_every_method_read_the_same_rows() {
     agree(&db, "simulated");
 }
 
+/// A buffered scan of over 4 MiB goes from planned reads to the system's read-ahead and back. It
+/// finds the rows of a scan without reading ahead, before changes and after them, checkpoint or not.
+#[test]
+fn long_orders_read_the_same_rows() {
+    for method in [Method::Sync, Method::Worker, Method::IoUring] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Options::default().method(method).pool_pages(1200).open(dir.path()).unwrap();
+        fill(&db);
+        let mut txn = db.begin();
+        txn.insert_many("t", &(ROWS..10 * ROWS).map(row).collect::<Vec<_>>()).unwrap();
+        txn.commit().unwrap();
+        let by_key = || ScanOptions::index("t_pkey");
+        let hops = || (0..10 * ROWS).step_by(3).map(|id| vec![Value::Int8(id)]);
+        let scans = [
+            ScanOptions::all(),
+            by_key(),
+            by_key().backward(),
+            ScanOptions { any_of: hops().collect(), ..by_key() },
+            ScanOptions { expected_rows: Some(10 * ROWS as u64), ..by_key() },
+            by_index(),
+        ];
+        for round in 0..3 {
+            for scan in &scans {
+                let [wanted, found] = [Prefetch::None, Prefetch::Adaptive].map(|policy| {
+                    db.set_prefetch(policy);
+                    db.evict().unwrap();
+                    all(&db, scan).unwrap()
+                });
+                assert!(found == wanted, "{method}, round {round}, {scan:?}");
+            }
+            let mut txn = db.begin();
+            for id in (round..10 * ROWS).step_by(29) {
+                let row = txn.get("t", &[Value::Int8(id)]).unwrap().unwrap();
+                txn.update("t", row.id, &[("s", Value::Int8(round))]).unwrap();
+            }
+            txn.commit().unwrap();
+            if round == 1 {
+                db.checkpoint().unwrap();
+            }
+        }
+        assert!(db.verify().unwrap().is_clean(), "{method}");
+    }
+}
+
 /// Rows that are inserted, changed and deleted by the batch, from a cold start at every distance,
 /// are all where they belong.
 fn write(db: &Database, what: &str) {
