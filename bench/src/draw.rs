@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::knobs::Cell;
 use crate::report::say;
 use crate::svg::Drawing;
-use crate::{dead_rows, descent, hot_update, index_scan, insert_prefetch, load};
+use crate::{dead_rows, descent, hot_update, index_scan, insert_prefetch, load, row_order};
 
 /// Draws the cells of one run.
 type Draw = fn(&[Cell]) -> Result<Vec<Drawing>, Failure>;
@@ -28,6 +28,7 @@ const PICTURES: &[(&str, Draw)] = &[
     (index_scan::NAME, index_scan::picture::draw),
     (insert_prefetch::NAME, insert_prefetch::picture::draw),
     (load::NAME, load::picture::draw),
+    (row_order::NAME, row_order::picture::draw),
 ];
 
 /// The flags of the command without an experiment.
@@ -150,6 +151,16 @@ mod tests {
             "{}",
             scans[1]
         );
+        let order = |by| {
+            format!(
+                r#"{{"experiment":"row-order","rows":100,"duplicates":1,"run":64,"fuzz":-1.0,
+                "by":"{by}","p0":[0.0,0.1],"p25":[0.2,0.3],"p50":[0.5,0.5],"p75":[0.7,0.7],
+                "p100":[0.9,1.0]}}"#
+            )
+        };
+        let [orders] = &drawn(&[order("place"), order("key")])[..] else { panic!("one picture") };
+        assert!(orders.contains("places in the heap by key"), "{orders}");
+        assert_eq!(orders.matches("random, runs of 64").count(), 2, "{orders}");
         let descent = |part, ratio| {
             format!(
                 r#"{{"experiment":"descent","shape":"uuid","writer":true,"optimisation":"{part}",

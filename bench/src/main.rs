@@ -10,7 +10,7 @@
 //! | `device` | what the bare device reaches before and after |
 //! | `load`, `descent`, `dead_rows`, `hot_update` | an experiment each |
 //! | `insert_prefetch`, `index_scan`, `limit_sweep` | an experiment each |
-//! | `beside_writes`, `memory`, `online_index` | an experiment each |
+//! | `beside_writes`, `memory`, `online_index`, `row_order` | an experiment each |
 //! | `first_build` | from `cargo add` to a program that runs |
 //! | `page_cache` | empties the kernel's page cache of a database's files |
 //! | `methods` | worker threads against io_uring |
@@ -42,6 +42,7 @@ mod methods;
 mod online_index;
 mod page_cache;
 mod report;
+mod row_order;
 mod scratch;
 mod stats;
 mod svg;
@@ -89,6 +90,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: index_scan::ABOUT,
         knobs: index_scan::KNOBS,
         run: index_scan::run,
+    },
+    Experiment {
+        name: row_order::NAME,
+        about: row_order::ABOUT,
+        knobs: row_order::KNOBS,
+        run: row_order::run,
     },
     Experiment {
         name: limit_sweep::NAME,

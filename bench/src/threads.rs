@@ -170,6 +170,7 @@ const THREADS: [Thread; 5] = [
         number: "004",
         page: "docs/threads/004-index-prefetching.md",
         steps: &[
+            Step { name: "data", full: "row-order", quick: "row-order --quick" },
             Step {
                 name: "zones",
                 full: "index-scan --rows 1000000 --io buffered,direct --cache cold --device native \

@@ -23,7 +23,7 @@
 //! Invariants: every policy returns equally many rows of each range. Does not do: other engines.
 
 pub(crate) mod picture;
-mod table;
+pub(crate) mod table;
 mod targets;
 
 use rightlink::Prefetch;

@@ -72,7 +72,7 @@ fn words(cell: &Cell, names: &[&str]) -> Result<Vec<String>, String> {
 }
 
 /// Keys in the order in which their rows are stored. `run` neighbours move together.
-fn order(cell: &Cell) -> Result<Vec<u64>, String> {
+pub(crate) fn order(cell: &Cell) -> Result<Vec<u64>, String> {
     let (rows, run): (u64, u64) = (cell.get("rows")?, cell.get("run")?);
     let (fuzz, duplicates): (i64, u64) = (cell.get("fuzz")?, cell.get("duplicates")?);
     let mut rng = Rng::from_seed(7);

@@ -45,9 +45,9 @@ impl File {
 
     /// The same file by another opening, for reads that are planned ahead.
     pub(crate) fn planned(&self, fd: OwnedFd) -> File {
-        let FileInner { name, direct, core, .. } = &*self.inner;
-        let (name, core, target) = (name.clone(), Arc::clone(core), Target::Os(fd));
-        File { inner: Arc::new(FileInner { name, direct: *direct, planned: true, target, core }) }
+        let (name, core) = (self.inner.name.clone(), Arc::clone(&self.inner.core));
+        let target = Target::Os(fd);
+        File { inner: Arc::new(FileInner { name, direct: false, planned: true, target, core }) }
     }
 
     pub(crate) fn inner(&self) -> &FileInner {

@@ -162,13 +162,13 @@ impl Io {
     }
 
     /// Opens `file` once more, to read through the page cache without the system's read-ahead: for
-    /// reads that the caller has planned ahead. `None` where there is no such read-ahead, and where
-    /// the file has lost its name.
+    /// reads that the caller has planned ahead. `None` where there is no such read-ahead, where the
+    /// file has lost its name, and of a direct file, which is written past the page cache.
     pub fn open_planned(&self, file: &File) -> Result<Option<File>, IoError> {
         let (Place::Os(root), Some(first)) = (&self.inner.place, file.inner().os()) else {
             return Ok(None);
         };
-        if self.is_direct() {
+        if file.is_direct() {
             return Ok(None);
         }
         let opened = sys::open(root, file.name(), OpenMode::ReadOnly, false).and_then(|second| {

@@ -386,7 +386,7 @@ fn planned_reads(s: &Setup) {
     let (file, pool) = (s.file("planned"), Arc::new(Pool::default()));
     (0..12).for_each(|at| file.write_all_at(&block(at), at * BLOCK as u64).unwrap());
     let planned = s.io.open_planned(&file).unwrap();
-    assert_eq!(planned.is_some(), !s.io.is_direct() && s.options.method != Method::Sim);
+    assert_eq!(planned.is_some(), !s.options.direct && s.options.method != Method::Sim);
     let Some(planned) = planned else { return };
     file.write_all_at(&block(77), 3 * BLOCK as u64).unwrap();
     // One block at a time, and several, which other threads may read.

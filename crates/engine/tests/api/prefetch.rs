@@ -116,7 +116,8 @@ fn every_distance_and_every_method_read_the_same_rows() {
 }
 
 /// A buffered scan of over 4 MiB goes from planned reads to the system's read-ahead and back. It
-/// finds the rows of a scan without reading ahead, before changes and after them, checkpoint or not.
+/// finds the rows of a scan without reading ahead, before changes and after them, with a checkpoint
+/// in between and without.
 #[test]
 fn long_orders_read_the_same_rows() {
     for method in [Method::Sync, Method::Worker, Method::IoUring] {
