@@ -52,9 +52,15 @@ impl SecondOpening {
         SecondOpening { all: Arc::clone(all), opened: OnceLock::new() }
     }
 
-    /// The opening for planned reads of `file`; the file itself if it has none.
+    /// The opening for planned reads of `file`; the file itself if it has none. Two threads may
+    /// both open it, and one opening is closed again: neither waits for the other's I/O.
     pub(super) fn or<'a>(&'a self, file: &'a File) -> &'a File {
-        self.opened.get_or_init(|| self.all.open(file)).as_ref().unwrap_or(file)
+        if self.opened.get().is_none()
+            && let Err(Some(_)) = self.opened.set(self.all.open(file))
+        {
+            self.all.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.opened.get().and_then(Option::as_ref).unwrap_or(file)
     }
 }
 
