@@ -32,30 +32,6 @@ FUZZ = "0,64,1024,16384,65536,262144,1000000,-1"
 PERCENTS = (1, 10)
 
 
-def theirs(server, rows, fuzz, turns):
-    """Milliseconds of PostgreSQL's scans of one order, by percentage."""
-    order = "random()" if fuzz < 0 else f"i + {fuzz} * (random() - 0.5)"
-    server.sql("drop table if exists t;",
-               "create unlogged table t (a int8, b text) with (fillfactor = 20);")
-    server.sql("insert into t select i, md5(i::text) from generate_series(0, "
-               f"{rows - 1}) i order by {order};")
-    server.sql("create index on t (a);")
-    server.sql("vacuum analyze t;")
-    found = {}
-    for percent in PERCENTS:
-        wanted = rows * percent // 100
-        found[percent] = []
-        for turn in range(turns):
-            first = rows // 100 + (rows - rows // 50 - wanted) * turn // max(turns - 1, 1)
-            query = (f"select count(b) from (select b from t where a between {first} and "
-                     f"{first + wanted - 1} order by a) s;")
-            server.chill()
-            # Rows in the order of the key, as our scan gives them: no bitmap, no sort.
-            found[percent].append(server.sql(
-                "set enable_seqscan = off; set enable_bitmapscan = off;", f"explain {query}", query))
-    return found
-
-
 def main():
     args = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     args.add_argument("--bench", default="target/release/rightlink-bench")
@@ -70,7 +46,8 @@ def main():
     lines = []
     try:
         for fuzz in map(int, args.fuzz.split(",")):
-            times = theirs(server, args.rows, fuzz, args.turns)
+            order = "random()" if fuzz < 0 else f"i + {fuzz} * (random() - 0.5)"
+            times = compare.scans(server, args.rows, args.turns, order)
             cells = compare.ours(
                 args.bench, args.dir, "index-scan", "--rows", str(args.rows), "--fuzz", str(fuzz),
                 "--fillfactor", "20", "--cache", "cold", "--io", "buffered", "--selectivity",

@@ -9,7 +9,7 @@
 //! are at most [`MOST`]: each takes a descriptor. Does not do: decide which reads are planned
 //! (`locality`).
 
-use rightlink_aio::{File, Io};
+use rightlink_aio::{File, Io, Method};
 use rightlink_env::sync::{Arc, AtomicU32, OnceLock, Ordering};
 
 /// Most second openings at a time. Reads of other files take the first.
@@ -27,9 +27,11 @@ impl SecondOpenings {
         Arc::new(SecondOpenings { io: io.clone(), open: AtomicU32::new(0) })
     }
 
-    /// Opens `file` once more, if there is a use for it and few others are open.
+    /// Opens `file` once more, if there is a use for it and few others are open. Reads that are
+    /// done one by one have no use for it: the system's read-ahead is all that overlaps them.
     fn open(&self, file: &File) -> Option<File> {
-        let count = |open: u32| (open < MOST).then_some(open + 1);
+        let most = if self.io.method() == Method::Sync { 0 } else { MOST };
+        let count = |open: u32| (open < most).then_some(open + 1);
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).ok()?;
         // Without a descriptor, say, the first opening has to do.
         let opened = self.io.open_planned(file).ok().flatten();

@@ -168,12 +168,11 @@ impl Distance {
     }
 
     /// Leaves reading ahead to the system where it serves the stream best, after the reads so far.
-    /// True: the next read is not planned. Nor are reads that are done at once, and those of
-    /// policies that stand for the ways of others.
+    /// Returns whether the next read takes the first opening of its file. Policies that stand for
+    /// the ways of others always do.
     pub(super) fn follow(&mut self, locality: &Locality) -> bool {
-        let plans = self.policy.is_adaptive() && !self.bounds.inline;
-        self.along = plans && self.bounds.buffered && locality.is_long();
-        self.along || !plans
+        self.along = self.policy.is_adaptive() && self.bounds.buffered && locality.is_long();
+        self.along || !self.policy.is_adaptive()
     }
 
     /// The consumer waited.

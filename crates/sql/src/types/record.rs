@@ -34,7 +34,7 @@ pub struct Record {
 #[derive(Clone, Copy)]
 struct TextSize {
     bytes: usize,
-    /// Those of its bytes that are written twice between quotes.
+    /// Bytes that are written twice between quotes.
     doubled: usize,
 }
 
