@@ -9,6 +9,7 @@
 //! | `write_back`, `write_plan`, `double_write`, `data_file` | writing pages; files |
 //! | `read_stream`, `stream_window` | multi-block reads; the entries that were asked for |
 //! | `prefetch`, `read_ahead` | how far a stream looks ahead; starting reads |
+//! | `insertions` | how far streams of insertions look ahead that run at the same time |
 //! | `reading`, `announce` | reading without pins; announcements of such readers |
 //! | `cache_lines` | cache-line prefetch of pages in memory |
 //! | `stats`, `own_changes` | counters; changes of a thread, for experiments |
@@ -29,6 +30,7 @@ mod evict;
 #[cfg(feature = "experiments")]
 mod experiments;
 mod frame;
+mod insertions;
 mod latch;
 mod latched;
 mod load;
@@ -58,6 +60,7 @@ mod write_plan;
 
 pub use double_write::DoubleWrite;
 pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
+pub use insertions::Insertion;
 pub use mtr::{LatchedPage, Mtr};
 pub use pin::{Pin, SharedPage};
 pub use pool::{BufferPool, PoolOptions};

@@ -16,6 +16,7 @@
 
 use rightlink_env::sync::{AtomicU32, Ordering};
 
+use crate::buffer::insertions::Insertions;
 use crate::buffer::locality::Locality;
 use crate::buffer::prefetch_policy::{Prefetch, PrefetchSetting};
 use crate::buffer::stats::{Counter, StreamStats};
@@ -42,6 +43,7 @@ pub(super) struct Streams {
     pub(super) policy: PrefetchSetting,
     /// 0 until it is measured or set.
     depth: AtomicU32,
+    pub(super) insertions: Insertions,
     reads: Counter,
     joined: Counter,
     wasted: Counter,
@@ -115,6 +117,8 @@ pub(super) struct Distance {
     reads: u32,
     join: u32,
     ceiling: u32,
+    /// Most reads ahead beside other insertions.
+    share: u32,
     idle: u32,
     since_loss: u32,
     /// The system reads ahead along the file.
@@ -135,6 +139,7 @@ impl Distance {
             reads,
             join: 1,
             ceiling: most,
+            share: u32::MAX,
             idle: 0,
             since_loss: 0,
             along: false,
@@ -149,7 +154,8 @@ impl Distance {
 
     /// Reads that may be in flight, or done and not delivered.
     pub(super) fn reads(&self) -> usize {
-        (if self.along { self.reads.min(ALONG) } else { self.reads }) as usize
+        let reads = self.reads.min(self.share);
+        (if self.along { reads.min(ALONG) } else { reads }) as usize
     }
 
     /// Blocks that one read may join.
@@ -173,6 +179,12 @@ impl Distance {
     pub(super) fn follow(&mut self, locality: &Locality) -> bool {
         self.along = self.policy.is_adaptive() && self.bounds.buffered && locality.is_long();
         self.along || !self.policy.is_adaptive()
+    }
+
+    /// At most so many reads are ahead from now on.
+    pub(super) fn divide(&mut self, share: u32) {
+        assert!(share > 0, "a stream reads what it hands over");
+        self.share = share;
     }
 
     /// The consumer waited.
@@ -299,6 +311,18 @@ mod tests {
         order.note(start(1_000_000), 1);
         assert!(!buffered.follow(&order), "a jump ends it");
         assert_eq!((buffered.reads(), buffered.window()), (128, 1000));
+    }
+
+    #[test]
+    fn a_share_bounds_it_for_as_long_as_it_is_small() {
+        let expected = u32::MAX;
+        let mut distance = Distance::new(Prefetch::Adaptive, Bounds { expected, ..BOUNDS });
+        distance.divide(4);
+        assert_eq!((distance.reads(), distance.window()), (4, 80));
+        distance.divide(1);
+        assert_eq!((distance.reads(), distance.window()), (1, 1));
+        distance.divide(u32::MAX);
+        assert_eq!((distance.reads(), distance.window()), (128, 1000));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rightlink_env::sync::{Arc, Ordering};
 
 use crate::buffer::data_file::DataFile;
 use crate::buffer::evict::Need;
+use crate::buffer::insertions::Insertion;
 use crate::buffer::pool::BufferPool;
 use crate::buffer::prefetch::{MAX_JOIN, TOGETHER};
 use crate::buffer::prefetch_policy::Prefetch;
@@ -66,6 +67,17 @@ impl BufferPool {
     /// The depth that [`BufferPool::set_device_depth`] set.
     pub fn device_depth(&self) -> u32 {
         self.core.streams.depth()
+    }
+
+    /// An insertion begins, which needs at most so many pages: those that run at the same time
+    /// share the device.
+    pub fn begin_insertion(&self, pages: usize) -> Insertion<'_> {
+        self.core.streams.insertions.begin(pages)
+    }
+
+    /// Reads that a stream of an insertion may be ahead.
+    pub(super) fn insertion_share(&self) -> u32 {
+        self.core.streams.insertions.share(self.frames(), self.device_depth())
     }
 
     /// Counters of the read streams that have ended.

@@ -50,12 +50,19 @@ pub struct StreamOptions {
     /// Entries that the consumer expects to take: look-ahead begins with as many reads, at the
     /// first page that is not in memory. 0: nothing is known; `u32::MAX`: all there are.
     pub expected: u32,
+    /// The stream belongs to an insertion, which shares the device with others if the pool cannot
+    /// hold the pages of all ([`BufferPool::begin_insertion`]).
+    pub inserts: bool,
 }
 
 impl StreamOptions {
     /// In order, with the distance that the waits of the consumer ask for.
-    pub const ORDERED: StreamOptions =
-        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, expected: 0 };
+    pub const ORDERED: StreamOptions = StreamOptions {
+        delivery: Delivery::Ordered,
+        max_distance: u32::MAX,
+        expected: 0,
+        inserts: false,
+    };
 }
 
 /// Where the entries come from.
@@ -117,6 +124,7 @@ pub struct ReadStream<'p, T> {
     /// Blocks read and not delivered.
     blocks_ahead: usize,
     distance: Distance,
+    inserts: bool,
     locality: Locality,
     /// Entries that there is memory for, and the reservation of those beyond the free ones.
     room: usize,
@@ -190,6 +198,7 @@ impl<'p, T> ReadStream<'p, T> {
             reads_ahead: 0,
             blocks_ahead: 0,
             distance,
+            inserts: options.inserts,
             locality: Locality::default(),
             room: FREE_ENTRIES,
             memory: None,
@@ -273,6 +282,9 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// Looks ahead; then which entry is next, none at the end.
     fn look(&mut self) -> Result<Option<usize>> {
+        if self.inserts {
+            self.distance.divide(self.pool.insertion_share());
+        }
         self.fill();
         if self.distance.reads() > 1 {
             self.issue();

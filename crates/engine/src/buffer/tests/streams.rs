@@ -11,7 +11,7 @@ use crate::ids::PageId;
 use crate::page::header;
 
 fn options(delivery: Delivery, max_distance: u32) -> StreamOptions {
-    StreamOptions { delivery, max_distance, expected: 0 }
+    StreamOptions { delivery, max_distance, ..StreamOptions::ORDERED }
 }
 
 /// A cold pool over a file of `blocks` pages.

@@ -28,7 +28,7 @@ use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
 use rightlink_env::thread;
 
-use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
+use crate::buffer::{Delivery, Insertion, Pin, ReadStream, StreamOptions};
 use crate::error::{ConflictKind, Error, Result};
 use crate::heap::{self, Heap};
 use crate::ids::{BlockNo, PageId, RowId, Xid};
@@ -52,6 +52,8 @@ const PART_OF_POOL: usize = 8;
 const LEAST_FOR_HELPER: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
 /// Pages of a pool below which a statement has one stream: each may read an eighth of it ahead.
 const LEAST_FRAMES: usize = if cfg!(feature = "shuttle") { 0 } else { 512 };
+/// Entries of a statement from which on the pool hears of it.
+const LEAST_TO_SHARE: usize = 64;
 /// Most pins kept for an index that asks again; a unique key with more candidates reads some twice.
 const KEPT_PINS: usize = 4;
 
@@ -70,7 +72,8 @@ impl Table {
             false => 0,
         };
         let loan = self.txns.helper_threads().acquire(most);
-        let options = options(statement);
+        let insertion = self.begin_insertion(&batches);
+        let options = StreamOptions { inserts: insertion.is_some(), ..options(statement) };
         let queue = BatchQueue::new(&self.indexes, &mut batches);
         if loan.count() == 0 {
             return self.insert_as_leader(statement, xid, &queue, options);
@@ -91,6 +94,17 @@ impl Table {
         };
         thread::with_helpers("rightlink-insert", loan.count(), &helper, leader)?;
         failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Tells the pool of a statement with many entries: they are on different pages at worst.
+    fn begin_insertion(&self, batches: &[Vec<IndexEntry<'_>>]) -> Option<Insertion<'_>> {
+        let pool = self.heap.pool();
+        let entries: usize = batches.iter().map(Vec::len).sum();
+        (entries >= LEAST_TO_SHARE).then(|| {
+            let each = self.indexes.iter().zip(batches);
+            let pages = |index: &TableIndex| pool.blocks(index.def.file) as usize;
+            pool.begin_insertion(each.map(|(index, batch)| batch.len().min(pages(index))).sum())
+        })
     }
 
     /// Inserts the batches that the statement's own thread takes from `queue`.
