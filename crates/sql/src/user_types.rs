@@ -8,6 +8,7 @@
 //! Does not do: types that are there without being made (`types`).
 
 use rightlink::{Error, TableInfo, TableVersion, Transaction};
+use sqlparser::tokenizer::Span;
 
 use crate::error::{Result, SqlError, code};
 use crate::names::{CATALOGS, SearchPath, said, stored, type_entry, type_of_entry};
@@ -104,7 +105,7 @@ pub(crate) fn find(
 }
 
 impl TypeNames for Resolver<'_> {
-    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>> {
+    fn type_named(&mut self, parts: &[String], _: Span) -> Result<Option<Declared>> {
         let (txn, path) = self.place();
         Ok(find(txn, path, parts)?.map(|found| found.declared))
     }

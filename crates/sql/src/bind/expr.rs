@@ -324,6 +324,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
         };
         self.mentions.push((path[path.len() - 2].span, None));
+        self.leave_out_schema(path);
         let typed = self.column(schema.as_deref(), Some(&source), column);
         let typed = typed.map_err(|error| match error.sqlstate {
             code::UNDEFINED_TABLE | code::AMBIGUOUS_ALIAS => SqlError { position, ..error },

@@ -6,12 +6,14 @@
 //! Does not do: joins (`join`), common table expressions (`with`).
 
 use sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, ObjectName, Query, TableAlias, TableFactor, TableWithJoins,
+    self, FunctionArg, FunctionArgExpr, ObjectName, Query, Spanned, TableAlias, TableFactor,
+    TableWithJoins,
 };
 use std::sync::Arc;
 
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
+use super::view_text::FoundForm;
 use super::{Binder, Place};
 use crate::catalog::{relation_oid, system_views};
 use crate::error::{Result, SqlError, code};
@@ -176,6 +178,7 @@ impl Binder<'_> {
         if let Some(view) = system_views::relation(&parts) {
             return self.view(view, Vec::new(), alias);
         }
+        self.find_in_text(name.span(), &parts, FoundForm::of_alias(alias));
         let table = match self.table_named(&parts) {
             Err(error) if error.sqlstate == code::UNDEFINED_TABLE => {
                 return self.sequence_named(&parts, alias)?.ok_or(error);

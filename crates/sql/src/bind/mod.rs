@@ -10,7 +10,7 @@
 //! | `grouping` | sets of keys that they group by |
 //! | `from`, `join`, `with`, `recursion` | their sources |
 //! | `updatable` | tables that are changed, also through views |
-//! | `view` | views: their queries, and what is kept of a new one |
+//! | `view`, `view_text` | views: their queries; what is kept of a new one, and its names |
 //! | `window` | window functions and their windows |
 //! | `rows`, `records`, `document_rows` | rows that are compared; as values; of documents |
 //! | `sets`, `setop`, `subquery` | functions that give rows; UNION; queries in expressions |
@@ -57,6 +57,7 @@ pub(crate) mod target;
 mod unnest;
 mod updatable;
 pub(crate) mod view;
+pub(crate) mod view_text;
 mod window;
 mod with;
 pub(crate) mod write;
@@ -476,7 +477,7 @@ impl<'a> Binder<'a> {
 }
 
 impl TypeNames for Binder<'_> {
-    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>> {
+    fn type_named(&mut self, parts: &[String], span: Span) -> Result<Option<Declared>> {
         let found = match (self.kept, self.type_in_view(parts)) {
             (true, _) => match user_types::kept_name(parts) {
                 Some(name) => self.catalog.stored_type(&name)?,
@@ -489,6 +490,7 @@ impl TypeNames for Binder<'_> {
         self.once |= !found.settled;
         if let Some(own) = found.used.first() {
             self.note_type(parts, &own.entry);
+            self.find_in_text(span, &view::written_type(parts), view_text::FoundForm::Type);
         }
         found.used.into_iter().for_each(|used| self.use_type(used));
         Ok(Some(found.declared))

@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use rightlink::ColumnDefault;
+use sqlparser::tokenizer::Span;
 
 use super::from::table_relation;
 use super::scope::Scope;
+use super::view_text::FoundForm;
 use super::{Binder, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
@@ -265,7 +267,13 @@ impl Binder<'_> {
             return Err(no_such(args.len()));
         }
         let sequence = match args.first() {
-            Some(node) => self.find(&sequence_name(node)?)?,
+            Some(node) => {
+                let literal = sequence_literal(node)?;
+                let parts = schemas::parts_of(&literal.name)?;
+                let found = self.find(&parts)?;
+                self.find_in_text(literal.span, &parts, FoundForm::Sequence);
+                found
+            }
             None => String::new(),
         };
         // That of `lastval` has no name here: which it is, is known when the statement begins.
@@ -303,13 +311,21 @@ pub(crate) fn place_in(table: &Table, name: &str) -> Result<usize> {
     })
 }
 
-/// The parts of the name of a sequence: a string, maybe cast to `regclass` or text.
-fn sequence_name(node: &sqlparser::ast::Expr) -> Result<Vec<String>> {
+/// A string that names a sequence.
+struct SequenceLiteral {
+    name: String,
+    span: Span,
+}
+
+/// The string that an argument is, maybe cast to `regclass` or text.
+fn sequence_literal(node: &sqlparser::ast::Expr) -> Result<SequenceLiteral> {
     use sqlparser::ast::{Expr as Ast, Value};
     match node {
-        Ast::Nested(inner) | Ast::Cast { expr: inner, .. } => sequence_name(inner),
+        Ast::Nested(inner) | Ast::Cast { expr: inner, .. } => sequence_literal(inner),
         Ast::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => schemas::parts_of(text),
+            Value::SingleQuotedString(name) => {
+                Ok(SequenceLiteral { name: name.clone(), span: value.span })
+            }
             _ => Err(SqlError::unsupported("a sequence that is not named by a string")),
         },
         _ => Err(SqlError::unsupported("a sequence that is not named by a string")),

@@ -3,7 +3,8 @@
 //! Invariants: an item without a name is called as PostgreSQL calls it.
 //! Does not do: order.
 
-use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
+use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
+use sqlparser::tokenizer::Span;
 
 use super::Binder;
 use super::scope::{ScopeColumn, not_lateral};
@@ -62,17 +63,19 @@ impl Binder<'_> {
                     targets
                         .push(Target { value: self.expr(expr)?, name: identifiers::ident(alias) });
                 }
-                SelectItem::Wildcard(_) => {
+                SelectItem::Wildcard(options) => {
                     if self.scope.shown.is_empty() {
                         return Err(SqlError::syntax(
                             "SELECT * with no tables specified is not valid",
                         ));
                     }
+                    let written = self.star_in_view(None, &self.scope.shown);
                     star(&self.scope.shown, &mut targets);
+                    self.note_star(options.wildcard_token.0.span, written);
                 }
                 SelectItem::QualifiedWildcard(
                     SelectItemQualifiedWildcardKind::ObjectName(name),
-                    _,
+                    options,
                 ) => {
                     let parts = identifiers::parts(name)?;
                     let (schema, source) = match parts.as_slice() {
@@ -94,7 +97,10 @@ impl Binder<'_> {
                     if relation.is_hidden {
                         return Err(not_lateral(source));
                     }
+                    let written = self.star_in_view(Some(&parts), &relation.columns);
                     star(&relation.columns, &mut targets);
+                    let span = name.span().union(&options.wildcard_token.0.span);
+                    self.note_star(span, written);
                 }
                 other => return Err(SqlError::unsupported(format!("the select item {other}"))),
             }
@@ -192,7 +198,7 @@ fn name_of_query(query: &ast::Query) -> Option<String> {
 struct OnlyNames(Option<String>);
 
 impl TypeNames for OnlyNames {
-    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>> {
+    fn type_named(&mut self, parts: &[String], _: Span) -> Result<Option<Declared>> {
         self.0 = parts.last().cloned();
         Ok(None)
     }

@@ -19,6 +19,7 @@ use super::reading::Reading;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::Purpose;
 use super::updatable::why_not_checked;
+use super::view_text::ViewText;
 use super::writing_with::writes_in_with;
 use super::{Binder, Place};
 use crate::catalog::relation_oid;
@@ -27,7 +28,7 @@ use crate::expr::{ColumnId, ColumnOrigin, Expr, SubqueryKind};
 use crate::names::{SEPARATOR, bare, schema_of, type_of_entry};
 use crate::notes::view::{ViewColumn, ViewNotes, ViewSource};
 use crate::parse::identifiers;
-use crate::parse::view::{MAX_VIEW_DEPTH, kept_query};
+use crate::parse::view::{MAX_VIEW_DEPTH, kept_query, kept_text};
 use crate::plan::bound::Bound;
 use crate::plan::rel::{BoundSubquery, CteBody, Rel};
 use crate::plan::{Column, Table};
@@ -44,6 +45,17 @@ pub(super) struct Views {
     named: Option<Vec<Named>>,
     /// First columns of the views that it reads.
     firsts: BTreeSet<ColumnId>,
+    /// Columns that `*` stands for in it.
+    pub(super) starred: Vec<ColumnId>,
+    /// What has been found in the text that is kept of a new view, if it is bound.
+    pub(super) text: Option<ViewText>,
+}
+
+impl Views {
+    /// Is it the query of a new view that is bound, as it was sent or as it is kept?
+    pub(super) fn is_new(&self) -> bool {
+        self.named.is_some() || self.text.is_some()
+    }
 }
 
 /// A relation that the query of a new view names.
@@ -264,6 +276,7 @@ impl Binder<'_> {
         }
         let mut used: BTreeSet<ColumnId> = bound.output.iter().copied().collect();
         self.gather_used(&bound.rel, &mut used);
+        used.extend(std::mem::take(&mut self.views.starred));
         let mut sources: Vec<ViewSource> = Vec::new();
         for one in self.views.named.take().unwrap_or_default() {
             let column = |(name, id): &(String, ColumnId)| ViewColumn {
@@ -285,11 +298,23 @@ impl Binder<'_> {
                 }
             }
         }
-        let notes = ViewNotes { query: query.to_string(), check: None, sources };
+        let notes = ViewNotes { query: kept_text(query)?, sources, ..ViewNotes::default() };
         Ok(NewQuery { columns: bound.columns, notes })
     }
 
-    /// Fails unless the query that is kept of a new view gives these columns, as its own text does.
+    /// What the query that is kept of a new view has in its text. Fails unless it gives these
+    /// columns, as its own text does.
+    pub(crate) fn text_of_view(
+        &mut self,
+        notes: &ViewNotes,
+        columns: &[Column],
+    ) -> Result<ViewText> {
+        self.views.text = Some(ViewText::default());
+        self.check_kept(notes, columns)?;
+        Ok(self.views.text.take().unwrap_or_default())
+    }
+
+    /// Fails unless the query that is kept of a new view gives these columns.
     pub(crate) fn check_kept(&mut self, notes: &ViewNotes, columns: &[Column]) -> Result<()> {
         let kept = kept_query(&notes.query)?;
         self.views.inside = Some(Arc::new(notes.clone()));
@@ -355,7 +380,7 @@ impl Binder<'_> {
 }
 
 /// The parts of the name of a type, as no relation can be named.
-fn written_type(parts: &[String]) -> Vec<String> {
+pub(super) fn written_type(parts: &[String]) -> Vec<String> {
     std::iter::once(SEPARATOR.to_string()).chain(parts.iter().cloned()).collect()
 }
 

@@ -16,6 +16,7 @@ use super::roles::{self, Grant};
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
 use crate::catalog::system_views::Information;
+use crate::error::Result;
 use crate::names::{self, CATALOGS, PUBLIC, bare, schema_of};
 use crate::notes::types::DomainCheck;
 use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
@@ -31,9 +32,13 @@ const MAX_CHARACTER: i32 = 4;
 /// Most bytes of a text without a declared length.
 const MAX_TEXT: i32 = 1 << 30;
 
-pub(super) fn rows(about: Information, objects: &Objects, session: &SessionInfo<'_>) -> Vec<Row> {
+pub(super) fn rows(
+    about: Information,
+    objects: &Objects,
+    session: &SessionInfo<'_>,
+) -> Result<Vec<Row>> {
     let database = session.database;
-    match about {
+    Ok(match about {
         Information::CatalogName => vec![vec![text(database)]],
         Information::EnabledRoles => {
             roles::enabled(objects, session).into_iter().map(|name| vec![text(name)]).collect()
@@ -60,7 +65,8 @@ pub(super) fn rows(about: Information, objects: &Objects, session: &SessionInfo<
         }
         Information::Tables => objects.tables().map(|object| table(database, &object)).collect(),
         Information::Views => {
-            objects.tables().filter_map(|object| view(database, &object)).collect()
+            let rows = objects.tables().map(|object| view(database, &object, objects));
+            rows.filter_map(Result::transpose).collect::<Result<_>>()?
         }
         Information::Columns => {
             let known: HashMap<&str, &Sequence> =
@@ -93,7 +99,7 @@ pub(super) fn rows(about: Information, objects: &Objects, session: &SessionInfo<
             let free = objects.sequences().iter().filter(|one| !one.is_identity());
             free.map(|one| sequence(database, one)).collect()
         }
-    }
+    })
 }
 
 fn yes(on: bool) -> Datum {
@@ -202,14 +208,14 @@ fn table(database: &str, object: &Object<'_>) -> Row {
     row
 }
 
-fn view(database: &str, object: &Object<'_>) -> Option<Row> {
-    let query = object.query()?;
+fn view(database: &str, object: &Object<'_>, objects: &Objects) -> Result<Option<Row>> {
+    let Some(query) = objects.view_query(object.oid)? else { return Ok(None) };
     let check = TableNotes::decode(&object.table.note).view.and_then(|view| view.check);
     let mut row = name(database, &object.table.name).to_vec();
     let check = check.map_or("NONE".to_owned(), |check| check.name().to_uppercase());
     row.extend([text(query), text(check), yes(true), yes(true)]);
     row.extend([yes(false), yes(false), yes(false)]);
-    Some(row)
+    Ok(Some(row))
 }
 
 fn columns(

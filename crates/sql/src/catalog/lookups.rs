@@ -16,6 +16,7 @@ use crate::privileges::Privileges;
 use crate::roles::rights;
 use crate::schemas;
 use crate::types::{RegKind, SqlType};
+use crate::user_types::kept_name;
 
 /// Bytes of a block.
 const BLOCK: i64 = 8192;
@@ -140,33 +141,36 @@ impl Objects {
         oid: u32,
         pretty: bool,
         path: &SearchPath,
-    ) -> Option<String> {
+    ) -> Result<Option<String>> {
+        let check = |condition: &str| {
+            let condition = self.spelled_expression(condition, path)?;
+            Ok(match pretty {
+                true => format!("CHECK ({condition})"),
+                false => format!("CHECK (({condition}))"),
+            })
+        };
         if let Some(one) = self.constraints().iter().find(|one| one.oid == oid) {
-            return Some(match &one.rule {
-                Rule::Check(condition) if !pretty => format!("CHECK (({condition}))"),
+            return match &one.rule {
+                Rule::Check(condition) => check(condition).map(Some),
                 Rule::Reference(reference) => {
                     let Reference { key, .. } = &**reference;
-                    key.definition(&self.spelled(&key.parent, path))
+                    Ok(Some(key.definition(&self.spelled(&key.parent, path))))
                 }
-                _ => one.definition.clone(),
-            });
+            };
         }
         for domain in self.domains() {
-            if let Some(check) = domain.checks().iter().find(|one| domain.check_oid(one) == oid) {
-                let valid = if check.is_valid { "" } else { " NOT VALID" };
-                return Some(match pretty {
-                    true => format!("CHECK ({}){valid}", check.text),
-                    false => format!("CHECK (({})){valid}", check.text),
-                });
+            if let Some(found) = domain.checks().iter().find(|one| domain.check_oid(one) == oid) {
+                let valid = if found.is_valid { "" } else { " NOT VALID" };
+                return Ok(Some(check(&found.text)? + valid));
             }
         }
-        let object = self.of_oid(oid)?;
-        let index = object.index.filter(|index| rules::is_key(index))?;
-        Some(rules::key_definition(Key { table: object.table, index }))
+        let Some(object) = self.of_oid(oid) else { return Ok(None) };
+        let index = object.index.filter(|index| rules::is_key(index));
+        Ok(index.map(|index| rules::key_definition(Key { table: object.table, index })))
     }
 
     /// A relation as a statement names it that runs by a path.
-    fn spelled(&self, stored: &str, path: &SearchPath) -> String {
+    pub(super) fn spelled(&self, stored: &str, path: &SearchPath) -> String {
         match self.is_visible(stored, path) {
             true => identifier(bare(stored)),
             false => full_reference(stored),
@@ -194,13 +198,8 @@ impl Objects {
         }
     }
 
-    /// The query of a view.
-    pub(crate) fn view_definition(&self, oid: u32) -> Option<String> {
-        self.of_oid(oid)?.query()
-    }
-
-    /// An expression of a relation, as catalogs have it, by a path: sequences have their schemas
-    /// where it does not lead to them. For people the condition of an index has fewer parentheses.
+    /// An expression of a relation, as catalogs have it, by a path. For people the condition of an
+    /// index has fewer parentheses.
     pub(crate) fn expression(
         &self,
         text: &str,
@@ -208,10 +207,7 @@ impl Objects {
         pretty: bool,
         path: &SearchPath,
     ) -> Result<String> {
-        let text = &parse::with_sequences(text, |name| {
-            let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
-            Ok(Some(self.spelled(&stored, path)))
-        })?;
+        let text = &self.spelled_expression(text, path)?;
         let table = self.of_oid(relation).filter(|_| pretty);
         let indexes = self.all().filter(|object| {
             object.index.is_some() && table.is_some_and(|table| table.table.id == object.table.id)
@@ -220,6 +216,23 @@ impl Objects {
             indexes.filter(|object| object.condition(false, &self.made).as_deref() == Some(text));
         let shown = same.next().and_then(|object| object.condition(true, &self.made));
         Ok(shown.unwrap_or_else(|| text.to_owned()))
+    }
+
+    /// An expression that is kept, as a statement has it that runs by a path: sequences and types
+    /// have their schemas where it does not lead to them.
+    fn spelled_expression(&self, text: &str, path: &SearchPath) -> Result<String> {
+        let text = parse::types::with_types(text, |parts| {
+            let last = parts.last().map_or("", String::as_str);
+            if SqlType::of_short_name(last).is_some() {
+                return Some(last.to_owned()).filter(|_| parts.len() == 1);
+            }
+            let stored = kept_name(parts)?;
+            self.number_of_type(&stored).map(|_| self.spelled_type(&stored, path))
+        })?;
+        parse::with_sequences(&text, |name| {
+            let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
+            Ok(Some(self.spelled(&stored, path)))
+        })
     }
 
     /// The sequence of a column, as SQL names it from anywhere.

@@ -11,6 +11,7 @@
 //! | `builtin` | rows that are the same in every database |
 //! | `numbers` | numbers of objects, values of columns |
 //! | `rules`, `sequences` | constraints; sequences, and the columns that they go with |
+//! | `view_text` | the query of a view under the names of now |
 //! | `like` | what CREATE TABLE LIKE copies |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `tuples`, `trees` | rows of functions about pages |
@@ -40,6 +41,7 @@ pub(crate) mod system_views;
 mod trees;
 mod tuples;
 mod types;
+mod view_text;
 pub(crate) mod views;
 mod zones;
 

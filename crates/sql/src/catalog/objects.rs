@@ -301,7 +301,7 @@ impl Objects {
     }
 
     /// The number of the type that was made and that the store calls so.
-    fn number_of_type(&self, stored: &str) -> Option<u32> {
+    pub(super) fn number_of_type(&self, stored: &str) -> Option<u32> {
         let made = self.made.get(stored).map(|ty| ty.oid());
         made.or_else(|| self.domain(stored).map(|domain| domain.oid))
     }
@@ -530,12 +530,6 @@ impl<'o> Object<'o> {
         let ty = column.map(|one| ColumnNotes::decode(&one.note).type_of(one.kind, made));
         let stored = ty.and_then(|ty| Datum::stored(value.clone(), ty).ok());
         stored.unwrap_or_else(|| Datum::from(value.clone()))
-    }
-
-    /// The query of a view, as it is kept.
-    pub(super) fn query(&self) -> Option<String> {
-        let notes = TableNotes::decode(&self.table.note).view.filter(|_| self.index.is_none())?;
-        Some(format!("{};", notes.query))
     }
 
     /// Which rows an index holds, as SQL.

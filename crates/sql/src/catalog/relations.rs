@@ -372,24 +372,27 @@ pub(super) fn tables(objects: &Objects) -> Result<Vec<Row>> {
     Ok(objects.tables().filter(|object| !object.is_view()).map(one).collect())
 }
 
-/// Rows of `pg_views`: each with the query that is kept of it.
+/// Rows of `pg_views`: each with its query.
 pub(super) fn views(objects: &Objects) -> Result<Vec<Row>> {
-    let one = |object: Object<'_>| {
-        let (query, owner) = (object.query()?, objects.owner_name(object.owner()));
-        Some(vec![text(object.schema()), text(object.name()), text(owner), text(query)])
-    };
-    Ok(objects.tables().filter_map(one).collect())
+    let mut rows = Vec::new();
+    for object in objects.tables() {
+        let Some(query) = objects.view_query(object.oid)? else { continue };
+        let owner = objects.owner_name(object.owner());
+        rows.push(vec![text(object.schema()), text(object.name()), text(owner), text(query)]);
+    }
+    Ok(rows)
 }
 
 /// Rows of `pg_rewrite`: a view has a rule.
 pub(super) fn rewrites(objects: &Objects) -> Result<Vec<Row>> {
-    let one = |object: Object<'_>| {
-        let (query, own) = (object.query()?, rewrite_oid(object.oid));
-        let mut row = vec![oid(own), text("_RETURN"), oid(object.oid), char('1'), char('O')];
-        row.extend([Datum::Bool(true), text("<>"), text(query)]);
-        Some(row)
-    };
-    Ok(objects.tables().filter_map(one).collect())
+    let mut rows = Vec::new();
+    for object in objects.tables() {
+        let Some(query) = objects.view_query(object.oid)? else { continue };
+        let mut row = vec![oid(rewrite_oid(object.oid)), text("_RETURN"), oid(object.oid)];
+        row.extend([char('1'), char('O'), Datum::Bool(true), text("<>"), text(query)]);
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// The number of the rule of a view.

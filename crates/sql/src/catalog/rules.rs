@@ -34,7 +34,6 @@ pub(super) struct Constraint {
     pub(super) stored: String,
     /// Its columns, from 1.
     pub(super) columns: Vec<usize>,
-    pub(super) definition: String,
     pub(super) rule: Rule,
 }
 
@@ -92,7 +91,6 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
                 table: own,
                 stored: table.name.clone(),
                 columns: named_columns(table, &text),
-                definition: format!("CHECK ({text})"),
                 rule: Rule::Check(text),
             });
         }
@@ -115,7 +113,6 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
                 table: own,
                 stored: table.name.clone(),
                 columns: columns(table, &key.columns),
-                definition: key.definition(&crate::names::reference(&key.parent)),
                 rule: Rule::Reference(Box::new(reference)),
             });
         }

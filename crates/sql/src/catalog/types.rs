@@ -210,6 +210,12 @@ impl Objects {
         Some(if is_array { format!("{name}[]") } else { name })
     }
 
+    /// A type that was made, which the store calls so, as a statement names it that runs by a path.
+    pub(super) fn spelled_type(&self, stored: &str, path: &SearchPath) -> String {
+        let shown = self.number_of_type(stored).and_then(|oid| self.shown_type(oid, path));
+        shown.unwrap_or_else(|| full_reference(stored))
+    }
+
     /// The number of the type that a text names, if it is one that was made.
     pub(super) fn made_type(&self, name: &str, path: &SearchPath) -> Result<Option<u32>> {
         let (plain, is_array) = match name.trim().strip_suffix("[]") {

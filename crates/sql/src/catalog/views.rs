@@ -86,7 +86,7 @@ pub(crate) fn rows_of_objects(
         Kind::RoleSettings => roles::settings(objects),
         Kind::Rewrite => relations::rewrites(objects)?,
         Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
-        Kind::Information(about) => information::rows(about, objects, session),
+        Kind::Information(about) => information::rows(about, objects, session)?,
         Kind::Nothing | Kind::Lookups => Vec::new(),
         _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };

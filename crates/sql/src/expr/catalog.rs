@@ -185,11 +185,13 @@ fn definitions(registry: &mut Registry) {
         reading(registry, "pg_get_constraintdef", args, T::Text, |v, context| {
             let pretty = v.get(1) == Some(&Datum::Bool(true));
             asked(context, |objects, asking| {
-                text(objects.constraint_definition(oid(&v[0]), pretty, asking.path))
+                text(objects.constraint_definition(oid(&v[0]), pretty, asking.path)?)
             })
         });
         reading(registry, "pg_get_viewdef", args, T::Text, |v, context| {
-            asked(context, |objects, _| text(objects.view_definition(oid(&v[0]))))
+            asked(context, |objects, asking| {
+                text(objects.view_definition(oid(&v[0]), asking.path)?)
+            })
         });
         for name in ["pg_get_ruledef", "pg_get_triggerdef", "pg_get_partkeydef"] {
             registry.add(name, args, T::Text, |_, _| Ok(Datum::Null));
@@ -198,7 +200,7 @@ fn definitions(registry: &mut Registry) {
     reading(registry, "pg_get_viewdef", &[T::Text], T::Text, |v, context| {
         let Datum::Text(name) = &v[0] else { return mismatch(v) };
         asked(context, |objects, asking| {
-            text(objects.view_definition(objects.relation(name, asking)?))
+            text(objects.view_definition(objects.relation(name, asking)?, asking.path)?)
         })
     });
     reading(registry, "pg_get_indexdef", &[T::Oid], T::Text, |v, context| {

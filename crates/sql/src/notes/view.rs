@@ -6,7 +6,8 @@
 //!
 //! A relation that the query reads, and each of its columns, is noted under the name that
 //! the text has for it, with the name that it goes by now. So the text stays as it is when things
-//! are renamed, and columns that a table gets later mean nothing in it.
+//! are renamed, and columns that a table gets later mean nothing in it. Where the text names these
+//! is noted too, so that the query can be shown under the names of now (`catalog::view_text`).
 //!
 //! Invariants: what is encoded decodes to equal notes.
 //! Does not do: reading the query (`bind::view`).
@@ -27,9 +28,39 @@ pub(crate) enum CheckOption {
 pub(crate) struct ViewNotes {
     /// Its query.
     pub(crate) query: String,
+    /// What the query calls its columns: the view's names for them when it was made.
+    pub(crate) columns: Vec<String>,
     pub(crate) check: Option<CheckOption>,
     /// Relations that the query names.
     pub(crate) sources: Vec<ViewSource>,
+    /// Where it names them, in the order of the text.
+    pub(crate) names: Vec<ViewName>,
+}
+
+/// A place in the query of a view where a source is named.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ViewName {
+    /// The source's place among the sources.
+    pub(crate) source: usize,
+    /// The first byte of the name.
+    pub(crate) start: usize,
+    /// The byte behind it.
+    pub(crate) end: usize,
+    pub(crate) form: NameForm,
+}
+
+/// How the query of a view names a source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum NameForm {
+    /// A type, by its name.
+    Type,
+    /// A sequence, in a string.
+    Sequence,
+    /// A relation in FROM.
+    Relation,
+    /// A relation in FROM with an alias and names for its first `columns`; the last of these names
+    /// ends in front of byte `end`.
+    Aliased { end: usize, columns: usize },
 }
 
 /// A table, a view or a sequence that the query of a view names.
@@ -71,6 +102,35 @@ impl CheckOption {
     }
 }
 
+impl ViewName {
+    /// From the fields of a line.
+    fn of_fields(fields: &[&str]) -> Option<ViewName> {
+        let number = |at: usize| fields.get(at)?.parse().ok();
+        let form = match *fields.get(3)? {
+            "type" => NameForm::Type,
+            "sequence" => NameForm::Sequence,
+            "relation" => NameForm::Relation,
+            "aliased" => NameForm::Aliased { end: number(4)?, columns: number(5)? },
+            _ => return None,
+        };
+        Some(ViewName { source: number(0)?, start: number(1)?, end: number(2)?, form })
+    }
+
+    fn fields(&self) -> Vec<String> {
+        let (word, more) = match self.form {
+            NameForm::Type => ("type", Vec::new()),
+            NameForm::Sequence => ("sequence", Vec::new()),
+            NameForm::Relation => ("relation", Vec::new()),
+            NameForm::Aliased { end, columns } => ("aliased", vec![end, columns]),
+        };
+        let mut fields: Vec<String> =
+            [self.source, self.start, self.end].map(|number| number.to_string()).into();
+        fields.push(word.to_owned());
+        fields.extend(more.iter().map(ToString::to_string));
+        fields
+    }
+}
+
 impl ViewSource {
     /// Does the query name this column?
     pub(crate) fn uses(&self, column: &str) -> bool {
@@ -84,6 +144,9 @@ impl ViewNotes {
         for fields in lines(note) {
             match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 ["query", text] => notes.query = (*text).to_owned(),
+                ["columns", names @ ..] => {
+                    notes.columns = names.iter().map(|name| (*name).to_owned()).collect();
+                }
                 ["check", which] => notes.check = CheckOption::named(which),
                 ["source", was, name, written @ ..] => notes.sources.push(ViewSource {
                     written: written.iter().map(|part| (*part).to_owned()).collect(),
@@ -91,6 +154,7 @@ impl ViewNotes {
                     name: (*name).to_owned(),
                     columns: Vec::new(),
                 }),
+                ["name", fields @ ..] => notes.names.extend(ViewName::of_fields(fields)),
                 [word @ ("used" | "unused"), written, name] => {
                     let (written, name) = ((*written).to_owned(), (*name).to_owned());
                     let column = ViewColumn { written, name, is_used: *word == "used" };
@@ -107,6 +171,8 @@ impl ViewNotes {
     pub(super) fn encode(&self) -> String {
         let mut out = String::new();
         line(&mut out, &["query", &self.query]);
+        let columns = self.columns.iter().map(String::as_str);
+        line(&mut out, &std::iter::once("columns").chain(columns).collect::<Vec<_>>());
         if let Some(check) = self.check {
             line(&mut out, &["check", check.name()]);
         }
@@ -118,6 +184,11 @@ impl ViewNotes {
                 let word = if column.is_used { "used" } else { "unused" };
                 line(&mut out, &[word, &column.written, &column.name]);
             }
+        }
+        for name in &self.names {
+            let fields = name.fields();
+            let fields = std::iter::once("name").chain(fields.iter().map(String::as_str));
+            line(&mut out, &fields.collect::<Vec<_>>());
         }
         out
     }
@@ -144,8 +215,10 @@ mod tests {
             name: name.into(),
             is_used,
         };
+        let name = |source, form| ViewName { source, start: 3, end: 14, form };
         let notes = ViewNotes {
             query: "SELECT a,\n\t'\\' FROM s.t, u".into(),
+            columns: vec!["a".into(), "?column?".into()],
             check: Some(CheckOption::Local),
             sources: vec![
                 ViewSource {
@@ -160,6 +233,12 @@ mod tests {
                     name: "u".into(),
                     columns: Vec::new(),
                 },
+            ],
+            names: vec![
+                name(0, NameForm::Aliased { end: 40, columns: 2 }),
+                name(1, NameForm::Relation),
+                name(1, NameForm::Type),
+                name(0, NameForm::Sequence),
             ],
         };
         assert_eq!(ViewNotes::decode(&notes.encode()), notes);

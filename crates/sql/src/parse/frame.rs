@@ -3,7 +3,9 @@
 //! Invariants: what is excluded stands in front of the name of the window that another one is made
 //! of, behind [`MARK`], which no text has. Does not do: frames.
 
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+
+use crate::names::identifier;
 
 /// Stands in front of what is excluded, and behind it.
 pub(crate) const MARK: char = '\u{1}';
@@ -90,4 +92,44 @@ fn mark(tokens: &mut Vec<TokenWithSpan>, place: usize, excluded: &str) {
         Some(_) => tokens[place] = token,
         None => tokens.insert(place, token),
     }
+}
+
+/// What has to stand in a text in the place of what [`exclusions`] made of it.
+pub(super) fn unmarked(tokens: &[TokenWithSpan]) -> Vec<(Span, String)> {
+    let mut found = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let Token::Word(word) = &token.token else { continue };
+        let marked = word.value.strip_prefix(MARK).and_then(|rest| rest.split_once(MARK));
+        let Some((called, name)) = marked else { continue };
+        let exclusion = EXCLUSIONS.iter().find(|(_, known)| *known == called);
+        let words = exclusion.map_or(String::new(), |(words, _)| words.join(" ").to_uppercase());
+        if let Some(close) = close_behind(tokens, at) {
+            let (mut span, mut other) = (token.span, String::new());
+            match name.is_empty() {
+                true => span.end = tokens[at + 1].span.start,
+                false => other = identifier(name),
+            }
+            found.push((span, other));
+            let end = tokens[close].span.start;
+            found.push((Span::new(end, end), format!(" EXCLUDE {words}")));
+        }
+    }
+    found
+}
+
+/// Where the parenthesis ends that is open at a place.
+fn close_behind(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    (at..tokens.len()).find(|place| match tokens[*place].token {
+        Token::LParen => {
+            depth += 1;
+            false
+        }
+        Token::RParen if depth == 0 => true,
+        Token::RParen => {
+            depth -= 1;
+            false
+        }
+        _ => false,
+    })
 }

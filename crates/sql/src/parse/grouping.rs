@@ -5,7 +5,7 @@
 //! a function called [`SETS`], names that no text has. Does not do: what the sets
 //! mean.
 
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 /// Stands for DISTINCT behind GROUP BY.
 pub(crate) const DISTINCT: &str = "\u{1}distinct";
@@ -61,4 +61,40 @@ pub(super) fn sets(tokens: &mut Vec<TokenWithSpan>) {
         }
         at += 1;
     }
+}
+
+/// What has to stand in a text in the place of what [`sets`] made of it.
+pub(super) fn unmarked(tokens: &[TokenWithSpan]) -> Vec<(Span, &'static str)> {
+    let mut found = Vec::new();
+    // Of each open parenthesis whether sets are listed in it, and whether it is left out.
+    let mut open: Vec<[bool; 2]> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let before = |word: &str| at > 0 && is_word(tokens.get(at - 1), word);
+        let next = tokens.get(at + 1);
+        match &token.token {
+            Token::LParen => {
+                // A set that is itself ROLLUP, CUBE or a list of sets has none.
+                let is_set = open.last().is_some_and(|[lists, _]| *lists)
+                    && ["rollup", "cube"].iter().any(|word| is_word(next, word))
+                    || is_mark(next, SETS);
+                open.push([before("sets") || at > 0 && is_mark(tokens.get(at - 1), SETS), is_set]);
+                found.extend(is_set.then_some((token.span, "")));
+            }
+            Token::RParen => {
+                let left_out = open.pop().is_some_and(|[_, left_out]| left_out);
+                found.extend(left_out.then_some((token.span, "")));
+            }
+            _ if is_mark(Some(token), SETS) => found.push((token.span, "GROUPING SETS ")),
+            _ if is_mark(Some(token), DISTINCT) => {
+                let end = next.map_or(token.span.end, |comma| comma.span.end);
+                found.push((Span::new(token.span.start, end), "DISTINCT"));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_mark(token: Option<&TokenWithSpan>, mark: &str) -> bool {
+    matches!(token.map(|token| &token.token), Some(Token::Word(word)) if word.value == mark)
 }

@@ -5,8 +5,9 @@
 use rightlink::internal::datum::IntervalFields;
 use sqlparser::ast::{
     self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
-    ObjectNamePart, TimezoneInfo,
+    ObjectNamePart, Spanned, TimezoneInfo,
 };
+use sqlparser::tokenizer::{Span, Token};
 
 use crate::error::{Result, SqlError, code};
 use crate::names::CATALOGS;
@@ -15,8 +16,8 @@ use crate::types::{RegKind, SqlType};
 
 /// Who knows the types that users made.
 pub(crate) trait TypeNames {
-    /// The type that these parts name, if it is one that was made.
-    fn type_named(&mut self, parts: &[String]) -> Result<Option<Declared>>;
+    /// The type that these parts name, which stand at `span`, if it is one that was made.
+    fn type_named(&mut self, parts: &[String], span: Span) -> Result<Option<Declared>>;
 }
 
 /// An identifier as it is meant.
@@ -24,6 +25,17 @@ pub(crate) fn ident(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_lowercase(),
+    }
+}
+
+/// A word as the name that it is meant as.
+pub(super) fn name(token: &Token) -> Option<String> {
+    match token {
+        Token::Word(word) => Some(match word.quote_style {
+            Some(_) => word.value.clone(),
+            None => word.value.to_lowercase(),
+        }),
+        _ => None,
     }
 }
 
@@ -261,7 +273,7 @@ fn custom(name: &ObjectName, types: &mut dyn TypeNames) -> Result<Declared> {
     if let Some(ty) = SqlType::of_short_name(last).filter(|_| is_built_in) {
         return Ok(Declared::plain(ty));
     }
-    if let Some(made) = types.type_named(&parts)? {
+    if let Some(made) = types.type_named(&parts, name.span())? {
         return Ok(made);
     }
     match last {

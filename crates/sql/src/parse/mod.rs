@@ -43,6 +43,8 @@ pub(crate) mod utility;
 pub(crate) mod view;
 mod weight;
 
+use std::collections::BTreeSet;
+
 use rightlink_env::sync::Mutex;
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -216,14 +218,11 @@ pub(crate) fn with_sequences(
     text: &str,
     mut other: impl FnMut(&str) -> Result<Option<String>>,
 ) -> Result<String> {
-    let mut out = text.to_owned();
-    for (place, name) in sequences(text)?.into_iter().rev() {
-        let Some(other) = other(&name)? else { continue };
-        if let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end)) {
-            out.replace_range(start..end, &literal(&other));
-        }
+    let mut edits = Vec::new();
+    for (place, name) in sequences(text)? {
+        edits.extend(other(&name)?.map(|other| (place, literal(&other))));
     }
-    Ok(out)
+    Ok(replaced(text, &edits))
 }
 
 /// Where a text names sequences, and their names.
@@ -232,10 +231,7 @@ fn sequences(text: &str) -> Result<Vec<(Span, String)>> {
     if !text.to_ascii_lowercase().contains("val") {
         return Ok(Vec::new());
     }
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
-    let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
-    let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let tokens: Vec<TokenWithSpan> = meaningful.collect();
+    let tokens = tokens(text)?;
     let mut found = Vec::new();
     for three in tokens.windows(3) {
         if let (Token::Word(word), Token::LParen, Token::SingleQuotedString(name)) =
@@ -272,6 +268,12 @@ pub(crate) fn with_literals(text: &str, other: impl Fn(usize) -> Option<String>)
     Ok(out)
 }
 
+/// The words of a text, as names.
+pub(crate) fn words(text: &str) -> Result<BTreeSet<String>> {
+    let tokens = kept_tokens(text)?.into_iter();
+    Ok(tokens.filter_map(|token| identifiers::name(&token.token)).collect())
+}
+
 /// Where in `text` a place is that the tokenizer tells.
 pub(crate) fn offset(text: &str, at: Location) -> Option<usize> {
     let before = usize::try_from(at.line).ok()?.checked_sub(1)?;
@@ -282,13 +284,31 @@ pub(crate) fn offset(text: &str, at: Location) -> Option<usize> {
     ends.nth(column).map(|at| start + at)
 }
 
-/// The tokens of a text that is kept with a definition.
-fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+/// A text with others in these places, which follow one another.
+fn replaced(text: &str, edits: &[(Span, String)]) -> String {
+    let mut out = text.to_owned();
+    for (span, new) in edits.iter().rev() {
+        if let Some((start, end)) = offset(text, span.start).zip(offset(text, span.end)) {
+            out.replace_range(start..end, new);
+        }
+    }
+    out
+}
+
+/// The tokens of a text, blanks left out.
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let mut tokens: Vec<TokenWithSpan> = meaningful.collect();
+    Ok(meaningful.collect())
+}
+
+/// The tokens of a text that is kept with a definition.
+fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+    let mut tokens = tokens(text)?;
     interval::literals(&mut tokens);
+    grouping::sets(&mut tokens);
+    frame::exclusions(&mut tokens);
     Ok(tokens)
 }
 

@@ -9,7 +9,7 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::error::{Result, SqlError};
 use crate::parse::cursor::Cursor;
-use crate::parse::kept_tokens;
+use crate::parse::{kept_tokens, replaced};
 
 /// A statement about a type.
 #[derive(Clone, Debug, PartialEq)]
@@ -354,6 +354,18 @@ pub(crate) fn names(text: &str) -> Result<Vec<(Span, Vec<String>)>> {
         }
     }
     Ok(found)
+}
+
+/// A text that is kept, in which other names stand for types, where `other` gives one for the parts
+/// of a name.
+pub(crate) fn with_types(
+    text: &str,
+    other: impl Fn(&[String]) -> Option<String>,
+) -> Result<String> {
+    let named = names(text)?.into_iter();
+    let edits: Vec<(Span, String)> =
+        named.filter_map(|(span, parts)| Some((span, other(&parts)?))).collect();
+    Ok(replaced(text, &edits))
 }
 
 /// Where a text that is kept has this string.

@@ -4,14 +4,19 @@
 //! - WITH CHECK OPTION behind the query becomes the option `check_option` in front of it.
 //! - ALTER VIEW becomes ALTER TABLE with a mark.
 //!
+//! The columns of a view are called as its query calls them ([`with_names`]).
+//!
 //! Invariants: what is kept of a view has at most [`MAX_VIEW_DEPTH`] levels.
 //! Does not do: what options mean (`bind::ddl::view`).
 
 use sqlparser::ast::{self, CreateTableOptions, SqlOption};
 
 use super::cursor::Cursor;
-use super::{Lines, depth, kept_tokens, run, too_complex};
+use super::{
+    Lines, depth, frame, grouping, identifiers, kept_tokens, replaced, run, tokens, too_complex,
+};
 use crate::error::{Result, SqlError};
+use crate::names::identifier;
 
 /// The option that says whether rows which are written through a view must be in it.
 pub(crate) const CHECK_OPTION: &str = "check_option";
@@ -112,4 +117,135 @@ pub(crate) fn kept_query(text: &str) -> Result<KeptQuery> {
     }
     let query = run(tokens, &lines, |parser| parser.parse_query())?;
     Ok(KeptQuery { query, depth })
+}
+
+/// The text that is kept of the query of a view. It is SQL that every reader knows: what stands for
+/// clauses that sqlparser does not read is spelled as these clauses again.
+pub(crate) fn kept_text(query: &ast::Query) -> Result<String> {
+    let text = query.to_string();
+    let tokens = tokens(&text)?;
+    let mut edits = frame::unmarked(&tokens);
+    edits.extend(grouping::unmarked(&tokens).into_iter().map(|(span, text)| (span, text.into())));
+    edits.sort_by_key(|(span, _)| span.start);
+    Ok(replaced(&text, &edits))
+}
+
+/// The query of a view whose columns it calls `before`, with `names` for them.
+pub(crate) fn with_names(text: &str, before: &[String], names: &[String]) -> Result<String> {
+    let mut query = kept_query(text)?.query;
+    if rename_columns(&mut query, before, names) {
+        return kept_text(&query);
+    }
+    let names: Vec<String> = names.iter().map(|name| identifier(name)).collect();
+    let names = names.join(", ");
+    Ok(format!("SELECT {names} FROM ({text}) AS renamed ({names})"))
+}
+
+/// Gives the columns of a query these names in its list. False if it has no list, or if that could
+/// change what the query means: then it stays as it is.
+fn rename_columns(query: &mut ast::Query, before: &[String], names: &[String]) -> bool {
+    let is_same = before == names;
+    let captures = |name: &String| !before.contains(name) && names.contains(name);
+    if !is_same && order_names(query).iter().any(|one| captures(&one.name)) {
+        return false;
+    }
+    let select = first_select(&mut query.body).filter(|one| one.projection.len() == names.len());
+    let Some(select) = select else { return is_same };
+    if !is_same && names_own_list(select, before, names) {
+        return false;
+    }
+    for (item, name) in select.projection.iter_mut().zip(names) {
+        call(item, name);
+    }
+    for OrderName { name, item } in order_names(query) {
+        let at = before.iter().position(|known| *known == name);
+        if let Some(at) = at.filter(|at| before[*at] != names[*at]) {
+            item.expr = ast::Expr::value(ast::Value::Number((at + 1).to_string(), false));
+        }
+    }
+    true
+}
+
+/// An item of ORDER BY that is a name.
+struct OrderName<'q> {
+    name: String,
+    item: &'q mut ast::OrderByExpr,
+}
+
+fn order_names<'q>(query: &'q mut ast::Query) -> Vec<OrderName<'q>> {
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(items), .. }) = &mut query.order_by
+    else {
+        return Vec::new();
+    };
+    let named = |item: &'q mut ast::OrderByExpr| match &item.expr {
+        ast::Expr::Identifier(name) => Some(OrderName { name: identifiers::ident(name), item }),
+        _ => None,
+    };
+    items.iter_mut().filter_map(named).collect()
+}
+
+/// The SELECT whose list names the columns of a query.
+fn first_select(body: &mut ast::SetExpr) -> Option<&mut ast::Select> {
+    let mut body = body;
+    loop {
+        match body {
+            ast::SetExpr::Select(select) => return Some(select),
+            ast::SetExpr::SetOperation { left, .. } => body = left,
+            _ => return None,
+        }
+    }
+}
+
+/// May clauses of a SELECT, but for ORDER BY, name items of its list that get other names?
+fn names_own_list(select: &ast::Select, before: &[String], names: &[String]) -> bool {
+    if matches!(select.distinct, Some(ast::Distinct::On(_))) {
+        return true;
+    }
+    let ast::GroupByExpr::Expressions(keys, _) = &select.group_by else { return true };
+    let changes = |key: &ast::Ident| {
+        let key = identifiers::ident(key);
+        let mut items = select.projection.iter().zip(before.iter().zip(names));
+        items.any(|(item, (old, new))| {
+            *old == key && old != new && column_of(item) != Some(key.clone())
+        })
+    };
+    keys.iter().any(|key| match key {
+        ast::Expr::Identifier(name) => changes(name),
+        ast::Expr::Nested(_)
+        | ast::Expr::Tuple(_)
+        | ast::Expr::Rollup(_)
+        | ast::Expr::Cube(_)
+        | ast::Expr::GroupingSets(_) => true,
+        _ => false,
+    })
+}
+
+/// The name of the column that an item of a list is.
+fn column_of(item: &ast::SelectItem) -> Option<String> {
+    match item {
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } => {
+            match expr {
+                ast::Expr::Identifier(own) => Some(identifiers::ident(own)),
+                ast::Expr::CompoundIdentifier(path) => path.last().map(identifiers::ident),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Gives an item of a list a name, unless it is a column of that name.
+fn call(item: &mut ast::SelectItem, name: &str) {
+    let own = column_of(item);
+    let (ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. }) = item
+    else {
+        return;
+    };
+    let expr = std::mem::replace(expr, ast::Expr::value(ast::Value::Null));
+    let quote_style = (identifier(name) != name).then_some('"');
+    let alias = ast::Ident { quote_style, ..ast::Ident::new(name) };
+    *item = match own.as_deref() == Some(name) {
+        true => ast::SelectItem::UnnamedExpr(expr),
+        false => ast::SelectItem::ExprWithAlias { expr, alias },
+    };
 }

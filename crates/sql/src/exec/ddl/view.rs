@@ -12,16 +12,22 @@ use crate::bind::Binder;
 use crate::bind::ddl::{Alteration, NewView};
 use crate::bind::reading::Reading;
 use crate::bind::view::{NewQuery, columns_of_view};
+use crate::bind::view_text::ViewText;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
 use crate::names::bare;
 use crate::notes::view::ViewNotes;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse::Lines;
+use crate::parse::view::with_names;
 use crate::plan::{Column, Table};
 use crate::schemas::no_table;
 use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
+
+fn names_of(columns: &[Column]) -> Vec<String> {
+    columns.iter().map(|column| column.name.clone()).collect()
+}
 
 /// The error for a relation that is not of the kind that is meant.
 pub(super) fn wrong_kind(name: &str, wanted: &str, kind: &str) -> SqlError {
@@ -47,7 +53,12 @@ impl Definer<'_> {
         binder.check_kept(&notes, &columns)?;
         notes.query = binder.reading.pinned(&notes.query)?;
         notes.check = view.check;
-        let columns = columns_of_view(&columns, &view.columns)?;
+        let before = columns;
+        let columns = columns_of_view(&before, &view.columns)?;
+        notes.query = self.text_of_view(&notes, &before)?.spelled_out(&notes.query)?;
+        notes.columns = names_of(&columns);
+        notes.query = with_names(&notes.query, &names_of(&before), &notes.columns)?;
+        notes.names = self.text_of_view(&notes, &columns)?.names(&notes)?;
         let name = &view.name;
         if view.replaces && self.txn.catalog().has_relation(name)? {
             return self.replace_view(name, &columns, notes);
@@ -62,6 +73,13 @@ impl Definer<'_> {
         schema.note = TableNotes { view, owner, ..TableNotes::default() }.encode();
         named(name, self.txn.create_table(&schema))?;
         self.add_reader(name, &sources)
+    }
+
+    /// What is named where in the query that is kept of a new view, which gives these columns.
+    fn text_of_view(&mut self, notes: &ViewNotes, columns: &[Column]) -> Result<ViewText> {
+        let lines = Lines::of(&notes.query);
+        let mut tables = Tables(self.txn);
+        Binder::new(&mut tables, &lines, &[]).text_of_view(notes, columns)
     }
 
     /// A column of a view as the store has it.

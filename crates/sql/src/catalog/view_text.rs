@@ -1,0 +1,117 @@
+//! The query of a view, as a statement names things now.
+//!
+//! The text that is kept of a view says what things were called when the view was made. The places
+//! of its names are kept with it (`notes::view`). Here each gets the name of now, with its schema
+//! where the search path does not lead to it, as PostgreSQL's `ruleutils.c` does. That file makes
+//! the whole text anew from a tree; here the rest of the text stays as it was written.
+//!
+//! A relation that is called otherwise now keeps the old name as its alias, and one with renamed
+//! columns lists the old names behind it, so that all other parts of the text still mean the same.
+//!
+//! Invariants: a view that is made of the shown text shows the same text.
+//! Does not do: finding the places (`bind::view_text`).
+
+use std::collections::BTreeSet;
+
+use super::objects::Objects;
+use crate::error::Result;
+use crate::names::{SearchPath, bare, identifier, type_of_entry};
+use crate::notes::TableNotes;
+use crate::notes::view::{NameForm, ViewName, ViewNotes, ViewSource};
+use crate::parse;
+use crate::parse::view::with_names;
+use crate::types::literal::literal;
+
+impl Objects {
+    /// The query of a view, by a path; `None` of what is no view.
+    pub(crate) fn view_definition(&self, oid: u32, path: &SearchPath) -> Result<Option<String>> {
+        let Some(object) = self.of_oid(oid) else { return Ok(None) };
+        let view = TableNotes::decode(&object.table.note).view;
+        let Some(notes) = view.filter(|_| object.index.is_none()) else { return Ok(None) };
+        let words = parse::words(&notes.query)?;
+        let mut text = notes.query.clone();
+        for name in notes.names.iter().rev() {
+            self.name_now(&mut text, name, &notes, &words, path);
+        }
+        let names: Vec<String> = object.table.columns.iter().map(|one| one.name.clone()).collect();
+        with_names(&text, &notes.columns, &names).map(|text| Some(format!("{text};")))
+    }
+
+    /// The query of a view, by the path of those who set none.
+    pub(super) fn view_query(&self, oid: u32) -> Result<Option<String>> {
+        self.view_definition(oid, &SearchPath::default())
+    }
+
+    /// Puts the name of now into its place.
+    fn name_now(
+        &self,
+        text: &mut String,
+        name: &ViewName,
+        notes: &ViewNotes,
+        words: &BTreeSet<String>,
+        path: &SearchPath,
+    ) {
+        let Some(source) = notes.sources.get(name.source) else { return };
+        let now = match name.form {
+            NameForm::Type => self.type_now(source, path),
+            NameForm::Sequence => literal(&self.spelled(&source.name, path)),
+            NameForm::Relation => {
+                let columns = self.columns_now(source, 0, words);
+                let is_renamed = bare(&source.name) != bare(&source.was);
+                let alias = match (columns, is_renamed) {
+                    (None, false) => String::new(),
+                    (columns, _) => {
+                        let columns = columns.map(|list| format!(" ({list})")).unwrap_or_default();
+                        format!(" AS {}{columns}", identifier(bare(&source.was)))
+                    }
+                };
+                format!("{}{alias}", self.spelled(&source.name, path))
+            }
+            NameForm::Aliased { end, columns: given } => {
+                if let Some(list) = self.columns_now(source, given, words) {
+                    let list = if given == 0 { format!(" ({list})") } else { format!(", {list}") };
+                    text.insert_str(end, &list);
+                }
+                self.spelled(&source.name, path)
+            }
+        };
+        text.replace_range(name.start..name.end, &now);
+    }
+
+    fn type_now(&self, source: &ViewSource, path: &SearchPath) -> String {
+        let stored = type_of_entry(&source.name).unwrap_or_else(|| source.name.clone());
+        self.spelled_type(&stored, path)
+    }
+
+    /// The columns of a relation behind the first `skipped`, as the query of a view calls them;
+    /// `None` if it may call them as they are called now. A column that the query does not name,
+    /// because it came later, gets a name that the query does not have.
+    fn columns_now(
+        &self,
+        source: &ViewSource,
+        skipped: usize,
+        words: &BTreeSet<String>,
+    ) -> Option<String> {
+        let object = self.relation_named(&source.name).and_then(|oid| self.of_oid(oid))?;
+        let mut taken: BTreeSet<String> = words.clone();
+        let mut is_other = false;
+        let name = |column: &rightlink::ColumnSchema| {
+            let name = &column.name;
+            let known = source.columns.iter().find(|known| known.name == *name);
+            let shown = match known.filter(|known| words.contains(&known.written)) {
+                Some(known) => known.written.clone(),
+                None if taken.contains(name) || taken.contains("natural") => {
+                    let mut free = (1..).map(|number| format!("{name}_{number}"));
+                    free.find(|other| !taken.contains(other)).unwrap_or_default()
+                }
+                None => name.clone(),
+            };
+            taken.insert(shown.clone());
+            is_other |= shown != *name;
+            identifier(&shown)
+        };
+        let columns = object.table.columns.iter().skip(skipped);
+        let names: Vec<String> = columns.map(name).collect();
+        is_other.then(|| names.join(", "))
+    }
+}
