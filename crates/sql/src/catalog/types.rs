@@ -152,7 +152,8 @@ fn domain_row(one: &DomainObject, of_base: &Row, objects: &Objects, places: &Pla
     row[places.base] = base;
     row[places.modifier] = Datum::Int4(notes.modifier.map_or(-1, Modifier::number));
     row[places.dimensions] = Datum::Int4(i32::from(notes.is_array()));
-    row[places.default] = notes.default.map_or(Datum::Null, text);
+    let default = notes.default.map_or(Datum::Null, text);
+    (row[places.default_tree], row[places.default]) = (default.clone(), default);
     row
 }
 
@@ -172,6 +173,7 @@ struct Places {
     base: usize,
     modifier: usize,
     dimensions: usize,
+    default_tree: usize,
     default: usize,
 }
 
@@ -194,6 +196,7 @@ impl Places {
             base: at("typbasetype"),
             modifier: at("typtypmod"),
             dimensions: at("typndims"),
+            default_tree: at("typdefaultbin"),
             default: at("typdefault"),
         }
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use rightlink::{AlterTable, CheckSchema, Predicate, ScanOptions};
 
 use super::readers::Needed;
+use super::schema::without_parentheses;
 use super::{Definer, named, no_column};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
@@ -35,7 +36,7 @@ impl Definer<'_> {
     pub(super) fn add_check(&mut self, name: &str, check: &NewCheck) -> Result<()> {
         let table = self.table(name)?;
         let plain = bare(name);
-        let node = self.settled(&check.condition)?;
+        let node = self.settled(without_parentheses(&check.condition))?;
         let text = node.to_string();
         let lines = Lines::of(&text);
         let mut tables = Tables(self.txn);

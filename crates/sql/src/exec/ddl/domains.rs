@@ -9,6 +9,7 @@
 
 use rightlink::{Busy, Error, LockMode, ScanOptions};
 
+use super::schema::without_parentheses;
 use super::types::taken;
 use super::{Definer, named};
 use crate::bind::Binder;
@@ -165,7 +166,7 @@ impl Definer<'_> {
 
     fn add_domain_check(&mut self, name: &str, check: &NewCheck, is_valid: bool) -> Result<()> {
         let (notes, mut domain) = self.lock_domain(name)?;
-        let settled = self.settled(&check.condition)?;
+        let settled = self.settled(without_parentheses(&check.condition))?;
         let table = self.table(&type_entry(name))?;
         let condition = {
             let (mut tables, lines) = (Tables(self.txn), Lines::default());

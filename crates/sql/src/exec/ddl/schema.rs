@@ -237,6 +237,15 @@ impl Definer<'_> {
     }
 }
 
+/// A condition without parentheses around all of it: the text of a check has its own.
+pub(super) fn without_parentheses(node: &Expr) -> &Expr {
+    let mut node = node;
+    while let Expr::Nested(inner) = node {
+        node = inner;
+    }
+    node
+}
+
 /// Refuses to change the schemas that are always there.
 fn refuse_own(name: &str, verb: &str) -> Result<()> {
     if CATALOGS.contains(&name) {
