@@ -5,7 +5,7 @@
 
 use super::builtin;
 use super::numbers::DATABASE;
-use super::objects::{Objects, keys};
+use super::objects::Objects;
 use super::rules::{self, Key, Reference, Rule};
 use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
@@ -177,25 +177,28 @@ impl Objects {
         }
     }
 
-    /// The statement that makes an index, or one of its columns.
-    pub(crate) fn index_definition(&self, oid: u32, column: i32, pretty: bool) -> Option<String> {
-        let object = self.of_oid(oid)?;
-        let index = object.index?;
-        let Ok(place) = usize::try_from(column) else { return Some(String::new()) };
-        if place == 0 {
-            return object.definition(pretty, &self.made);
+    /// The statement that makes an index, by a path, or one of its columns.
+    pub(crate) fn index_definition(
+        &self,
+        oid: u32,
+        column: i32,
+        pretty: bool,
+        path: &SearchPath,
+    ) -> Result<Option<String>> {
+        let Some(object) = self.of_oid(oid) else { return Ok(None) };
+        let Some(index) = object.index else { return Ok(None) };
+        if column == 0 {
+            let condition = object.condition(pretty, &self.made);
+            let condition = condition.map(|text| self.spelled_expression(&text, path));
+            return Ok(object.definition(condition.transpose()?));
         }
-        let key = keys(index, object.table).get(place - 1).cloned();
-        let included = || index.included.get(place - 1 - index.columns.len());
-        let plain = || index.columns.get(place - 1).map(|key| identifier(&key.name));
-        match key {
-            // A column by itself has no order.
-            Some(_) => plain(),
-            None if place > index.columns.len() => {
-                Some(included().map_or(String::new(), |name| identifier(name)))
-            }
-            None => Some(String::new()),
-        }
+        let place = usize::try_from(column).unwrap_or(usize::MAX) - 1;
+        // A column by itself has no order.
+        let name = match index.columns.get(place) {
+            Some(key) => Some(&key.name),
+            None => index.included.get(place - index.columns.len()),
+        };
+        Ok(Some(name.map_or(String::new(), |name| identifier(name))))
     }
 
     /// An expression of a relation, as catalogs have it, by a path. For people the condition of an

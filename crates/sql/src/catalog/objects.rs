@@ -488,14 +488,14 @@ impl<'o> Object<'o> {
         found.map(|(_, text)| text)
     }
 
-    /// The statement that would make an index; `pretty` leaves parentheses out.
-    pub(super) fn definition(&self, pretty: bool, made: &MadeTypes) -> Option<String> {
-        self.definition_of(identifier(self.name()) + " ", &self.table.name, pretty, made)
+    /// The statement that would make an index, with its condition as it is to be shown.
+    pub(super) fn definition(&self, condition: Option<String>) -> Option<String> {
+        self.definition_of(identifier(self.name()) + " ", &self.table.name, condition)
     }
 
     /// The statement that would make such an index of another table, under a name of its own.
     pub(super) fn definition_on(&self, table: &str, made: &MadeTypes) -> Option<String> {
-        self.definition_of(String::new(), table, false, made)
+        self.definition_of(String::new(), table, self.condition(false, made))
     }
 
     /// The statement with this name and blank, of this table.
@@ -503,8 +503,7 @@ impl<'o> Object<'o> {
         &self,
         name: String,
         table: &str,
-        pretty: bool,
-        made: &MadeTypes,
+        condition: Option<String>,
     ) -> Option<String> {
         let index = self.index?;
         let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
@@ -513,7 +512,7 @@ impl<'o> Object<'o> {
             false => format!(" INCLUDE ({})", names.join(", ")),
         };
         let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
-        let condition = self.condition(pretty, made).map(|text| format!(" WHERE {text}"));
+        let condition = condition.map(|text| format!(" WHERE {text}"));
         Some(format!(
             "CREATE {}INDEX {name}ON {} USING {} ({}){included}{nulls}{}",
             if index.unique { "UNIQUE " } else { "" },

@@ -403,7 +403,7 @@ pub(super) fn rewrite_oid(view: u32) -> u32 {
 /// Rows of `pg_indexes`.
 pub(super) fn definitions(objects: &Objects) -> Result<Vec<Row>> {
     let one = |object: Object<'_>| {
-        let definition = object.definition(false, &objects.made)?;
+        let definition = object.definition(object.condition(false, &objects.made))?;
         let (schema, table) = (text(object.schema()), text(object.table_name()));
         Some(vec![schema, table, text(object.name()), Datum::Null, text(definition)])
     };

@@ -204,12 +204,16 @@ fn definitions(registry: &mut Registry) {
         })
     });
     reading(registry, "pg_get_indexdef", &[T::Oid], T::Text, |v, context| {
-        asked(context, |objects, _| text(objects.index_definition(oid(&v[0]), 0, false)))
+        asked(context, |objects, asking| {
+            text(objects.index_definition(oid(&v[0]), 0, false, asking.path)?)
+        })
     });
     let of_column = [T::Oid, T::Int4, T::Bool];
     reading(registry, "pg_get_indexdef", &of_column, T::Text, |v, context| {
         let (column, pretty) = (v[1].as_int().unwrap_or(0) as i32, v[2] == Datum::Bool(true));
-        asked(context, |objects, _| text(objects.index_definition(oid(&v[0]), column, pretty)))
+        asked(context, |objects, asking| {
+            text(objects.index_definition(oid(&v[0]), column, pretty, asking.path)?)
+        })
     });
     for args in [&[T::Text, T::Oid][..], &[T::Text, T::Oid, T::Bool]] {
         reading(registry, "pg_get_expr", args, T::Text, |v, context| {
