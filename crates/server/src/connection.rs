@@ -384,7 +384,7 @@ impl Core<'_> {
                 self.session.with_description(name, |description| {
                     check_count(description.parameters.len())?;
                     check_count(description.columns.as_ref().map_or(0, Vec::len))?;
-                    out.parameters(&description.parameters);
+                    out.parameters(&description.parameter_oids);
                     match &description.columns {
                         Some(columns) => out.columns(columns, &[]),
                         None => out.plain(b'n'),
@@ -420,14 +420,7 @@ impl Core<'_> {
     }
 
     fn parse(&mut self, name: &str, sql: &str, oids: &[u32]) -> Result<(), SqlError> {
-        let mut types = Vec::with_capacity(oids.len());
-        for oid in oids {
-            types.push(self.session.type_numbered(*oid)?.ok_or_else(|| {
-                let what = format!("a parameter of the type with OID {oid} is not supported yet");
-                SqlError::new("0A000", what)
-            })?);
-        }
-        self.session.prepare(name, sql, &types)?;
+        self.session.prepare_numbered(name, sql, oids)?;
         self.out.plain(b'1');
         Ok(())
     }

@@ -4,9 +4,7 @@
 //! which would end it early.
 //! Does not do: sending.
 
-use rightlink_sql::{
-    Column, CopyFormat, Datum, Notification, SqlError, SqlType, Times, TransactionStatus,
-};
+use rightlink_sql::{Column, CopyFormat, Datum, Notification, SqlError, Times, TransactionStatus};
 
 use super::VERSION;
 use super::frontend::format_at;
@@ -126,10 +124,10 @@ impl Out {
         self.message(b'C', |out| out.text(tag));
     }
 
-    pub(crate) fn parameters(&mut self, types: &[SqlType]) {
+    pub(crate) fn parameters(&mut self, oids: &[u32]) {
         self.message(b't', |out| {
-            out.short(types.len());
-            types.iter().for_each(|ty| out.long(ty.oid()));
+            out.short(oids.len());
+            oids.iter().for_each(|oid| out.long(*oid));
         });
     }
 

@@ -495,6 +495,36 @@ fn arrays_go_both_ways_as_text_and_as_bytes() {
     assert_eq!(client.told("select b[2] from t where id = 2")[0], "y z");
 }
 
+/// A client is told the numbers that it declared, `varchar` included, beside those that are
+/// inferred. pgjdbc ends a batch where a number is another one than its own.
+#[test]
+fn parameters_keep_the_numbers_that_clients_declare() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (id int, name varchar(20), at timestamp, tags varchar(9)[])");
+    let sql = "insert into t values ($1, $2, $3, $4)";
+    let (inferred, int, plain, varchar) = (0u32, 23u32, 25u32, 1043u32);
+    let (timestamp, texts, varchars) = (1114u32, 1009u32, 1015u32);
+    let mut told_for = |declared: [u32; 4]| {
+        let oids: Vec<u8> = declared.iter().flat_map(|oid| oid.to_be_bytes()).collect();
+        let parse = message(b'P', &[text("s"), text(sql), vec![0, 4], oids].concat());
+        let close = message(b'C', &[vec![b'S'], text("s")].concat());
+        client.raw(&[parse, describe(b'S', "s"), close, sync()].concat());
+        let answers = client.answers();
+        assert_eq!(kinds(&answers), "1tn3Z");
+        let oids = answers[1].body[2..].chunks(4);
+        oids.map(|oid| u32::from_be_bytes(oid.try_into().unwrap())).collect::<Vec<u32>>()
+    };
+    for (declared, told) in [
+        ([int, varchar, inferred, varchars], [int, varchar, timestamp, varchars]),
+        // The same text with other numbers is another statement.
+        ([int, plain, inferred, texts], [int, plain, timestamp, texts]),
+        ([inferred, varchar, timestamp, texts], [int, varchar, timestamp, texts]),
+    ] {
+        assert_eq!(told_for(declared), told);
+    }
+}
+
 /// A parameter may be declared as a type that was made, by the number that the catalog has.
 #[test]
 fn an_enum_is_a_type_of_parameters() {

@@ -16,13 +16,13 @@ use rightlink::{Budget, Reservation};
 use sqlparser::ast;
 
 use super::literals::{self, Cut, Shapes, Sharing};
-use super::prepared::{Planned, Prepared};
+use super::prepared::{DeclaredTypes, Planned, Prepared};
 use super::{Session, Sink};
 use crate::error::Result;
 use crate::exec::memory::reserve_spare;
 use crate::parse::{self, Parsed, Stmt};
 use crate::statistics;
-use crate::types::{Datum, SqlType};
+use crate::types::Datum;
 
 /// Most messages whose plans are kept.
 const MAX_CACHED: usize = 256;
@@ -100,10 +100,10 @@ impl Session {
         &mut self,
         name: &str,
         sql: &str,
-        types: &[SqlType],
+        declared: &DeclaredTypes,
     ) -> Result<Option<Arc<Prepared>>> {
         let known = self.cache.statements.get(sql).map(|kept| Arc::clone(&kept.prepared));
-        let known = known.filter(|known| known.given == types);
+        let known = known.filter(|known| known.declared == *declared);
         let Some(known) = known else { return Ok(None) };
         if self.check_usable().is_err() || !name.is_empty() && self.prepared.contains_key(name) {
             return Ok(None);

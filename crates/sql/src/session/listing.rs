@@ -26,10 +26,13 @@ pub(super) fn is_asked_by(plan: &Plan) -> bool {
 }
 
 /// Types as an array of `regtype`.
-fn types(all: &[SqlType]) -> Datum {
+fn types(all: impl Iterator<Item = (SqlType, u32)>) -> Datum {
     let element = ElementType::of(SqlType::Reg(RegKind::Type)).expect("it is an element");
-    let one = |ty: &SqlType| Registered::datum(RegKind::Type, ty.oid(), Some(ty.name().to_owned()));
-    let array = Array::of(element, all.iter().map(one).collect());
+    let one = |(ty, oid): (SqlType, u32)| {
+        let name = SqlType::name_of(oid).unwrap_or_else(|| ty.name());
+        Registered::datum(RegKind::Type, oid, Some(name.to_owned()))
+    };
+    let array = Array::of(element, all.map(one).collect());
     array.map_or(Datum::Null, Datum::from)
 }
 

@@ -25,7 +25,7 @@ use crate::parse::{self, Parsed, Stmt};
 use crate::plan::{Column, Plan};
 use crate::settings::Planning;
 use crate::statistics;
-use crate::types::{Datum, Row, SqlType, Times, cast};
+use crate::types::{Datum, Row, SqlType, Times, VARCHAR_ARRAY_OID, VARCHAR_OID, cast};
 use crate::user_types::{self, UsedType};
 
 /// Weight from which on a statement without a name is counted, too.
@@ -66,7 +66,7 @@ pub(super) struct Prepared {
     parsed: Option<Arc<Parsed>>,
     /// `None` for a statement without a plan.
     pub(super) planned: Option<Planned>,
-    pub(super) given: Vec<SqlType>,
+    pub(super) declared: DeclaredTypes,
     /// Its plans for values of parameters.
     pub(super) customs: Arc<Customs>,
     description: Description,
@@ -75,11 +75,41 @@ pub(super) struct Prepared {
     memory: Option<Arc<Reservation>>,
 }
 
+/// The types that a client declares for the parameters of a statement, and their numbers.
+///
+/// A parameter of the type `varchar` is a text. Its number is kept, because a client that reads
+/// another number than it declared, as pgjdbc does, gives up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct DeclaredTypes {
+    types: Vec<SqlType>,
+    oids: Vec<u32>,
+}
+
+impl FromIterator<(SqlType, u32)> for DeclaredTypes {
+    fn from_iter<I: IntoIterator<Item = (SqlType, u32)>>(all: I) -> DeclaredTypes {
+        let (types, oids) = all.into_iter().unzip();
+        DeclaredTypes { types, oids }
+    }
+}
+
+impl DeclaredTypes {
+    /// The numbers of the types that the parameters were bound to, which a client is told.
+    fn oids_of(&self, bound: &[SqlType]) -> Vec<u32> {
+        let told = |(at, ty): (usize, &SqlType)| match self.oids.get(at) {
+            Some(&declared @ (VARCHAR_OID | VARCHAR_ARRAY_OID)) => declared,
+            _ => ty.oid(),
+        };
+        bound.iter().enumerate().map(told).collect()
+    }
+}
+
 /// What a client may know about a prepared statement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
     /// Types of its parameters.
     pub parameters: Vec<SqlType>,
+    /// The numbers of these types, as the client declared them: `varchar` has another than `text`.
+    pub parameter_oids: Vec<u32>,
     /// Columns of its results, if it has any.
     pub columns: Option<Vec<Column>>,
 }
@@ -222,8 +252,10 @@ impl Prepared {
         self.parsed.as_ref()?.written()
     }
 
-    pub(super) fn parameters(&self) -> &[SqlType] {
-        &self.description.parameters
+    /// The types of its parameters and their numbers.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = (SqlType, u32)> {
+        let Description { parameters, parameter_oids, .. } = &self.description;
+        parameters.iter().copied().zip(parameter_oids.iter().copied())
     }
 }
 
@@ -294,11 +326,38 @@ impl Session {
     /// # Errors
     /// What is wrong with the statement; more than one statement.
     pub fn prepare(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
+        let declared = types.iter().map(|ty| (*ty, ty.oid())).collect();
+        self.prepare_declared(name, sql, declared)
+    }
+
+    /// As [`Session::prepare`], with the numbers by which clients know the types; 0 is unknown.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`]; a number that no type has.
+    pub fn prepare_numbered(&mut self, name: &str, sql: &str, oids: &[u32]) -> Result<Description> {
+        let numbered = |oid: &u32| match self.type_numbered(*oid)? {
+            Some(ty) => Ok((ty, *oid)),
+            None => {
+                let what = format!("a parameter of the type with OID {oid}");
+                Err(SqlError::unsupported(what))
+            }
+        };
+        let declared = oids.iter().map(numbered).collect::<Result<DeclaredTypes>>();
+        let declared = declared.map_err(|error| self.failed(error))?;
+        self.prepare_declared(name, sql, declared)
+    }
+
+    fn prepare_declared(
+        &mut self,
+        name: &str,
+        sql: &str,
+        declared: DeclaredTypes,
+    ) -> Result<Description> {
         self.stays(sql.len());
         self.on_stack(sql.len(), |session| {
             session.begin_message();
             session.arrives(sql);
-            let prepared = session.prepare_text(name, sql, types);
+            let prepared = session.prepare_text(name, sql, declared);
             let prepared = prepared.map_err(|error| session.failed(error));
             session.stop_deadline();
             prepared
@@ -319,8 +378,13 @@ impl Session {
         }
     }
 
-    fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
-        if let Some(prepared) = self.prepared_before(name, sql, types)? {
+    fn prepare_text(
+        &mut self,
+        name: &str,
+        sql: &str,
+        declared: DeclaredTypes,
+    ) -> Result<Description> {
+        if let Some(prepared) = self.prepared_before(name, sql, &declared)? {
             let description = prepared.description.clone();
             self.prepared.insert(name.to_owned(), prepared);
             return Ok(description);
@@ -335,14 +399,14 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_STATEMENT, message));
         }
-        self.prepare_parsed(name, (parsed, sql), types)
+        self.prepare_parsed(name, (parsed, sql), declared)
     }
 
     pub(super) fn prepare_parsed(
         &mut self,
         name: &str,
         (parsed, text): (Option<Arc<Parsed>>, &str),
-        types: &[SqlType],
+        declared: DeclaredTypes,
     ) -> Result<Description> {
         let mut planned = None;
         let mut description = Description::default();
@@ -351,25 +415,24 @@ impl Session {
                 self.check_usable()?;
                 if !ddl::is_definition(statement) {
                     let parsed = parsed.as_ref().expect("looked at above");
-                    let plan = self.plan(parsed, types)?;
-                    description = Description::of(&plan);
+                    let plan = self.plan(parsed, &declared.types)?;
+                    description = Description::of(&plan, &declared);
                     planned = Some(plan);
                 }
             }
             // Its query may have parameters.
             Some(Stmt::Utility(Utility::Declare { query, .. })) => {
                 self.check_usable()?;
-                let plan = self.plan(&Arc::new(Parsed::clone(query)), types)?;
-                description.parameters.clone_from(&plan.params);
+                let plan = self.plan(&Arc::new(Parsed::clone(query)), &declared.types)?;
+                description = Description { columns: None, ..Description::of(&plan, &declared) };
                 planned = Some(plan);
             }
             Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
             None => {}
         }
         let memory = self.reserve_statement(name, parsed.as_deref(), text)?.map(Arc::new);
-        let (given, text) = (types.to_vec(), text.into());
-        let customs = Arc::default();
-        let prepared = Prepared { text, parsed, planned, given, customs, description, memory };
+        let (customs, text) = (Arc::default(), text.into());
+        let prepared = Prepared { text, parsed, planned, declared, customs, description, memory };
         let description = prepared.description.clone();
         let prepared = Arc::new(prepared);
         self.cache.prepared(&prepared, self.db.budget());
@@ -655,9 +718,9 @@ impl Session {
             text: Arc::clone(&prepared.text),
             parsed: prepared.parsed.clone(),
             planned: Some(again.clone()),
-            given: prepared.given.clone(),
+            declared: prepared.declared.clone(),
             customs: Arc::clone(&prepared.customs),
-            description: Description::of(&again),
+            description: Description::of(&again, &prepared.declared),
             memory: prepared.memory.clone(),
         };
         let known = |other: &Arc<Prepared>| std::ptr::eq(Arc::as_ptr(other), prepared);
@@ -748,9 +811,10 @@ fn parameters_of(prepared: &Prepared, name: &str, given: usize) -> Result<Vec<Sq
 }
 
 impl Description {
-    fn of(planned: &Planned) -> Description {
+    fn of(planned: &Planned, declared: &DeclaredTypes) -> Description {
         Description {
             parameters: planned.params.clone(),
+            parameter_oids: declared.oids_of(&planned.params),
             columns: planned.plan.columns().map(<[Column]>::to_vec),
         }
     }

@@ -9,6 +9,7 @@ use rightlink::{Busy, Database, VacuumOptions, Watch};
 use sqlparser::ast;
 
 use super::explain::Run;
+use super::prepared::DeclaredTypes;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
 use crate::bind::reading::Reading;
@@ -313,12 +314,13 @@ impl Session {
         }
         let path = self.settings.path();
         let mut resolver = Resolver::new(&mut self.ensure()?.txn, &path);
-        let types = types
-            .iter()
-            .map(|kind| Ok(identifiers::data_type(kind, &mut resolver)?.ty))
-            .collect::<Result<Vec<SqlType>>>()?;
+        let declared = |kind: &ast::DataType| -> Result<(SqlType, u32)> {
+            let declared = identifiers::data_type(kind, &mut resolver)?;
+            Ok((declared.ty, declared.oid()))
+        };
+        let declared = types.iter().map(declared).collect::<Result<DeclaredTypes>>()?;
         let parsed = Some(Arc::new(statement.clone()));
-        self.prepare_parsed(name, (parsed, ""), &types).map(|_| ())
+        self.prepare_parsed(name, (parsed, ""), declared).map(|_| ())
     }
 
     /// Values of expressions without columns.
