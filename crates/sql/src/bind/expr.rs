@@ -149,6 +149,11 @@ impl Binder<'_> {
                 None => self.column(None, None, name),
             },
             ast::Expr::CompoundIdentifier(path) => self.path(path),
+            ast::Expr::QualifiedWildcard(name, _) => {
+                let position = self.position(name);
+                let row = self.row_of_source(name).map_err(|error| error.at(position))?;
+                Ok(row.at(position))
+            }
             ast::Expr::Value(value) => {
                 let position = self.lines.position(value.span);
                 self.value(&value.value).map(|typed| typed.at(position))

@@ -11,7 +11,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 use super::Binder;
 use super::from::TID;
 use super::rows::parts_of;
-use super::scope::{Lookup, Relation};
+use super::scope::{Lookup, Relation, not_lateral};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, records};
 use crate::parse::identifiers;
@@ -28,6 +28,15 @@ fn row_of(names: Vec<String>, values: Vec<Typed>) -> Typed {
     Typed::new(Expr::Call(records::row(), args.collect()), SqlType::Record)
 }
 
+/// The name before the star of `t.*`, in any number of parentheses.
+pub(super) fn nested_star(node: &ast::Expr) -> Option<&ast::ObjectName> {
+    match node {
+        ast::Expr::Nested(inner) => nested_star(inner),
+        ast::Expr::QualifiedWildcard(name, _) => Some(name),
+        _ => None,
+    }
+}
+
 impl Binder<'_> {
     /// A row of values without names.
     pub(super) fn row_value(&mut self, values: Vec<Typed>) -> Result<Typed> {
@@ -41,16 +50,26 @@ impl Binder<'_> {
     pub(super) fn row_arguments(&mut self, args: &[FunctionArg]) -> Result<Vec<Typed>> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
-            match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => {
-                    let relation = self.source_named(name)?;
-                    let shown = relation.columns.iter().filter(|column| !column.hidden);
-                    values.extend(shown.map(|column| column.value()));
+            let starred = match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => Some(name),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => nested_star(expr),
+                _ => None,
+            };
+            match starred {
+                Some(name) => {
+                    values.extend(self.values_of_source(name)?);
                 }
-                other => values.extend(self.arguments(std::slice::from_ref(other))?),
+                None => values.extend(self.arguments(std::slice::from_ref(arg))?),
             }
         }
         Ok(values)
+    }
+
+    /// The values of the columns of the source that `t.*` names.
+    fn values_of_source(&self, name: &ast::ObjectName) -> Result<Vec<Typed>> {
+        let relation = self.source_named(name)?;
+        let shown = relation.columns.iter().filter(|column| !column.hidden);
+        Ok(shown.map(|column| column.value()).collect())
     }
 
     /// The whole row of the source that `t.*` names.
@@ -59,17 +78,22 @@ impl Binder<'_> {
         Ok(whole_row(&relation))
     }
 
-    fn source_named(&self, name: &ast::ObjectName) -> Result<Relation> {
+    /// The source that `t.*` names.
+    pub(super) fn source_named(&self, name: &ast::ObjectName) -> Result<Relation> {
         let parts = identifiers::parts(name)?;
         let (schema, source) = match parts.as_slice() {
             [source] => (None, source),
             [schema, source] => (Some(schema.as_str()), source),
             _ => return Err(SqlError::unsupported("a name of so many parts")),
         };
-        self.known_source(schema, source)?.ok_or_else(|| {
-            let message = format!("missing FROM-clause entry for table \"{source}\"");
-            SqlError::new(code::UNDEFINED_TABLE, message)
-        })
+        match self.known_source(schema, source)? {
+            Some(relation) if relation.is_hidden => Err(not_lateral(source)),
+            Some(relation) => Ok(relation),
+            None => {
+                let message = format!("missing FROM-clause entry for table \"{source}\"");
+                Err(SqlError::new(code::UNDEFINED_TABLE, message))
+            }
+        }
     }
 
     /// The source of this name, in this query or one around it.

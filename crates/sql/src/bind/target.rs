@@ -7,7 +7,8 @@ use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind, Spanned}
 use sqlparser::tokenizer::Span;
 
 use super::Binder;
-use super::scope::{ScopeColumn, not_lateral};
+use super::records::nested_star;
+use super::scope::ScopeColumn;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Typed;
 use crate::parse::identifiers::{self, TypeNames};
@@ -52,6 +53,13 @@ impl Binder<'_> {
         check_width(items.len())?;
         let mut targets = Vec::with_capacity(items.len());
         for item in items {
+            // To PostgreSQL the parentheses around `t.*` mean nothing, and an alias of it neither.
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                && let Some(name) = nested_star(expr)
+            {
+                self.star_of(name, None, &mut targets)?;
+                continue;
+            }
             match item {
                 SelectItem::UnnamedExpr(expr) => {
                     let name = name_of(expr);
@@ -71,42 +79,36 @@ impl Binder<'_> {
                     }
                     let written = self.star_in_view(None, &self.scope.shown);
                     star(&self.scope.shown, &mut targets);
-                    self.note_star(options.wildcard_token.0.span, written);
+                    self.note_star(Some(options.wildcard_token.0.span), written);
                 }
                 SelectItem::QualifiedWildcard(
                     SelectItemQualifiedWildcardKind::ObjectName(name),
                     options,
                 ) => {
-                    let parts = identifiers::parts(name)?;
-                    let (schema, source) = match parts.as_slice() {
-                        [source] => (None, source),
-                        [schema, source] => (Some(schema.as_str()), source),
-                        _ => return Err(SqlError::unsupported("a name of so many parts")),
-                    };
-                    let scopes = std::iter::once(&self.scope).chain(self.outer.iter().rev());
-                    let mut found = None;
-                    for scope in scopes {
-                        if found.is_none() {
-                            found = scope.relation(schema, source)?;
-                        }
-                    }
-                    let Some(relation) = found else {
-                        let message = format!("missing FROM-clause entry for table \"{source}\"");
-                        return Err(SqlError::new(code::UNDEFINED_TABLE, message));
-                    };
-                    if relation.is_hidden {
-                        return Err(not_lateral(source));
-                    }
-                    let written = self.star_in_view(Some(&parts), &relation.columns);
-                    star(&relation.columns, &mut targets);
                     let span = name.span().union(&options.wildcard_token.0.span);
-                    self.note_star(span, written);
+                    self.star_of(name, Some(span), &mut targets)?;
                 }
                 other => return Err(SqlError::unsupported(format!("the select item {other}"))),
             }
         }
         check_width(targets.len())?;
         Ok(targets)
+    }
+
+    /// The columns of the source that `t.*` names. `span`: where it stands without parentheses,
+    /// which would make one row of the columns.
+    fn star_of(
+        &mut self,
+        name: &ast::ObjectName,
+        span: Option<Span>,
+        targets: &mut Vec<Target>,
+    ) -> Result<()> {
+        let relation = self.source_named(name)?;
+        let parts = identifiers::parts(name)?;
+        let written = self.star_in_view(Some(&parts), &relation.columns);
+        star(&relation.columns, targets);
+        self.note_star(span, written);
+        Ok(())
     }
 
     /// A target that nothing gave a type is text.

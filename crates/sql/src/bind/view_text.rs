@@ -139,11 +139,13 @@ impl Binder<'_> {
         Some(Star { ids, text: names.join(", ") })
     }
 
-    /// Remembers what a `*` of a new view stands for.
-    pub(super) fn note_star(&mut self, span: Span, star: Option<Star>) {
+    /// Remembers what a `*` of a new view stands for, and spells it out if it has a span.
+    pub(super) fn note_star(&mut self, span: Option<Span>, star: Option<Star>) {
         let Some(Star { ids, text: columns }) = star else { return };
         self.views.starred.extend(ids);
-        if let Some(text) = self.view_text().filter(|_| !columns.is_empty()) {
+        if let Some(span) = span
+            && let Some(text) = self.view_text().filter(|_| !columns.is_empty())
+        {
             text.edits.insert(span.start, Edit { end: span.end, text: columns });
         }
     }
