@@ -32,9 +32,8 @@ pub(super) struct Cursor {
     rows: Rows,
     columns: Vec<Column>,
     kind: Kind,
-    /// Number of the table whose rows it is on, if their places stand behind the columns; and does
-    /// it lock them?
-    table: (Option<u32>, bool),
+    below: Below,
+    locks: bool,
     /// The row of the table that it is on.
     current: Option<RowId>,
     /// Place: 0 is before the first row, 1 on it.
@@ -44,6 +43,16 @@ pub(super) struct Cursor {
     /// Its query, and when it was declared.
     query: Option<String>,
     declared: i64,
+}
+
+/// What the rows of a cursor are, to WHERE CURRENT OF.
+#[derive(Clone, Copy, PartialEq)]
+enum Below {
+    /// Rows of the table of this number, whose places stand behind the columns.
+    Table(u32),
+    /// Rows of several tables, of which some are locked. Their places are not kept.
+    Join,
+    Other,
 }
 
 /// Where its rows come from.
@@ -170,7 +179,8 @@ impl Cursor {
     /// Keeps its rows, as its transaction ends.
     fn hold(&mut self, budget: &Budget, context: &Context) -> Result<()> {
         let Rows::Running { portal, read } = &mut self.rows else { return Ok(()) };
-        let has_place = self.table.0.take().is_some();
+        let below = std::mem::replace(&mut self.below, Below::Other);
+        let has_place = matches!(below, Below::Table(_));
         let mut keeping = Keeping::new(budget, context);
         let mut keep = |mut row: Row| {
             if has_place {
@@ -234,7 +244,7 @@ impl Cursor {
         context: &Context,
         take: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<u64> {
-        let has_place = self.table.0.is_some();
+        let has_place = matches!(self.below, Below::Table(_));
         let (mut count, mut current) = (0, None);
         let mut one = |row: Option<Row>| -> Result<bool> {
             current = None;
@@ -308,26 +318,27 @@ impl Session {
         }
         let written = query.written();
         let planned = self.plan(&Arc::new(query.clone()), types)?;
-        let query = match &*planned.plan {
-            Plan::Query(query) => query,
+        let (locked, has_way_back, (plan, table)) = match &*planned.plan {
+            Plan::Query(query) => {
+                let lock = query.locks.map(|(lock, _)| lock);
+                (lock, runs_backward(query), with_places(query))
+            }
+            Plan::Locked(query) => {
+                let lock = query.tables.first().map(|table| table.lock);
+                (lock, false, (Arc::clone(&planned.plan), Below::Join))
+            }
             Plan::With(_) => {
                 let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-            }
-            Plan::Locked(_) => {
-                return Err(SqlError::unsupported("a cursor that locks rows of a join"));
             }
             _ => return Err(SqlError::syntax("a cursor is for a SELECT")),
         };
         if planned.params.len() != params.len() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
-        refuse_locks(query, kind)?;
-        let columns = query.columns.clone();
-        let has_way_back = runs_backward(query);
-        let (query, table) = with_places(query);
-        let locks = query.locks.is_some();
-        let portal = self.open(Arc::new(Plan::Query(query)), params)?;
+        refuse_locks(locked, kind)?;
+        let columns = planned.plan.columns().unwrap_or_default().to_vec();
+        let portal = self.open(plan, params)?;
         let memory = Memory::new(self.db.budget());
         let most = match kind.scroll {
             Some(true) => Some(None),
@@ -339,13 +350,13 @@ impl Session {
         let read = most.map(|most| Read { rows: Vec::new(), memory, most });
         let memory = self.reserve_portal(&[])?;
         let rows = Rows::Running { portal: portal.counted(memory), read };
-        let table = (table, locks);
         let declared = self.arrived;
         let cursor = Cursor {
             rows,
             columns,
             kind,
-            table,
+            below: table,
+            locks: locked.is_some(),
             current: None,
             at: 0,
             end: None,
@@ -419,10 +430,12 @@ impl Session {
         };
         let cursor = self.cursors.get(name).ok_or_else(|| no_cursor(name))?;
         let info = &change.scan.table.info;
-        let of_table = cursor.table.0 == Some(info.id);
-        match cursor.table {
+        match cursor.below {
             _ if cursor.is_held() => Err(wrong("is held from a previous transaction".to_owned())),
-            (_, locks) if !of_table => Err(wrong(match locks {
+            Below::Join => {
+                Err(SqlError::unsupported("WHERE CURRENT OF a cursor that locks rows of a join"))
+            }
+            below if below != Below::Table(info.id) => Err(wrong(match cursor.locks {
                 true => {
                     let table = bare(&info.name);
                     format!("does not have a FOR UPDATE/SHARE reference to table \"{table}\"")
@@ -458,8 +471,8 @@ impl Session {
 }
 
 /// Refuses a cursor whose rows are locked to be of a kind that only reads.
-fn refuse_locks(query: &Query, kind: Kind) -> Result<()> {
-    let Some((lock, _)) = query.locks else { return Ok(()) };
+fn refuse_locks(lock: Option<RowLock>, kind: Kind) -> Result<()> {
+    let Some(lock) = lock else { return Ok(()) };
     let lock = match lock {
         RowLock::KeyShared => "FOR KEY SHARE",
         RowLock::Shared => "FOR SHARE",
@@ -497,19 +510,19 @@ fn runs_backward(query: &Query) -> bool {
     plain
 }
 
-/// The query with the place of its row behind the columns of each, and the number of the table, if
-/// every row is one of a table as a scan finds it.
-fn with_places(query: &Arc<Query>) -> (Arc<Query>, Option<u32>) {
+/// The query with the place of its row behind the columns of each, if every row is one of a table
+/// as a scan finds it.
+fn with_places(query: &Arc<Query>) -> (Arc<Plan>, Below) {
     let placed = query.root.with_place(query.locks.is_some());
     let (Some(root), Some(scan)) = (placed, query.root.scan()) else {
-        return (Arc::clone(query), None);
+        return (Arc::new(Plan::Query(Arc::clone(query))), Below::Other);
     };
     let table = scan.table.info.id;
     let mut query = Query::clone(query);
     query.columns.push(Column::new("ctid", SqlType::Tid));
     // Planned anew it would have no places.
     (query.root, query.again) = (root, None);
-    (Arc::new(query), Some(table))
+    (Arc::new(Plan::Query(Arc::new(query))), Below::Table(table))
 }
 
 fn no_cursor(name: &str) -> SqlError {
