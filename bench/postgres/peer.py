@@ -127,12 +127,14 @@ class Rightlink:
         self.start()
 
     def start(self):
+        listening = self.home / f".s.PGSQL.{self.port}"
+        # A killed server leaves its socket behind.
+        listening.unlink(missing_ok=True)
         self.process = subprocess.Popen(
             [str(self.binary), "serve", str(self.home / "db"), "--create", "--listen",
              f"127.0.0.1:{self.port}", "--socket", str(self.home), "--port", str(self.port),
              "--memory", self.memory, *self.flags],
             stdout=subprocess.DEVNULL, preexec_fn=self.enter)
-        listening = self.home / f".s.PGSQL.{self.port}"
         for _ in range(200):
             if listening.exists():
                 return
@@ -148,6 +150,11 @@ class Rightlink:
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
+
+    def kill(self):
+        """Ends the server as a crash does; `start` starts it again."""
+        self.process.kill()
+        self.process.wait()
 
     def verify(self):
         """Stops the server and verifies the database."""
