@@ -68,6 +68,9 @@ def measure(servers, orders, turns):
                 rate = rows_a_second(servers, next_order, next_order + share, connections)
                 next_order += share
                 add(f"rows/s, {connections} connections", rate)
+        count = connection.execute("select count(*) from orders").fetchone()[0]
+        if count != next_order - 1:
+            raise SystemExit(f"{count} orders instead of {next_order - 1}")
         for shard in servers.shards:
             with cluster.connect(shard) as own:
                 own.execute("analyze")
