@@ -52,9 +52,9 @@ const LAYERS_INSIDE: &[(&str, Layers)] = &[
         ("row_wait_queue", 2), ("writer_priority", 2), ("deadlock", 2),
     ]),
     ("crates/engine/src/buffer/", &[
-        ("announce", 0), ("locality", 0), ("planned_reads", 0), ("prefetch_policy", 0),
-        ("latch", 0), ("latched", 0), ("own_changes", 0), ("stats", 0), ("data_file", 1),
-        ("stream_window", 0), ("double_write", 2), ("frame", 1), ("prefetch", 1),
+        ("announce", 0), ("insertions", 0), ("locality", 0), ("planned_reads", 0),
+        ("prefetch_policy", 0), ("latch", 0), ("latched", 0), ("own_changes", 0), ("stats", 0),
+        ("data_file", 1), ("stream_window", 0), ("double_write", 2), ("frame", 1), ("prefetch", 1),
         ("page_table", 2), ("replacement", 3), ("core", 4), ("pin", 5), ("write_plan", 5),
         ("pool", 6), ("cache_lines", 7), ("evict", 7), ("mtr", 7), ("reading", 7), ("redo", 7),
         ("write_back", 7), ("experiments", 8), ("load", 8), ("read_ahead", 8), ("read_stream", 9),

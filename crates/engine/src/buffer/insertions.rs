@@ -3,8 +3,10 @@
 //! Statements that insert many entries pass through an index in the order of its keys. In a small
 //! pool a page serves several of them only if they come to it at about the same time. Without
 //! reading ahead they do: the first waits for each page, and the others, which find it in memory,
-//! catch up. If the first reads far ahead it is as fast as the others. Then they spread, and pages
-//! are read and written for each of them. So insertions that the pool cannot hold divide among them
+//! catch up.
+//!
+//! If the first reads far ahead it is as fast as the others. Then they spread, and pages are read
+//! and written for each of them. So insertions whose pages the pool cannot hold divide among them
 //! the reads that the device serves at once.
 //!
 //! Invariants: an insertion that is alone, and insertions whose pages all fit the pool, are not

@@ -238,6 +238,7 @@ impl Table {
         }
         let rows = std::mem::take(&mut pending.rows);
         pending.bytes = 0;
+        let _insertion = self.begin_insertion(rows.len());
         let xid = statement.txn().xid()?;
         let entries = |index: usize| {
             rows.iter().filter_map(|(update, row)| update.keys[index].entry(NEW, *row)).collect()

@@ -72,8 +72,7 @@ impl Table {
             false => 0,
         };
         let loan = self.txns.helper_threads().acquire(most);
-        let insertion = self.begin_insertion(&batches);
-        let options = StreamOptions { inserts: insertion.is_some(), ..options(statement) };
+        let options = StreamOptions { inserts: true, ..options(statement) };
         let queue = BatchQueue::new(&self.indexes, &mut batches);
         if loan.count() == 0 {
             return self.insert_as_leader(statement, xid, &queue, options);
@@ -96,15 +95,13 @@ impl Table {
         failed.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Tells the pool of a statement with many entries: they are on different pages at worst.
-    fn begin_insertion(&self, batches: &[Vec<IndexEntry<'_>>]) -> Option<Insertion<'_>> {
+    /// Tells the pool of a statement whose many rows will have entries on as many pages of each
+    /// index, at worst.
+    pub(in crate::table) fn begin_insertion(&self, rows: usize) -> Option<Insertion<'_>> {
         let pool = self.heap.pool();
-        let entries: usize = batches.iter().map(Vec::len).sum();
-        (entries >= LEAST_TO_SHARE).then(|| {
-            let each = self.indexes.iter().zip(batches);
-            let pages = |index: &TableIndex| pool.blocks(index.def.file) as usize;
-            pool.begin_insertion(each.map(|(index, batch)| batch.len().min(pages(index))).sum())
-        })
+        let pages = |index: &Arc<TableIndex>| rows.min(pool.blocks(index.def.file) as usize);
+        let many = rows * self.indexes.len() >= LEAST_TO_SHARE;
+        many.then(|| pool.begin_insertion(self.indexes.iter().map(pages).sum()))
     }
 
     /// Inserts the batches that the statement's own thread takes from `queue`.

@@ -64,6 +64,7 @@ impl Table {
         xid: Xid,
         rows: &[Vec<Value>],
     ) -> Result<Vec<RowId>> {
+        let _insertion = self.begin_insertion(rows.len());
         let keys = self.make_keys(rows)?;
         let encode = |values: &Vec<Value>| self.encode_row(xid, values, &[]);
         let encoded = rows.iter().map(encode).collect::<Result<Vec<_>>>()?;
