@@ -34,7 +34,7 @@ impl Insertions {
         (depth / count).max(1)
     }
 
-    /// An insertion begins, which needs at most so many pages.
+    /// Counts an insertion, which needs at most `pages` pages, until the result is dropped.
     pub(super) fn begin(&self, pages: usize) -> Insertion<'_> {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.pages.fetch_add(pages, Ordering::Relaxed);

@@ -181,8 +181,8 @@ impl Distance {
         self.along || !self.policy.is_adaptive()
     }
 
-    /// At most so many reads are ahead from now on.
-    pub(super) fn divide(&mut self, share: u32) {
+    /// From now on the stream is at most `share` reads ahead.
+    pub(super) fn set_share(&mut self, share: u32) {
         assert!(share > 0, "a stream reads what it hands over");
         self.share = share;
     }
@@ -317,11 +317,11 @@ mod tests {
     fn a_share_bounds_it_for_as_long_as_it_is_small() {
         let expected = u32::MAX;
         let mut distance = Distance::new(Prefetch::Adaptive, Bounds { expected, ..BOUNDS });
-        distance.divide(4);
+        distance.set_share(4);
         assert_eq!((distance.reads(), distance.window()), (4, 80));
-        distance.divide(1);
+        distance.set_share(1);
         assert_eq!((distance.reads(), distance.window()), (1, 1));
-        distance.divide(u32::MAX);
+        distance.set_share(u32::MAX);
         assert_eq!((distance.reads(), distance.window()), (128, 1000));
     }
 

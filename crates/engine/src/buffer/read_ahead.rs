@@ -69,8 +69,8 @@ impl BufferPool {
         self.core.streams.depth()
     }
 
-    /// An insertion begins, which needs at most so many pages: those that run at the same time
-    /// share the device.
+    /// Counts an insertion, which needs at most `pages` pages, until the result is dropped.
+    /// Insertions that run at the same time share the device.
     pub fn begin_insertion(&self, pages: usize) -> Insertion<'_> {
         self.core.streams.insertions.begin(pages)
     }

@@ -283,7 +283,7 @@ impl<'p, T> ReadStream<'p, T> {
     /// Looks ahead; then which entry is next, none at the end.
     fn look(&mut self) -> Result<Option<usize>> {
         if self.inserts {
-            self.distance.divide(self.pool.insertion_share());
+            self.distance.set_share(self.pool.insertion_share());
         }
         self.fill();
         if self.distance.reads() > 1 {

@@ -495,8 +495,8 @@ fn arrays_go_both_ways_as_text_and_as_bytes() {
     assert_eq!(client.told("select b[2] from t where id = 2")[0], "y z");
 }
 
-/// A client is told the numbers that it declared, `varchar` included, beside those that are
-/// inferred. pgjdbc ends a batch where a number is another one than its own.
+/// The server tells a client the numbers that the client declared, `varchar` included, and those
+/// that it inferred. pgjdbc ends a batch where a number is not its own.
 #[test]
 fn parameters_keep_the_numbers_that_clients_declare() {
     let server = start();

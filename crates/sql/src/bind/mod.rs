@@ -10,7 +10,7 @@
 //! | `grouping` | sets of keys that they group by |
 //! | `from`, `join`, `with`, `recursion` | their sources |
 //! | `updatable` | tables that are changed, also through views |
-//! | `view`, `view_text` | views: their queries; what is kept of a new one, and its names |
+//! | `view`, `view_text` | queries of views; the text that a new one keeps, and its names |
 //! | `window` | window functions and their windows |
 //! | `rows`, `records`, `document_rows` | rows that are compared; as values; of documents |
 //! | `sets`, `setop`, `subquery` | functions that give rows; UNION; queries in expressions |

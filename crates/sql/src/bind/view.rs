@@ -47,7 +47,7 @@ pub(super) struct Views {
     firsts: BTreeSet<ColumnId>,
     /// Columns that `*` stands for in it.
     pub(super) starred: Vec<ColumnId>,
-    /// What has been found in the text that is kept of a new view, if it is bound.
+    /// The notes about the text that a new view keeps, while the binder binds it.
     pub(super) text: Option<ViewText>,
 }
 
@@ -302,8 +302,8 @@ impl Binder<'_> {
         Ok(NewQuery { columns: bound.columns, notes })
     }
 
-    /// What the query that is kept of a new view has in its text. Fails unless it gives these
-    /// columns, as its own text does.
+    /// The notes about the text that a new view keeps. Fails unless the text gives these columns,
+    /// as the query that was sent does.
     pub(crate) fn text_of_view(
         &mut self,
         notes: &ViewNotes,

@@ -1,5 +1,5 @@
-//! The text that is kept of a view's query: what it leaves open is spelled out, and its names have
-//! places.
+//! The text that a view keeps of its query: the binder spells out what the text leaves open, and
+//! notes the places of its names.
 //!
 //! The binder knows what each part of the text means, so it tells here where it meets a `*`, a
 //! column with a schema in front, and the name of a relation, a type or a sequence. The places are
@@ -22,7 +22,7 @@ use crate::names::identifier;
 use crate::notes::view::{NameForm, ViewName, ViewNotes};
 use crate::parse;
 
-/// What the binder has found in the text of a view.
+/// The notes of the binder about the text of a view.
 #[derive(Default)]
 pub(crate) struct ViewText {
     /// Parts that are spelled otherwise, by where they begin.
@@ -67,7 +67,7 @@ impl FoundForm {
 }
 
 impl Binder<'_> {
-    /// What is found in the text of a new view, if it is its query that is bound.
+    /// The notes about the text of a new view, if the binder binds its query.
     fn view_text(&mut self) -> Option<&mut ViewText> {
         self.views.text.as_mut().filter(|_| !self.kept)
     }
@@ -84,6 +84,9 @@ impl Binder<'_> {
     /// relation says enough: it may be in another schema later.
     pub(super) fn leave_out_schema(&mut self, path: &[Ident]) {
         let [schema, source, _] = path else { return };
+        if self.view_text().is_none() {
+            return;
+        }
         let parts = [schema, source].map(parse::identifiers::ident);
         if self.needs_schema(&parts) {
             return;
@@ -108,8 +111,8 @@ impl Binder<'_> {
         true
     }
 
-    /// What a `*` stands for, behind the parts of a relation's name or alone; `None` if nobody
-    /// wants to know.
+    /// The columns that a `*` stands for, behind the parts of a relation's name or alone. `None`:
+    /// no new view is bound.
     pub(super) fn star_in_view(
         &self,
         parts: Option<&[String]>,
@@ -170,7 +173,7 @@ fn source_of(scope: &Scope, column: &ScopeColumn) -> String {
 }
 
 impl ViewText {
-    /// The text with what it leaves open spelled out.
+    /// The text, in which the edits spell out what it left open.
     pub(crate) fn spelled_out(&self, text: &str) -> Result<String> {
         let mut out = text.to_owned();
         for (start, edit) in self.edits.iter().rev() {

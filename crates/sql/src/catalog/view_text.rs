@@ -23,7 +23,7 @@ use crate::parse::view::with_names;
 use crate::types::literal::literal;
 
 impl Objects {
-    /// The query of a view, by a path; `None` of what is no view.
+    /// The query of a view, as a statement names things that runs by `path`. `None`: it is no view.
     pub(crate) fn view_definition(&self, oid: u32, path: &SearchPath) -> Result<Option<String>> {
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
         let view = TableNotes::decode(&object.table.note).view;

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use rightlink::{Budget, Reservation};
 use sqlparser::ast;
 
+use super::declared_types::DeclaredTypes;
 use super::literals::{self, Cut, Shapes, Sharing};
-use super::prepared::{DeclaredTypes, Planned, Prepared};
+use super::prepared::{Planned, Prepared};
 use super::{Session, Sink};
 use crate::error::Result;
 use crate::exec::memory::reserve_spare;

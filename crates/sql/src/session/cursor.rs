@@ -32,7 +32,7 @@ pub(super) struct Cursor {
     rows: Rows,
     columns: Vec<Column>,
     kind: Kind,
-    below: Below,
+    source: RowSource,
     locks: bool,
     /// The row of the table that it is on.
     current: Option<RowId>,
@@ -45,14 +45,24 @@ pub(super) struct Cursor {
     declared: i64,
 }
 
-/// What the rows of a cursor are, to WHERE CURRENT OF.
+/// Where the rows of a cursor come from, as far as WHERE CURRENT OF may find them again.
 #[derive(Clone, Copy, PartialEq)]
-enum Below {
+enum RowSource {
     /// Rows of the table of this number, whose places stand behind the columns.
     Table(u32),
     /// Rows of several tables, of which some are locked. Their places are not kept.
     Join,
     Other,
+}
+
+/// What a cursor runs.
+struct CursorPlan {
+    plan: Arc<Plan>,
+    source: RowSource,
+    /// How it locks rows, if it does.
+    lock: Option<RowLock>,
+    /// Can the plan run backward?
+    has_way_back: bool,
 }
 
 /// Where its rows come from.
@@ -179,8 +189,8 @@ impl Cursor {
     /// Keeps its rows, as its transaction ends.
     fn hold(&mut self, budget: &Budget, context: &Context) -> Result<()> {
         let Rows::Running { portal, read } = &mut self.rows else { return Ok(()) };
-        let below = std::mem::replace(&mut self.below, Below::Other);
-        let has_place = matches!(below, Below::Table(_));
+        let source = std::mem::replace(&mut self.source, RowSource::Other);
+        let has_place = matches!(source, RowSource::Table(_));
         let mut keeping = Keeping::new(budget, context);
         let mut keep = |mut row: Row| {
             if has_place {
@@ -244,7 +254,7 @@ impl Cursor {
         context: &Context,
         take: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<u64> {
-        let has_place = matches!(self.below, Below::Table(_));
+        let has_place = matches!(self.source, RowSource::Table(_));
         let (mut count, mut current) = (0, None);
         let mut one = |row: Option<Row>| -> Result<bool> {
             current = None;
@@ -318,25 +328,11 @@ impl Session {
         }
         let written = query.written();
         let planned = self.plan(&Arc::new(query.clone()), types)?;
-        let (locked, has_way_back, (plan, table)) = match &*planned.plan {
-            Plan::Query(query) => {
-                let lock = query.locks.map(|(lock, _)| lock);
-                (lock, runs_backward(query), with_places(query))
-            }
-            Plan::Locked(query) => {
-                let lock = query.tables.first().map(|table| table.lock);
-                (lock, false, (Arc::clone(&planned.plan), Below::Join))
-            }
-            Plan::With(_) => {
-                let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
-                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-            }
-            _ => return Err(SqlError::syntax("a cursor is for a SELECT")),
-        };
+        let CursorPlan { plan, source, lock, has_way_back } = CursorPlan::of(&planned.plan)?;
         if planned.params.len() != params.len() {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
-        refuse_locks(locked, kind)?;
+        refuse_locks(lock, kind)?;
         let columns = planned.plan.columns().unwrap_or_default().to_vec();
         let portal = self.open(plan, params)?;
         let memory = Memory::new(self.db.budget());
@@ -355,8 +351,8 @@ impl Session {
             rows,
             columns,
             kind,
-            below: table,
-            locks: locked.is_some(),
+            source,
+            locks: lock.is_some(),
             current: None,
             at: 0,
             end: None,
@@ -430,12 +426,12 @@ impl Session {
         };
         let cursor = self.cursors.get(name).ok_or_else(|| no_cursor(name))?;
         let info = &change.scan.table.info;
-        match cursor.below {
+        match cursor.source {
             _ if cursor.is_held() => Err(wrong("is held from a previous transaction".to_owned())),
-            Below::Join => {
+            RowSource::Join => {
                 Err(SqlError::unsupported("WHERE CURRENT OF a cursor that locks rows of a join"))
             }
-            below if below != Below::Table(info.id) => Err(wrong(match cursor.locks {
+            source if source != RowSource::Table(info.id) => Err(wrong(match cursor.locks {
                 true => {
                     let table = bare(&info.name);
                     format!("does not have a FOR UPDATE/SHARE reference to table \"{table}\"")
@@ -467,6 +463,30 @@ impl Session {
             Rows::Held { .. } => true,
         });
         self.portals.retain(|_, portal| portal.number() <= begun);
+    }
+}
+
+impl CursorPlan {
+    /// Fails of a plan that a cursor cannot have.
+    fn of(plan: &Arc<Plan>) -> Result<CursorPlan> {
+        match &**plan {
+            Plan::Query(query) => {
+                let lock = query.locks.map(|(lock, _)| lock);
+                let has_way_back = runs_backward(query);
+                let (plan, source) = with_places(query);
+                Ok(CursorPlan { plan, source, lock, has_way_back })
+            }
+            Plan::Locked(query) => {
+                let lock = query.tables.first().map(|table| table.lock);
+                let (plan, source) = (Arc::clone(plan), RowSource::Join);
+                Ok(CursorPlan { plan, source, lock, has_way_back: false })
+            }
+            Plan::With(_) => {
+                let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => Err(SqlError::syntax("a cursor is for a SELECT")),
+        }
     }
 }
 
@@ -512,17 +532,17 @@ fn runs_backward(query: &Query) -> bool {
 
 /// The query with the place of its row behind the columns of each, if every row is one of a table
 /// as a scan finds it.
-fn with_places(query: &Arc<Query>) -> (Arc<Plan>, Below) {
+fn with_places(query: &Arc<Query>) -> (Arc<Plan>, RowSource) {
     let placed = query.root.with_place(query.locks.is_some());
     let (Some(root), Some(scan)) = (placed, query.root.scan()) else {
-        return (Arc::new(Plan::Query(Arc::clone(query))), Below::Other);
+        return (Arc::new(Plan::Query(Arc::clone(query))), RowSource::Other);
     };
     let table = scan.table.info.id;
     let mut query = Query::clone(query);
     query.columns.push(Column::new("ctid", SqlType::Tid));
     // Planned anew it would have no places.
     (query.root, query.again) = (root, None);
-    (Arc::new(Plan::Query(Arc::new(query))), Below::Table(table))
+    (Arc::new(Plan::Query(Arc::new(query))), RowSource::Table(table))
 }
 
 fn no_cursor(name: &str) -> SqlError {

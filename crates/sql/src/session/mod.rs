@@ -6,7 +6,7 @@
 //! | `statement` | one statement after the other, and its tag |
 //! | `like` | CREATE TABLE LIKE |
 //! | `listing` | catalogs of prepared statements and cursors |
-//! | `prepared` | statements with parameters, portals with row limits |
+//! | `prepared`, `declared_types` | statements with typed parameters, portals with row limits |
 //! | `custom` | plans for the values of parameters, or for any values |
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
@@ -33,6 +33,7 @@ mod copy;
 mod create_as;
 mod cursor;
 mod custom;
+mod declared_types;
 mod explain;
 mod grants;
 mod like;

@@ -11,6 +11,7 @@ use rightlink::{Reservation, Transaction};
 use rightlink_env::sync::{AtomicU64, Ordering};
 
 use super::custom::Customs;
+use super::declared_types::DeclaredTypes;
 use super::{Session, Sink};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, ddl};
@@ -25,7 +26,7 @@ use crate::parse::{self, Parsed, Stmt};
 use crate::plan::{Column, Plan};
 use crate::settings::Planning;
 use crate::statistics;
-use crate::types::{Datum, Row, SqlType, Times, VARCHAR_ARRAY_OID, VARCHAR_OID, cast};
+use crate::types::{Datum, Row, SqlType, Times, cast};
 use crate::user_types::{self, UsedType};
 
 /// Weight from which on a statement without a name is counted, too.
@@ -73,34 +74,6 @@ pub(super) struct Prepared {
     /// What it takes of the database's memory; `None` for one without a name that is short or does
     /// not fit: a session has one of these, whose length is bounded when it is read.
     memory: Option<Arc<Reservation>>,
-}
-
-/// The types that a client declares for the parameters of a statement, and their numbers.
-///
-/// A parameter of the type `varchar` is a text. Its number is kept, because a client that reads
-/// another number than it declared, as pgjdbc does, gives up.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct DeclaredTypes {
-    types: Vec<SqlType>,
-    oids: Vec<u32>,
-}
-
-impl FromIterator<(SqlType, u32)> for DeclaredTypes {
-    fn from_iter<I: IntoIterator<Item = (SqlType, u32)>>(all: I) -> DeclaredTypes {
-        let (types, oids) = all.into_iter().unzip();
-        DeclaredTypes { types, oids }
-    }
-}
-
-impl DeclaredTypes {
-    /// The numbers of the types that the parameters were bound to, which a client is told.
-    fn oids_of(&self, bound: &[SqlType]) -> Vec<u32> {
-        let told = |(at, ty): (usize, &SqlType)| match self.oids.get(at) {
-            Some(&declared @ (VARCHAR_OID | VARCHAR_ARRAY_OID)) => declared,
-            _ => ty.oid(),
-        };
-        bound.iter().enumerate().map(told).collect()
-    }
 }
 
 /// What a client may know about a prepared statement.
@@ -415,7 +388,7 @@ impl Session {
                 self.check_usable()?;
                 if !ddl::is_definition(statement) {
                     let parsed = parsed.as_ref().expect("looked at above");
-                    let plan = self.plan(parsed, &declared.types)?;
+                    let plan = self.plan(parsed, declared.types())?;
                     description = Description::of(&plan, &declared);
                     planned = Some(plan);
                 }
@@ -423,7 +396,7 @@ impl Session {
             // Its query may have parameters.
             Some(Stmt::Utility(Utility::Declare { query, .. })) => {
                 self.check_usable()?;
-                let plan = self.plan(&Arc::new(Parsed::clone(query)), &declared.types)?;
+                let plan = self.plan(&Arc::new(Parsed::clone(query)), declared.types())?;
                 description = Description { columns: None, ..Description::of(&plan, &declared) };
                 planned = Some(plan);
             }

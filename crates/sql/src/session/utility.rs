@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rightlink::{Busy, Database, VacuumOptions, Watch};
 use sqlparser::ast;
 
+use super::declared_types::DeclaredTypes;
 use super::explain::Run;
-use super::prepared::DeclaredTypes;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
 use crate::bind::reading::Reading;

@@ -361,3 +361,28 @@ fn entries_without_a_page_keep_their_place() {
     drop(stream);
     assert_eq!(test.pool.stream_stats().delivered, 120);
 }
+
+/// Insertions beside each other look ahead less if the pool cannot hold their pages, and whoever is
+/// alone again as far as before. All pages come in either case.
+#[test]
+fn insertions_that_the_pool_cannot_hold_share_the_device() {
+    let test = cold(1024, 600, 17);
+    test.pool.set_device_depth(8);
+    let ahead = |inserts| {
+        test.pool.evict_all().unwrap();
+        let options = StreamOptions { expected: u32::MAX, inserts, ..StreamOptions::ORDERED };
+        let scattered = (0..600).map(|at| at * 7 % 600).collect();
+        let mut stream = ReadStream::new(&test.pool, options, over(scattered));
+        assert_eq!(drain(&mut stream).unwrap().len(), 600);
+        stream.stats().mean_distance()
+    };
+    let _own = test.pool.begin_insertion(5000);
+    // It is up to twice the depth of 8.
+    assert!(ahead(true) > 12.0, "it is alone");
+    {
+        let _others: Vec<_> = (0..3).map(|_| test.pool.begin_insertion(5000)).collect();
+        assert!(ahead(true) <= 2.0, "four share a depth of eight");
+        assert!(ahead(false) > 12.0, "a scan keeps its distance");
+    }
+    assert!(ahead(true) > 12.0, "it is alone again");
+}

@@ -52,7 +52,8 @@ const PART_OF_POOL: usize = 8;
 const LEAST_FOR_HELPER: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
 /// Pages of a pool below which a statement has one stream: each may read an eighth of it ahead.
 const LEAST_FRAMES: usize = if cfg!(feature = "shuttle") { 0 } else { 512 };
-/// Entries of a statement from which on the pool hears of it.
+/// Entries of a statement that counts as an insertion to the pool: fewer take no part of the device
+/// that others would miss.
 const LEAST_TO_SHARE: usize = 64;
 /// Most pins kept for an index that asks again; a unique key with more candidates reads some twice.
 const KEPT_PINS: usize = 4;
