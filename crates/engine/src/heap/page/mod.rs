@@ -7,6 +7,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `tuple` | the header of a version |
+//! | `chain` | HOT chains, read |
 //! | `store` | recorded stores |
 //! | `compact` | compaction after versions were removed |
 //!
@@ -17,6 +18,7 @@
 //!
 //! PostgreSQL: `storage/page/bufpage.c`.
 
+pub(in crate::heap) mod chain;
 pub(in crate::heap) mod compact;
 pub(in crate::heap) mod store;
 #[cfg(test)]
@@ -295,6 +297,15 @@ impl<'a> HeapPage<'a> {
     /// chain of one, committed, neither ended nor locked. `None` where more must be checked.
     #[inline]
     pub(in crate::heap) fn simple_row(&self, slot: u16) -> Option<(Xid, &'a [u8])> {
+        let (head, row) = self.version(slot)?;
+        let xmin = TupleHeader::settled_root(self.base(), head)?;
+        Some((xmin, row))
+    }
+
+    /// The undecoded header of the version at `slot`, and its row. `None` unless the line pointer
+    /// is normal and names bytes of the page.
+    #[inline]
+    fn version(&self, slot: u16) -> Option<(&'a [u8; TUPLE_HEADER], &'a [u8])> {
         if slot == 0 || slot > self.slots {
             return None;
         }
@@ -304,9 +315,7 @@ impl<'a> HeapPage<'a> {
             return None;
         }
         let all = &self.bytes[usize::from(offset)..usize::from(offset + len)];
-        let (head, row) = all.split_first_chunk()?;
-        let xmin = TupleHeader::settled_root(self.base(), head)?;
-        Some((xmin, row))
+        all.split_first_chunk()
     }
 
     /// Is that version heap-only and settled? Then the chain of a line pointer that redirects to it
@@ -328,48 +337,6 @@ impl<'a> HeapPage<'a> {
         }
         Ok(Tuple { offset, header, row })
     }
-
-    /// Where the HOT chain of `root` begins: the slot itself or what it redirects to.
-    pub(in crate::heap) fn chain_start(&self, root: u16) -> Result<Option<u16>> {
-        Ok(self.chain_head(root)?.map(|(slot, _)| slot))
-    }
-
-    /// The first version of the HOT chain of `root`, and its slot.
-    fn chain_head(&self, root: u16) -> Result<Option<(u16, Tuple<'a>)>> {
-        match self.slot(root)? {
-            Slot::Normal { offset, len } => {
-                let tuple = self.tuple_at(root, offset, len)?;
-                let heap_only = tuple.header.has(crate::heap::page::tuple::HEAP_ONLY);
-                Ok((!heap_only).then_some((root, tuple)))
-            }
-            Slot::Redirect(to) => match self.tuple(to)? {
-                Some(tuple) if tuple.header.has(crate::heap::page::tuple::HEAP_ONLY) => {
-                    Ok(Some((to, tuple)))
-                }
-                _ => Err(self.error(root, "redirects to no heap-only version")),
-            },
-            Slot::Unused | Slot::Dead => Ok(None),
-        }
-    }
-
-    /// The version after `tuple` in its HOT chain: on this page, heap-only, created by the xid that
-    /// ended `tuple`. Any other version there means that the successor was pruned and its slot
-    /// reused.
-    pub(in crate::heap) fn chain_next(
-        &self,
-        tuple: &Tuple<'_>,
-    ) -> Result<Option<(u16, Tuple<'a>)>> {
-        let Some(slot) = tuple.header.hot_next() else { return Ok(None) };
-        if tuple.header.next.is_some_and(|next| next.block != self.id.block) {
-            return Err(self.error(slot, "a HOT chain that leaves its page"));
-        }
-        let next = self.tuple(slot)?.filter(|next| {
-            next.header.has(crate::heap::page::tuple::HEAP_ONLY)
-                && next.header.xmin == tuple.header.xmax
-                && next.offset != tuple.offset
-        });
-        Ok(next.map(|next| (slot, next)))
-    }
 }
 
 /// Does a tuple of `len` bytes at `offset` lie among those of a page, which begin at `upper`?
@@ -377,23 +344,4 @@ impl<'a> HeapPage<'a> {
 fn is_tuple(upper: usize, offset: u16, len: u16) -> bool {
     let (offset, len) = (usize::from(offset), usize::from(len));
     offset >= upper && offset + len <= PRUNE_XID && len >= TUPLE_HEADER
-}
-
-/// Walks the HOT chain of `root`, calling `visit` for each version until it returns false.
-pub(in crate::heap) fn walk_chain<'a>(
-    page: &HeapPage<'a>,
-    root: u16,
-    mut visit: impl FnMut(u16, &Tuple<'a>) -> Result<bool>,
-) -> Result<()> {
-    let Some((mut slot, mut tuple)) = page.chain_head(root)? else { return Ok(()) };
-    for _ in 0..=page.slots() {
-        if !visit(slot, &tuple)? {
-            return Ok(());
-        }
-        match page.chain_next(&tuple)? {
-            Some(next) => (slot, tuple) = next,
-            None => return Ok(()),
-        }
-    }
-    Err(page.error(root, "a HOT chain in a ring"))
 }

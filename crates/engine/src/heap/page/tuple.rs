@@ -158,6 +158,42 @@ impl TupleHeader {
         (Self::is_settled(bytes) && !heap_only).then(|| from_offset(base, offset))
     }
 
+    /// The version that replaced this one in its HOT chain, if both are committed, as hints or the
+    /// frozen mark say, and it was replaced before `before`. Works on any bytes.
+    #[inline]
+    pub(in crate::heap) fn replaced_before(
+        base: u64,
+        bytes: &[u8; TUPLE_HEADER],
+        before: Xid,
+    ) -> Option<RowId> {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let (xmin, xmax) = Self::offsets(bytes);
+        let flags = u16_at(FLAGS);
+        let is_created = xmin == FROZEN_OFFSET || flags & XMIN_COMMITTED != 0;
+        let ended = flags & (XMAX_COMMITTED | HOT_UPDATED | LOCK_ONLY | XMAX_ABORTED);
+        let is_replaced = ended == XMAX_COMMITTED | HOT_UPDATED && xmax >= FIRST_OFFSET;
+        let is_old = from_offset(base, xmax) < before;
+        let block = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        (is_created && is_replaced && is_old).then(|| RowId::new(block, u16_at(12)))
+    }
+
+    /// Is this the version that continues the HOT chain after `before`, which lies on its page?
+    #[inline]
+    pub(in crate::heap) fn continues(
+        bytes: &[u8; TUPLE_HEADER],
+        before: &[u8; TUPLE_HEADER],
+    ) -> bool {
+        let ((xmin, _), (_, xmax)) = (Self::offsets(bytes), Self::offsets(before));
+        bytes[FLAGS] & HEAP_ONLY as u8 != 0 && xmin == xmax
+    }
+
+    /// The stored xmin and xmax.
+    #[inline]
+    fn offsets(bytes: &[u8; TUPLE_HEADER]) -> (u32, u32) {
+        let word = u64::from_le_bytes(*bytes.first_chunk().expect("a header is longer"));
+        (word as u32, (word >> 32) as u32)
+    }
+
     /// The bytes on a page of base `base`.
     pub(in crate::heap) fn encode(&self, base: u64) -> [u8; TUPLE_HEADER] {
         assert!(self.xmin != Xid::NONE, "every version has a creator");

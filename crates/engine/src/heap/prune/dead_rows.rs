@@ -13,8 +13,9 @@ use rightlink_env::points::broken;
 
 use crate::error::Result;
 use crate::heap::Heap;
+use crate::heap::page::chain::walk_chain;
 use crate::heap::page::tuple::TupleHeader;
-use crate::heap::page::{HeapPage, Slot, walk_chain};
+use crate::heap::page::{HeapPage, Slot};
 use crate::heap::prune::gaps::is_between_snapshots;
 use crate::heap::visibility::{HeapVisibility, XmaxStatus};
 use crate::ids::{RowId, Xid};

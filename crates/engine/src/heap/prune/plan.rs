@@ -5,9 +5,10 @@
 //! Does not do: latch or log (`prune/mod.rs`), or versions between snapshots (`gaps`).
 
 use crate::error::Result;
+use crate::heap::page::chain::walk_chain;
 use crate::heap::page::compact::Compaction;
 use crate::heap::page::tuple::{HEAP_ONLY, STUB, TupleHeader};
-use crate::heap::page::{HeapPage, Slot, Tuple, store, walk_chain};
+use crate::heap::page::{HeapPage, Slot, Tuple, store};
 use crate::heap::prune::dead_roots::DeadRoot;
 use crate::heap::visibility::{CommitHints, HeapVisibility, XmaxStatus, XminStatus};
 use crate::ids::{RowId, Xid};

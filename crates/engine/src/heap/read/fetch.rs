@@ -12,7 +12,8 @@
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::heap::Heap;
-use crate::heap::page::{HeapPage, Slot, walk_chain};
+use crate::heap::page::chain::{walk_chain, walk_chain_since};
+use crate::heap::page::{HeapPage, Slot};
 use crate::heap::visibility::{CommitHints, HeapVisibility, SnapshotVisibility, XmaxStatus};
 use crate::ids::{RowId, Xid};
 use crate::txn::{Snapshot, Transaction};
@@ -203,7 +204,7 @@ pub(in crate::heap) fn find_visible(
     row: &mut Vec<u8>,
 ) -> Result<Option<RowId>> {
     let mut found = None;
-    walk_chain(page, root.slot, |slot, tuple| {
+    walk_chain_since(page, root.slot, visibility.oldest(), |slot, tuple| {
         hints.note(visibility.manager(), tuple.offset, &tuple.header);
         if visibility.is_visible(&tuple.header) == Some(true) {
             row.clear();

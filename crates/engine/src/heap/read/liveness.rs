@@ -9,7 +9,8 @@
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::heap::Heap;
-use crate::heap::page::{HeapPage, Tuple, walk_chain};
+use crate::heap::page::chain::walk_chain;
+use crate::heap::page::{HeapPage, Tuple};
 use crate::heap::visibility::{CommitHints, HeapVisibility, XmaxStatus, XminStatus};
 use crate::ids::{RowId, Xid};
 

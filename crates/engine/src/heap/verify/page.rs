@@ -8,11 +8,12 @@ use std::ops::Range;
 
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
+use crate::heap::page::chain::walk_chain;
 use crate::heap::page::tuple::{
     ALL_FLAGS, HEAP_ONLY, HINTS, TUPLE_HEADER, TupleHeader, XMAX_ABORTED, XMAX_COMMITTED,
     XMIN_ABORTED, XMIN_COMMITTED,
 };
-use crate::heap::page::{HeapPage, PRUNE_XID, Slot, Tuple, walk_chain};
+use crate::heap::page::{HeapPage, PRUNE_XID, Slot, Tuple};
 use crate::heap::space::visibility_map::VisibilityBits;
 use crate::heap::verify::VerifyStats;
 use crate::heap::visibility::{HeapVisibility, XmaxStatus, XminStatus};

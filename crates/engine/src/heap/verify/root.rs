@@ -6,8 +6,9 @@
 
 use crate::error::Result;
 use crate::heap::Heap;
+use crate::heap::page::chain::walk_chain;
 use crate::heap::page::tuple::STUB;
-use crate::heap::page::{HeapPage, Slot, walk_chain};
+use crate::heap::page::{HeapPage, Slot};
 use crate::heap::visibility::{HeapVisibility, XmaxStatus};
 use crate::ids::{RowId, Xid};
 

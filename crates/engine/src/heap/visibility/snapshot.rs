@@ -30,6 +30,12 @@ impl<'s> SnapshotVisibility<'s> {
         self.snapshot.manager()
     }
 
+    /// The snapshot sees the work of every xid below this one that has committed.
+    #[inline]
+    pub(in crate::heap) fn oldest(&self) -> Xid {
+        self.snapshot.xmin()
+    }
+
     /// Does the snapshot see the work of `xid`, which has committed, without a further look?
     #[inline]
     pub(in crate::heap) fn sees_before(&self, xid: Xid) -> bool {
