@@ -30,9 +30,12 @@ pub enum Ending {
 /// Names as a transaction sees them.
 type View = BTreeMap<String, Option<Arc<Entry>>>;
 
-/// What a transaction changed so far.
+/// What a transaction changed so far. Most change nothing, which costs them nothing.
 #[derive(Default)]
-pub struct Changes {
+pub struct Changes(Option<Box<Changed>>);
+
+#[derive(Default)]
+struct Changed {
     now: View,
     before: View,
     created: Vec<FileId>,
@@ -59,25 +62,28 @@ pub struct ChangesMark {
 impl Changes {
     /// Has anything been changed?
     pub fn is_empty(&self) -> bool {
-        self.before.is_empty() && self.sequences.is_empty()
+        let unnamed = |made: &Changed| made.before.is_empty() && made.sequences.is_empty();
+        self.0.as_deref().is_none_or(unnamed)
     }
 
     /// Is there nothing to do when the transaction ends? A statement that failed before it changed
     /// anything may have left files.
     pub fn leaves_nothing(&self) -> bool {
-        self.is_empty() && self.created.is_empty()
+        self.is_empty() && self.0.as_deref().is_none_or(|made| made.created.is_empty())
     }
 
     /// The place to go back to.
     pub fn mark(&self) -> ChangesMark {
-        ChangesMark { now: self.now.clone(), sequences: self.sequences.clone() }
+        let Some(made) = &self.0 else { return ChangesMark::default() };
+        ChangesMark { now: made.now.clone(), sequences: made.sequences.clone() }
     }
 
     /// Goes back. Names stay marked until the end; those first changed since are as before.
     pub fn rollback_to(&mut self, mark: &ChangesMark) {
-        self.now = self.before.clone();
-        self.now.extend(mark.now.clone());
-        for (file, sequence) in &mut self.sequences {
+        let Some(made) = &mut self.0 else { return };
+        made.now = made.before.clone();
+        made.now.extend(mark.now.clone());
+        for (file, sequence) in &mut made.sequences {
             sequence.now = mark.sequences.get(file).map_or(sequence.before, |then| then.now);
         }
     }
@@ -85,34 +91,39 @@ impl Changes {
     /// Notes that a sequence of no table is there now, or is not.
     pub(super) fn set_sequence(&mut self, file: FileId, there: bool) {
         let first = Existence { before: !there, now: there };
-        self.sequences.entry(file).or_insert(first).now = there;
+        self.made().sequences.entry(file).or_insert(first).now = there;
     }
 
     /// Notes files that go again unless the transaction commits and still has them.
     pub(super) fn note_created(&mut self, files: &[FileId]) {
-        self.created.extend_from_slice(files);
+        self.made().created.extend_from_slice(files);
     }
 
     /// What the transaction has made of a name: a table, or none. `None`: it has not changed it.
     pub(super) fn get(&self, name: &str) -> Option<&Option<Arc<Entry>>> {
-        self.now.get(name)
+        self.0.as_ref()?.now.get(name)
     }
 
     /// Has the transaction marked this name?
     pub(super) fn has_marked(&self, name: &str) -> bool {
-        self.before.contains_key(name)
+        self.0.as_ref().is_some_and(|made| made.before.contains_key(name))
     }
 
     /// Notes that the transaction has marked a name, and what it was before.
     pub(super) fn note_marked(&mut self, name: &str, before: Option<Arc<Entry>>) {
-        self.now.insert(name.to_owned(), before.clone());
-        self.before.insert(name.to_owned(), before);
+        let made = self.made();
+        made.now.insert(name.to_owned(), before.clone());
+        made.before.insert(name.to_owned(), before);
     }
 
     /// Sets what a marked name stands for.
     pub(super) fn set(&mut self, name: &str, entry: Option<Arc<Entry>>) {
-        assert!(self.before.contains_key(name), "a name is marked before it changes");
-        self.now.insert(name.to_owned(), entry);
+        assert!(self.has_marked(name), "a name is marked before it changes");
+        self.made().now.insert(name.to_owned(), entry);
+    }
+
+    fn made(&mut self) -> &mut Changed {
+        self.0.get_or_insert_default()
     }
 }
 
@@ -121,6 +132,7 @@ impl Catalog {
     /// table needs any more. When it is not known whether the commit is durable, all files stay:
     /// opening the database again tells.
     pub fn end_changes(&self, changes: Changes, ending: Ending) -> Result<()> {
+        let changes = changes.0.unwrap_or_default();
         let outcome = match ending {
             Ending::Committed => &changes.now,
             Ending::RolledBack | Ending::Unknown => &changes.before,

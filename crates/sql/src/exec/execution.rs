@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rightlink::{Budget, Reader, RowId};
 use rightlink_env::sync::{Arc, Mutex};
@@ -49,11 +49,46 @@ pub(crate) struct Execution {
     /// Rows of what the store knows about itself, by slots.
     views: RefCell<Vec<ViewRows>>,
     /// Common table expressions by number.
-    pub(super) commons: RefCell<BTreeMap<usize, SharedRows>>,
+    pub(super) commons: RefCell<ByNumber<SharedRows>>,
     /// Rows that the second part of a recursive one reads.
-    pub(super) steps: RefCell<BTreeMap<usize, Arc<Mutex<Kept>>>>,
+    pub(super) steps: RefCell<ByNumber<Arc<Mutex<Kept>>>>,
     /// What queries in expressions gave, by number.
-    pub(super) memos: RefCell<BTreeMap<usize, Memo>>,
+    pub(super) memos: RefCell<ByNumber<Memo>>,
+}
+
+/// Parts of a statement's state by the numbers that the planner gave them, which are dense. Most
+/// statements have none.
+#[derive(Clone)]
+pub(super) struct ByNumber<T>(Vec<Option<T>>);
+
+impl<T> Default for ByNumber<T> {
+    fn default() -> ByNumber<T> {
+        ByNumber(Vec::new())
+    }
+}
+
+impl<T> ByNumber<T> {
+    pub(super) fn get(&self, number: usize) -> Option<&T> {
+        self.0.get(number)?.as_ref()
+    }
+
+    pub(super) fn insert(&mut self, number: usize, part: T) {
+        *self.slot(number) = Some(part);
+    }
+
+    pub(super) fn get_or_default(&mut self, number: usize) -> &mut T
+    where
+        T: Default,
+    {
+        self.slot(number).get_or_insert_default()
+    }
+
+    fn slot(&mut self, number: usize) -> &mut Option<T> {
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, || None);
+        }
+        &mut self.0[number]
+    }
 }
 
 /// Rows of a relation that is made up.

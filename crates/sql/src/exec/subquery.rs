@@ -91,13 +91,13 @@ fn remembered(
     make: impl FnOnce() -> Result<Datum>,
 ) -> Result<Datum> {
     let memos = Execution::of(context).memos.borrow();
-    if let Some(known) = memos.get(&number).and_then(|memo| memo.values.get(&values)) {
+    if let Some(known) = memos.get(number).and_then(|memo| memo.values.get(&values)) {
         return Ok(known.clone());
     }
     drop(memos);
     let value = make()?;
     let mut memos = Execution::of(context).memos.borrow_mut();
-    memos.entry(number).or_default().remember(values, &value, context);
+    memos.get_or_default(number).remember(values, &value, context);
     Ok(value)
 }
 
@@ -154,7 +154,7 @@ fn rows(
     let slots = slots(plan, context);
     if plan.is_stable
         && let Some(Memo { rows: Some(known), .. }) =
-            Execution::of(context).memos.borrow().get(&number)
+            Execution::of(context).memos.borrow().get(number)
         && known.slots == slots
     {
         return Ok(Arc::clone(&known.rows));
@@ -162,7 +162,7 @@ fn rows(
     let rows = Arc::new(compared(plan, question, context)?);
     if plan.is_stable {
         let known = RowsFor { slots, rows: Arc::clone(&rows) };
-        Execution::of(context).memos.borrow_mut().entry(number).or_default().rows = Some(known);
+        Execution::of(context).memos.borrow_mut().get_or_default(number).rows = Some(known);
     }
     Ok(rows)
 }

@@ -86,10 +86,10 @@ pub(super) fn scan(node: &std::sync::Arc<Node>, context: &Context) -> Result<Box
     };
     let (columns, width) = (columns.clone(), node.width);
     if *is_step {
-        let rows = Execution::of(context).steps.borrow().get(cte).cloned();
+        let rows = Execution::of(context).steps.borrow().get(*cte).cloned();
         return Ok(Box::new(Batched { stream: StepRows { rows, at: 0, columns }, width }));
     }
-    let common = Execution::of(context).commons.borrow().get(cte).cloned();
+    let common = Execution::of(context).commons.borrow().get(*cte).cloned();
     let common = common.expect("a scan is below what defines it");
     Ok(Box::new(Batched { stream: CommonRows { common, at: 0, columns }, width }))
 }

@@ -4,6 +4,7 @@
 //! as anything of it is: cursors and portals outlive the statement after them.
 //! Does not do: numbers (the store hands them out).
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use rightlink::{Numbers, SequencePosition, Transaction};
@@ -26,11 +27,13 @@ pub(crate) enum Ask {
     Set,
 }
 
-/// The sequences of a statement, and what its session has got of them. Clones are the same.
+/// The sequences of a statement, and what its session has got of them. Clones are the same once one
+/// is open.
 #[derive(Clone, Default)]
 pub(crate) struct Sequences {
     session: Arc<Mutex<State>>,
-    open: Arc<Mutex<HashMap<String, Numbers>>>,
+    /// Made for the first one that is opened.
+    open: OnceCell<Arc<Mutex<HashMap<String, Numbers>>>>,
 }
 
 /// What a session has got.
@@ -50,7 +53,7 @@ impl std::fmt::Debug for Sequences {
 impl Sequences {
     /// For another statement of the session, none open.
     pub(crate) fn of_statement(&self) -> Sequences {
-        Sequences { session: Arc::clone(&self.session), open: Arc::default() }
+        Sequences { session: Arc::clone(&self.session), open: OnceCell::new() }
     }
 
     /// Opens sequences that the statement names.
@@ -67,7 +70,7 @@ impl Sequences {
                 Err(rightlink::Error::NotFound(_)) => return Err(no_table(name)),
                 found => found?,
             };
-            self.open.lock().insert(name.clone(), numbers);
+            self.add(name, numbers);
         }
         Ok(())
     }
@@ -78,9 +81,13 @@ impl Sequences {
         let known = txn.catalog().sequences()?.into_iter().find(|known| known.id == last);
         if let Some(known) = known {
             let numbers = txn.numbers(&known.schema.name)?;
-            self.open.lock().insert(String::new(), numbers);
+            self.add("", numbers);
         }
         Ok(())
+    }
+
+    fn add(&self, name: &str, numbers: Numbers) {
+        self.open.get_or_init(Arc::default).lock().insert(name.to_owned(), numbers);
     }
 
     /// Forgets what the session has got.
@@ -90,8 +97,8 @@ impl Sequences {
 
     /// Does `work` with a sequence that is open.
     fn with<T>(&self, name: &str, work: impl FnOnce(&Numbers) -> Result<T>) -> Result<T> {
-        let open = self.open.lock();
-        work(open.get(name).ok_or_else(|| no_table(name))?)
+        let open = self.open.get().map(|open| open.lock());
+        work(open.as_ref().and_then(|open| open.get(name)).ok_or_else(|| no_table(name))?)
     }
 
     /// Asks the sequence called `name`.
@@ -119,7 +126,10 @@ impl Sequences {
             }
             Ask::Last => {
                 // One that was dropped since is not open.
-                let is_open = |last: &u32| self.open.lock().values().any(|one| one.id() == *last);
+                let open = self.open.get().map(|open| open.lock());
+                let is_open = |last: &u32| {
+                    open.iter().flat_map(|open| open.values()).any(|one| one.id() == *last)
+                };
                 let last = state.last.filter(is_open);
                 let number = last.and_then(|last| state.current.get(&last));
                 number.map(|n| Datum::Int8(*n)).ok_or_else(|| {

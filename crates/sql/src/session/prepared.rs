@@ -236,10 +236,9 @@ impl Portal {
     pub(super) fn new(
         number: u64,
         (plan, stream): (Arc<Plan>, Box<dyn Stream>),
-        context: Context,
+        context: Box<Context>,
         done: Option<Changed>,
     ) -> Portal {
-        let context = Box::new(context);
         let state = State::Running { plan, stream, context, done, count: 0 };
         Portal { state, number, memory: None }
     }

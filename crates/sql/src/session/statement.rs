@@ -401,7 +401,7 @@ impl Session {
             Plan::Change(change) => self.current_row(change)?,
             _ => None,
         };
-        let mut context = self.context(params);
+        let mut context = Box::new(self.context(params));
         context.deferred = plan.writes().then(|| Arc::clone(&self.deferred));
         if listing::is_asked_by(&plan) {
             context.listing = Some(Arc::new(self.listing()));

@@ -250,14 +250,8 @@ pub struct Projection {
 impl Projection {
     /// The given columns in the given order; one may occur several times.
     pub fn new(def: &TableDef, columns: &[ColumnNo]) -> Result<Self> {
-        if columns.len() > usize::from(u16::MAX) {
-            return Err(Error::Limit(format!("projection of {} columns", columns.len())));
-        }
-        columns.iter().try_for_each(|column| def.live_column(*column).map(drop))?;
-        let numbered = columns.iter().enumerate().map(|(place, column)| (*column, place as u16));
-        let mut wanted: Vec<_> = numbered.collect();
-        wanted.sort_unstable();
-        Ok(Self { wanted })
+        let live = |column: &ColumnNo| def.live_column(*column).map(|_| *column);
+        Self::of(columns.iter().map(live))
     }
 
     /// The live columns at the given places, in the given order.
@@ -266,8 +260,19 @@ impl Projection {
             let found = def.live().nth(*place).map(|(column, _)| column);
             found.ok_or_else(|| Error::Invalid(format!("table {} has no place {place}", def.name)))
         };
-        let columns = places.iter().map(column).collect::<Result<Vec<_>>>()?;
-        Self::new(def, &columns)
+        Self::of(places.iter().map(column))
+    }
+
+    fn of(columns: impl ExactSizeIterator<Item = Result<ColumnNo>>) -> Result<Self> {
+        let count = u16::try_from(columns.len());
+        let count =
+            count.map_err(|_| Error::Limit(format!("projection of {} columns", columns.len())))?;
+        let mut wanted = Vec::with_capacity(usize::from(count));
+        for (place, column) in (0..count).zip(columns) {
+            wanted.push((column?, place));
+        }
+        wanted.sort_unstable();
+        Ok(Self { wanted })
     }
 
     /// All live columns in their order.
