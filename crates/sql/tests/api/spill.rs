@@ -43,6 +43,15 @@ pub(crate) fn statements() -> Vec<String> {
         all.push(format!("select a.id, b.t from a {kind} b on a.k = b.k and a.v = b.w"));
         all.push(format!("select a.t, b.id from a {kind} b on a.k + 1 = b.w"));
     }
+    // A left side that memory holds beside a right side that it does not.
+    let few = "(select * from a where id < 40) s";
+    for kind in ["join", "left join", "right join", "full join"] {
+        all.push(format!("select s.id, b.* from {few} {kind} b on s.k = b.k"));
+    }
+    for not in ["", "not"] {
+        let some = "select b.t from b where b.k = s.k and b.w < s.v and b.t <> ''";
+        all.push(format!("select s.id from {few} where {not} exists ({some})"));
+    }
     for kind in ["join", "left join", "full join"] {
         let on = "on a.k = b.k and a.v < b.w";
         all.push(format!("select a.id, b.id from a {kind} b {on}"));

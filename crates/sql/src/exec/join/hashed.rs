@@ -5,14 +5,21 @@
 //! left side whose hashes are no larger meet that table, then the next rows make the next one. Rows
 //! that have one hash and are too many for memory are met block by block.
 //!
+//! A row that comes out only with a partner stays out of the files if a filter of the other side's
+//! hashes says that it has none. For the right side's rows there is one if the left side is small:
+//! then it is read first.
+//!
 //! Invariants: rows with one hash are all in one table, or met by blocks; every row is written and
 //! read once, but for merges of the sort and for blocks.
 //! Does not do: keeping the order of the left side.
 //!
 //! Graefe, Query Evaluation Techniques for Large Databases, 1993, on the duality of partitioning by
-//! hash and sorting by it: a sort needs no recursion where partitions are uneven.
+//! hash and sorting by it: a sort needs no recursion where partitions are uneven. Bloom, Space/Time
+//! Trade-offs in Hash Coding with Allowable Errors, 1970.
 
 use std::sync::Arc;
+
+use rightlink::Budget;
 
 use super::blocks::Blocks;
 use super::pairs::Pairs;
@@ -22,23 +29,42 @@ use crate::exec::Operator;
 use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::hash::{HashTable, Keys};
 use crate::exec::kept::Keeping;
-use crate::exec::memory::KeptRows;
+use crate::exec::memory::{KeptRows, Memory};
 use crate::exec::spill::{Spill, Spilled};
 use crate::expr::Context;
-use crate::plan::node::Node;
+use crate::plan::node::{JoinNode, Node};
+use crate::plan::rel::JoinKind;
 use crate::types::{Datum, Row};
+
+/// The filter's part of the memory that a join may have.
+const FILTER: usize = 16;
 
 /// A hash join by way of files.
 pub(super) struct Hashed {
     chunks: Chunks,
-    /// Rows of the left side, when all have come.
-    left: Option<HashRows>,
+    left: LeftSide,
+}
+
+enum LeftSide {
+    /// Rows that were read before the right side.
+    Begun(Box<FirstRows>),
+    /// All rows.
+    Written(HashRows),
+}
+
+/// The first rows of the left side.
+struct FirstRows {
+    kept: KeptRows,
+    /// The hashes of their keys, if these rows are all.
+    filter: Option<HashFilter>,
 }
 
 /// The right side, of which memory holds a part at a time.
 struct Chunks {
     node: Arc<Node>,
     right: HashRows,
+    /// `None` where rows of the left side come out without a partner, too.
+    filter: Option<HashFilter>,
     /// Bytes that a part may have.
     most: usize,
     part: KeptRows,
@@ -77,6 +103,39 @@ struct HashRow {
     row: Row,
 }
 
+/// Tells hashes that were never added, most of them: each hash sets two bits.
+struct HashFilter {
+    words: Vec<u64>,
+    _memory: Memory,
+}
+
+impl HashFilter {
+    /// A filter of so many bytes; `None` if the budget does not have them.
+    fn new(bytes: usize, budget: &Budget) -> Option<HashFilter> {
+        let mut memory = Memory::new(budget);
+        memory.charge(bytes).ok()?;
+        Some(HashFilter { words: vec![0; (bytes / 8).max(1)], _memory: memory })
+    }
+
+    /// Adds the hashes of keys that are not null.
+    fn add_all(&mut self, keys: &Keys) {
+        for hash in keys.hashes.iter().flatten() {
+            for bit in self.bits(*hash) {
+                self.words[bit / 64] |= 1 << (bit % 64);
+            }
+        }
+    }
+
+    fn may_have(&self, hash: u64) -> bool {
+        self.bits(hash).iter().all(|bit| self.words[bit / 64] & 1 << (bit % 64) != 0)
+    }
+
+    fn bits(&self, hash: u64) -> [usize; 2] {
+        let count = self.words.len() * 64;
+        [hash as usize % count, hash.rotate_left(32) as usize % count]
+    }
+}
+
 /// Rows on their way to files, in the order of the hashes of their keys.
 struct HashWriter {
     spill: Spill,
@@ -89,9 +148,21 @@ impl HashWriter {
         Ok(HashWriter { spill: Spill::new(memory, context)?, nulls: 0 })
     }
 
-    fn put(&mut self, mut batch: Batch, keys: &Keys, context: &Context) -> Result<()> {
+    /// Puts the rows whose hashes `filter` may have, or all.
+    fn put(
+        &mut self,
+        mut batch: Batch,
+        keys: &Keys,
+        filter: Option<&HashFilter>,
+        context: &Context,
+    ) -> Result<()> {
         context.check()?;
+        let may_have =
+            |filter: &HashFilter, hash: Option<u64>| hash.is_some_and(|hash| filter.may_have(hash));
         for (at, hash) in keys.hashes.iter().enumerate() {
+            if filter.is_some_and(|filter| !may_have(filter, *hash)) {
+                continue;
+            }
             let hash = hash.unwrap_or_else(|| {
                 self.nulls += 1;
                 self.nulls.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -156,28 +227,72 @@ pub(super) struct Overflow<'i> {
     pub(super) most: usize,
 }
 
+impl FirstRows {
+    /// Reads the left side, as far as a part of the memory holds it, where a row of the right side
+    /// comes out only with a partner.
+    fn read(
+        join: &JoinNode,
+        left: &mut dyn Operator,
+        most: usize,
+        context: &Context,
+    ) -> Result<FirstRows> {
+        let budget = context.budget();
+        let mut kept = KeptRows::new(&budget);
+        if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
+            return Ok(FirstRows { kept, filter: None });
+        }
+        let mut filter = HashFilter::new(most / FILTER, &budget);
+        while let Some(batch) = left.next(ROWS, context)? {
+            context.check()?;
+            if let Some(filter) = &mut filter {
+                filter.add_all(&left_keys(join, &batch, context)?.expect("a hash join has keys"));
+            }
+            if !kept.try_append(batch) || kept.used() > most / 2 {
+                filter = None;
+                break;
+            }
+        }
+        Ok(FirstRows { kept, filter })
+    }
+}
+
 impl Hashed {
     /// Has files take the right side.
-    pub(super) fn new(node: &Arc<Node>, from: Overflow<'_>, context: &Context) -> Result<Hashed> {
+    pub(super) fn new(
+        node: &Arc<Node>,
+        from: Overflow<'_>,
+        left: &mut dyn Operator,
+        context: &Context,
+    ) -> Result<Hashed> {
         let join = of(node);
         let Overflow { first, rest, most } = from;
+        let begun = FirstRows::read(join, left, most, context)?;
         let mut writer = HashWriter::new(most / 4, context)?;
+        let needs_partner = matches!(join.kind, JoinKind::Inner | JoinKind::Right | JoinKind::Semi);
+        let mut filter = match needs_partner {
+            true => HashFilter::new(most / FILTER, &context.budget()),
+            false => None,
+        };
         let mut next = Some(first);
         while let Some(batch) = next {
             let keys = right_keys(join, &batch, context)?.expect("a hash join has keys");
-            writer.put(batch, &keys, context)?;
+            if let Some(filter) = &mut filter {
+                filter.add_all(&keys);
+            }
+            writer.put(batch, &keys, begun.filter.as_ref(), context)?;
             next = rest.next(ROWS, context)?;
         }
         let chunks = Chunks {
             node: Arc::clone(node),
             right: writer.finish(join.right_width)?,
+            filter,
             most: most / 2,
             part: KeptRows::new(&context.budget()),
             carried: None,
             end: Some(0),
             meeting: Meeting::Nothing,
         };
-        Ok(Hashed { chunks, left: None })
+        Ok(Hashed { chunks, left: LeftSide::Begun(Box::new(begun)) })
     }
 
     /// The next rows that come out.
@@ -187,10 +302,11 @@ impl Hashed {
         most: usize,
         context: &Context,
     ) -> Result<Option<Batch>> {
-        let left = match &mut self.left {
-            Some(rows) => rows,
-            slot => slot.insert(self.chunks.take_left(left, context)?),
-        };
+        if let LeftSide::Begun(begun) = &mut self.left {
+            let rows = self.chunks.take_left(begun, left, context)?;
+            self.left = LeftSide::Written(rows);
+        }
+        let LeftSide::Written(left) = &mut self.left else { unreachable!("written above") };
         loop {
             if let Some(batch) = self.chunks.meet(left, most, context)? {
                 return Ok(Some(batch));
@@ -205,13 +321,23 @@ impl Hashed {
 }
 
 impl Chunks {
-    /// Has files take the left side.
-    fn take_left(&self, left: &mut dyn Operator, context: &Context) -> Result<HashRows> {
+    /// Has files take the left side, of which some rows have come.
+    fn take_left(
+        &self,
+        begun: &mut FirstRows,
+        left: &mut dyn Operator,
+        context: &Context,
+    ) -> Result<HashRows> {
         let join = of(&self.node);
         let mut writer = HashWriter::new(self.most / 2, context)?;
-        while let Some(batch) = left.next(ROWS, context)? {
+        let mut next = Some(std::mem::take(&mut begun.kept.rows)).filter(|rows| rows.len > 0);
+        if next.is_none() {
+            next = left.next(ROWS, context)?;
+        }
+        while let Some(batch) = next {
             let keys = left_keys(join, &batch, context)?.expect("a hash join has keys");
-            writer.put(batch, &keys, context)?;
+            writer.put(batch, &keys, self.filter.as_ref(), context)?;
+            next = left.next(ROWS, context)?;
         }
         writer.finish(join.left.width)
     }

@@ -145,7 +145,7 @@ impl Joined {
             let first = right.give_up();
             if has_table {
                 let overflow = Overflow { first, rest: &mut *input, most };
-                let hashed = Hashed::new(&self.node, overflow, context)?;
+                let hashed = Hashed::new(&self.node, overflow, &mut *self.left, context)?;
                 return Ok(RightSide::Hashed(Box::new(hashed)));
             }
             let mut keeping = Keeping::in_files(&budget, context)?;
