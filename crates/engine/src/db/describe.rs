@@ -42,7 +42,7 @@ pub(super) fn defined(engine: &Engine, table: &str, error: Error) -> Result<Tabl
 
 /// The description of a table whose lock is held.
 pub(super) fn table_info(engine: &Engine, entry: &Entry) -> TableInfo {
-    sized(info_of(&engine.pool, entry.table.def()), &entry.table)
+    sized(info_of(&engine.pool, entry.table.def()), &engine.pool, &entry.table)
 }
 
 /// The description of a table by its definition, without its lock. The sizes
@@ -52,12 +52,16 @@ pub(super) fn seen(engine: &Engine, changes: &Changes, def: &TableDef) -> TableI
     let open = engine.catalog.look_at(changes, def);
     let info = info_of(&engine.pool, def);
     let Some(entry) = open else { return info };
-    sized(info, &entry.table)
+    sized(info, &engine.pool, &entry.table)
 }
 
-fn sized(info: TableInfo, table: &Table) -> TableInfo {
+fn sized(info: TableInfo, pool: &BufferPool, table: &Table) -> TableInfo {
+    let heap_blocks = table.heap().blocks();
+    let blocks = info.indexes.iter().map(|index| u64::from(index.blocks)).sum::<u64>();
+    let blocks = (blocks + u64::from(heap_blocks)).max(1);
     TableInfo {
-        heap_blocks: table.heap().blocks(),
+        heap_blocks,
+        pool_share: (pool.frames() as f32 / blocks as f32).min(1.0),
         visible_share: table.heap().visible_share(),
         overflow_blocks: table.overflow().map_or(0, |store| store.blocks()),
         ..info
@@ -78,5 +82,6 @@ fn info_of(pool: &BufferPool, def: &TableDef) -> TableInfo {
         heap_blocks: 0,
         visible_share: 0.0,
         overflow_blocks: 0,
+        pool_share: 1.0,
     }
 }

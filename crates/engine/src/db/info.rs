@@ -48,6 +48,9 @@ pub struct TableInfo {
     pub visible_share: f32,
     /// Blocks (8 KiB each) for values that do not fit their rows, free ones and the map included.
     pub overflow_blocks: u32,
+    /// The share of the blocks of heap and indexes (0 to 1) that the buffer pool has room for, if
+    /// it holds nothing else.
+    pub pool_share: f32,
 }
 
 impl Deref for TableInfo {
