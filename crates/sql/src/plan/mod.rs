@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `rel` | the algebra |
 //! | `rewrite` | the same relation in a form that is cheaper |
+//! | `unique` | whether a row meets at most one row of a relation |
 //! | `simplify` | conditions in a form that more can be done with |
 //! | `order` | in which order relations are joined |
 //! | `join` | how two sides are joined |
@@ -39,6 +40,7 @@ pub(crate) mod rewrite;
 pub(crate) mod shape;
 mod simplify;
 pub(crate) mod term;
+mod unique;
 pub(crate) mod window;
 
 use std::sync::Arc;

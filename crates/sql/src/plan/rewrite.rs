@@ -6,6 +6,7 @@
 //! - An outer join whose missing rows a condition above leaves out becomes an inner one.
 //! - `EXISTS` and `IN` among the conditions of a query become semi joins, `NOT EXISTS` an anti
 //!   join, if what ties them to the query around are conditions that can be asked of pairs of rows.
+//!   With rows of which each meets at most one, a semi join is an inner join.
 //! - A common table expression that is read once becomes a part of what reads it.
 //!
 //! Invariants: every row comes out as often as before; a condition that calls a volatile function
@@ -18,6 +19,7 @@ use crate::expr::{ColumnId, Expr, Subquery, SubqueryKind, columns_of};
 use crate::plan::rel::{BoundSubquery, CteBody, Grouping, Join, JoinKind, Rel};
 use crate::plan::simplify::conjuncts;
 use crate::plan::term::parts_of;
+use crate::plan::unique::meets_one;
 use crate::types::Datum;
 
 /// Rewrites a relation.
@@ -407,7 +409,11 @@ fn joined(input: Rel, mut query: Box<Subquery>, negated: bool) -> Result<Rel, Ke
         let test = std::mem::replace(test, Expr::null());
         on.extend(conjuncts(vec![substituted(test, &names)]));
     }
-    let kind = if negated { JoinKind::Anti } else { JoinKind::Semi };
+    let kind = match negated {
+        true => JoinKind::Anti,
+        false if meets_one(&around, &right, &on) => JoinKind::Inner,
+        false => JoinKind::Semi,
+    };
     Ok(Rel::Join(Box::new(Join { kind, left: input, right, on, is_list: false })))
 }
 

@@ -240,3 +240,28 @@ fn a_join_that_meets_many_keys_gives_the_same_rows() {
         assert_eq!(found, [[Datum::Int8(expected)]], "{sql}");
     }
 }
+
+#[test]
+fn a_semi_join_with_groups_is_put_in_order_with_the_others() {
+    let (_dir, db) = filled();
+    let mut session = Session::new(&db);
+    session.execute("analyze").unwrap();
+    let groups = "select p from c group by p having sum(v) > 10400";
+    let asked = format!("select c.v from c join p on p.id = c.p where p.id in ({groups})");
+    let plan = shown(&mut session, &format!("explain (costs off) {asked}"));
+    assert!(!plan.contains("Semi"), "{plan}");
+    // Two rows with one value are no groups.
+    let all = asked.replace("select p from c group by p having sum(v) > 10400", "select p from c");
+    let plan = shown(&mut session, &format!("explain (costs off) {all}"));
+    assert!(plan.contains("Semi"), "{plan}");
+    let counted = |session: &mut Session, sql: &str| {
+        shown(session, &format!("select count(*) || ' ' || sum(v) from ({sql}) s"))
+    };
+    let by_exists = "select c.v from c where (select sum(v) from c d where d.p = c.p) > 10400";
+    assert_eq!(counted(&mut session, &asked), counted(&mut session, by_exists));
+    assert_eq!(counted(&mut session, &all), counted(&mut session, "select v from c"));
+    for ways in ["distinct p from c", "p from c union select id from p"] {
+        let asked = format!("select v from c where p in (select {ways})");
+        assert_eq!(counted(&mut session, &asked), counted(&mut session, "select v from c"));
+    }
+}

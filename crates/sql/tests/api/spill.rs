@@ -66,6 +66,8 @@ pub(crate) fn statements() -> Vec<String> {
         let less = "b.w < a.v - 45 and b.k > a.k";
         all.push(format!("select * from a where {not} exists (select from b where {less})"));
         all.push(format!("select * from a where k {not} in (select k from b where k is not null)"));
+        let groups = "select k from b group by k having count(*) > 2";
+        all.push(format!("select * from a where k {not} in ({groups} and k is not null)"));
         // In an expression of the list it is no join.
         let rows = "select w, t from b where w < 40";
         all.push(format!("select id, k {not} in (select k + 40 from b) as x from a"));
