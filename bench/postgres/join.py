@@ -17,8 +17,8 @@ PostgreSQL 18 where `POSTGRES18` names the directory of its programs, and SQLite
 | limit | the first row of primary |
 
 All hold the same rows and statistics, and get the same memory for their caches. Cold means that
-the server was stopped, its files dropped from the page cache, and the server started again. Ours
-runs the plan that it chooses and each that it can be made to choose; the others run theirs, and
+the server was stopped, its files dropped from the page cache, and the server started again. Warm
+means that the session has just run the same. Ours runs the plan that it chooses and each that it can be made to choose; the others run theirs, and
 PostgreSQL its hash join as well. They take turns. The figures are the medians of the turns.
 
 Does not do: judging a machine that is busy; run it alone.
@@ -88,9 +88,10 @@ class Server:
         peer.drop_page_cache(self.server.home)
         self.server.start()
 
-    def time(self, settings, query):
-        """Milliseconds, and the rows."""
-        script = f"{settings}\n\\timing on\n{query};"
+    def time(self, settings, query, temperature):
+        """Milliseconds."""
+        before = f"{query};" if temperature == "warm" else ""
+        script = f"{settings}\n{before}\n\\timing on\n{query};"
         return peer.psql(self.server, script)[-1]
 
     def rows(self, query):
@@ -141,7 +142,9 @@ class Sqlite:
         peer.drop_page_cache(self.home)
         self.open()
 
-    def time(self, _, query):
+    def time(self, _, query, temperature):
+        if temperature == "warm":
+            self.connection.execute(query).fetchall()
         start = time.perf_counter()
         self.connection.execute(query).fetchall()
         return (time.perf_counter() - start) * 1000
@@ -168,15 +171,13 @@ def check(servers, query, shape):
 def measure(servers, query, temperature, turns):
     """Medians by (server, plan) over turns that alternate."""
     times = {}
-    # The first turn warms; cold ones need none.
-    for turn in range(turns + (temperature == "warm")):
+    for _ in range(turns):
         for server in servers:
             for plan, settings in server.plans.items():
                 if temperature == "cold":
                     server.chill()
-                took = server.time(settings, query)
-                if temperature == "cold" or turn > 0:
-                    times.setdefault((server.name, plan), []).append(took)
+                took = server.time(settings, query, temperature)
+                times.setdefault((server.name, plan), []).append(took)
     return times
 
 
