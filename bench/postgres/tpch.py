@@ -5,12 +5,12 @@
     cargo build --release -p rightlink-cli
     pip install 'psycopg[binary]'
     bench/postgres/tpch.py [--binary target/release/rightlink] [--scale 1] [--turns 3]
-        [--memory 1G] [--only 1,6,14] [--seconds 300] [--json FILE] [--dir /tmp]
+        [--memory 4G] [--only 1,6,14] [--seconds 300] [--json FILE] [--dir /tmp]
 
 Both servers hold the same rows (tpch_data.py), primary keys, indexes of the foreign keys and
-statistics, and have `--memory` for pages. PostgreSQL runs without parallel workers and without its
-compiler. The two take turns, query by query, and the rows of their answers are
-compared, sorted.
+statistics, and have `--memory` for pages: by default all are in memory. PostgreSQL runs without
+parallel workers and without its compiler. The two take turns, query by query, and the rows of their
+answers are compared, sorted.
 
 A line for each query: whether the answers are equal, medians in milliseconds and their ratio; at the
 end the total. Ends with 1 if an answer differs. A query that takes longer than `--seconds` is told,
@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--binary", default="target/release/rightlink")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--memory", default="1G")
+    parser.add_argument("--memory", default="4G")
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--only", type=lambda text: [int(one) for one in text.split(",")])
     parser.add_argument("--json")
