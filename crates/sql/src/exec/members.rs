@@ -60,7 +60,9 @@ impl<'v> Members<'v> {
             && (function.args.first() == function.args.get(1) || function.args.iter().all(whole));
         match constant(&any.array, context) {
             Some(Datum::Array(array)) if is_equality && rows > FEW => {
-                Some(Members::sorted(array.values().iter().collect()))
+                let values: Vec<&Datum> = array.values().iter().collect();
+                // Nothing is among no values, a null neither.
+                (!values.is_empty()).then(|| Members::sorted(values))
             }
             _ => None,
         }

@@ -140,6 +140,7 @@ fn condition(random: &mut Rng, depth: u32) -> String {
             match random.below(3) {
                 0 => format!("({a} in ({list}))"),
                 1 => format!("({a} not in ({list}))"),
+                _ if random.below(4) == 0 => format!("({a} = any ('{{}}'::{}[]))", name(of)),
                 _ => format!("({a} = any (array[{list}]::{}[]))", name(of)),
             }
         }

@@ -55,6 +55,7 @@ enum LeftSide {
 /// The first rows of the left side.
 struct FirstRows {
     kept: KeptRows,
+    are_all: bool,
     /// The hashes of their keys, if these rows are all.
     filter: Option<HashFilter>,
 }
@@ -239,7 +240,7 @@ impl FirstRows {
         let budget = context.budget();
         let mut kept = KeptRows::new(&budget);
         if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
-            return Ok(FirstRows { kept, filter: None });
+            return Ok(FirstRows { kept, are_all: false, filter: None });
         }
         let mut filter = HashFilter::new(most / FILTER, &budget);
         while let Some(batch) = left.next(ROWS, context)? {
@@ -248,11 +249,10 @@ impl FirstRows {
                 filter.add_all(&left_keys(join, &batch, context)?.expect("a hash join has keys"));
             }
             if !kept.try_append(batch) || kept.used() > most / 2 {
-                filter = None;
-                break;
+                return Ok(FirstRows { kept, are_all: false, filter: None });
             }
         }
-        Ok(FirstRows { kept, filter })
+        Ok(FirstRows { kept, are_all: true, filter })
     }
 }
 
@@ -330,14 +330,15 @@ impl Chunks {
     ) -> Result<HashRows> {
         let join = of(&self.node);
         let mut writer = HashWriter::new(self.most / 2, context)?;
-        let mut next = Some(std::mem::take(&mut begun.kept.rows)).filter(|rows| rows.len > 0);
-        if next.is_none() {
-            next = left.next(ROWS, context)?;
-        }
+        let mut rest = || if begun.are_all { Ok(None) } else { left.next(ROWS, context) };
+        let mut next = match begun.kept.rows.len {
+            0 => rest()?,
+            _ => Some(std::mem::take(&mut begun.kept.rows)),
+        };
         while let Some(batch) = next {
             let keys = left_keys(join, &batch, context)?.expect("a hash join has keys");
             writer.put(batch, &keys, self.filter.as_ref(), context)?;
-            next = left.next(ROWS, context)?;
+            next = rest()?;
         }
         writer.finish(join.left.width)
     }
