@@ -34,6 +34,7 @@ mod failure;
 mod group;
 mod groups;
 mod hash;
+mod hash_filter;
 mod incremental;
 pub(crate) mod insert;
 mod join;

@@ -12,10 +12,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use rightlink::{Budget, Reservation};
+use rightlink::Budget;
 
 use super::groups::Groups;
-use super::hash::mix;
+use super::hash_filter::HashFilter;
 use super::spill::{Spill, Spilled, identify};
 use crate::error::Result;
 use crate::exec::memory::Memory;
@@ -47,18 +47,11 @@ pub(super) struct Seen {
     checked: Option<Checked>,
 }
 
-/// A Bloom filter: Space/Time Trade-offs in Hash Coding with Allowable Errors, 1970.
-struct Filter {
-    /// None if memory did not hold them: then every row passes.
-    words: Vec<u64>,
-    _memory: Option<Reservation>,
-}
-
 /// A file of rows in the order of their identities.
 struct File {
     spilled: Spilled,
     count: usize,
-    filter: Filter,
+    filter: HashFilter,
     ahead: Option<Identified>,
 }
 
@@ -188,50 +181,23 @@ impl Seen {
 struct Writer {
     spill: Spill,
     count: usize,
-    filter: Filter,
+    filter: HashFilter,
 }
 
 impl Writer {
     /// For so many rows.
     fn new(count: usize, sorts: usize, context: &Context) -> Result<Writer> {
         let spill = Spill::new(sorts, context)?;
-        Ok(Writer { spill, count, filter: Filter::new(count, &context.budget()) })
+        Ok(Writer {
+            spill,
+            count,
+            filter: HashFilter::new(count * BITS / 8, SET, &context.budget()),
+        })
     }
 
     fn finish(self) -> Result<File> {
         let Writer { spill, count, filter } = self;
         Ok(File { spilled: spill.finish()?, count, filter, ahead: None })
-    }
-}
-
-impl Filter {
-    fn new(rows: usize, budget: &Budget) -> Filter {
-        let words = (rows * BITS / 64 + 1).next_power_of_two();
-        let memory = budget.try_reserve(words * size_of::<u64>());
-        Filter { words: vec![0; if memory.is_some() { words } else { 0 }], _memory: memory }
-    }
-
-    /// Word and bit of each that a hash sets.
-    fn places(&self, hash: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
-        let (words, step) = (self.words.len(), hash.rotate_left(32) | 1);
-        (0..SET).map(move |number| {
-            let place = mix(hash, number.wrapping_mul(step));
-            ((place >> 6) as usize & (words - 1), 1 << (place & 63))
-        })
-    }
-
-    fn add(&mut self, hash: u64) {
-        if self.words.is_empty() {
-            return;
-        }
-        for (word, bit) in self.places(hash) {
-            self.words[word] |= bit;
-        }
-    }
-
-    /// May a row with this hash be one of the file's?
-    fn passes(&self, hash: u64) -> bool {
-        self.words.is_empty() || self.places(hash).all(|(word, bit)| self.words[word] & bit != 0)
     }
 }
 

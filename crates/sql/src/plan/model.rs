@@ -37,9 +37,9 @@ const ENTRY: f64 = 0.005;
 /// memory (`bench/postgres/scans.py --vacuum`: 296 ns and 60).
 const COVERED: f64 = 0.05;
 pub(super) const OPERATOR: f64 = 0.0025;
-/// What is left of the cost of pages that are met together, where the pool holds them, and what
-/// becomes of it where they are read. Of a join by keys a page takes 16 us, and of a scan 5.7 with
-/// all its rows, which cost 1.6 here (`bench/postgres/join.py`, cold).
+/// The share of their cost that pages met together keep where the pool holds them, and how many
+/// times that cost they have where they are read. Of a join by keys a page takes 16 us, and of a
+/// scan 5.7 with all its rows, which cost 1.6 here (`bench/postgres/join.py`, cold).
 const TOGETHER: f64 = 0.3;
 const TOGETHER_READ: f64 = 2.5;
 /// Pages that a table has at least if it was not analyzed.
@@ -302,7 +302,7 @@ impl<'m> Model<'m> {
         share * self.between(at, side(&path.low, true), side(&path.high, false))
     }
 
-    /// What the heap pages of so many rows of a range of an index cost.
+    /// The cost of the heap pages of so many rows of a range of an index.
     fn heap_pages(&self, path: &IndexPath, rows: f64) -> f64 {
         if self.known.is_none() {
             return RANDOM_PAGE * rows.min(self.pages);
@@ -312,8 +312,8 @@ impl<'m> Model<'m> {
         most + self.correlation(path).powi(2) * (least.min(most) - most)
     }
 
-    /// What the heap pages of so many keys cost, each with `each` rows. The keys lie anywhere; the
-    /// rows of one lie together where the heap is in the order of the index.
+    /// The cost of the heap pages of so many keys, each with `each` rows. The keys lie anywhere.
+    /// The rows of one key lie together where the heap is in the order of the index.
     fn pages_of_keys(&self, path: &IndexPath, keys: f64, each: f64) -> f64 {
         let rows = (keys * each).min(self.rows);
         if self.known.is_none() {

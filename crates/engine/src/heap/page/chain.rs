@@ -1,11 +1,11 @@
 //! HOT chains of a page, read: from the root that index entries name, version by version.
 //!
 //! A row that is updated often has as many versions as its page has room for. A reader passes over
-//! those whose own headers say that its snapshot cannot see them, before it decodes the others.
+//! versions whose own headers say that its snapshot cannot see them, and decodes the others.
 //!
 //! Invariants: a chain stays on its page, and each of its versions was created by the xid that
 //! ended the one before. A chain in a ring is an error, never a loop.
-//! Does not do: the visibility of what is decoded (`visibility`).
+//! Does not do: deciding which decoded version a snapshot sees (`visibility`).
 //!
 //! PostgreSQL: `heap_hot_search_buffer` in `access/heap/heapam.c`.
 

@@ -14,12 +14,9 @@
 //! Does not do: keeping the order of the left side.
 //!
 //! Graefe, Query Evaluation Techniques for Large Databases, 1993, on the duality of partitioning by
-//! hash and sorting by it: a sort needs no recursion where partitions are uneven. Bloom, Space/Time
-//! Trade-offs in Hash Coding with Allowable Errors, 1970.
+//! hash and sorting by it: a sort needs no recursion where partitions are uneven.
 
 use std::sync::Arc;
-
-use rightlink::Budget;
 
 use super::blocks::Blocks;
 use super::pairs::Pairs;
@@ -28,28 +25,23 @@ use crate::error::Result;
 use crate::exec::Operator;
 use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::hash::{HashTable, Keys};
+use crate::exec::hash_filter::HashFilter;
 use crate::exec::kept::Keeping;
-use crate::exec::memory::{KeptRows, Memory};
+use crate::exec::memory::KeptRows;
 use crate::exec::spill::{Spill, Spilled};
 use crate::expr::Context;
 use crate::plan::node::{JoinNode, Node};
 use crate::plan::rel::JoinKind;
 use crate::types::{Datum, Row};
 
-/// The filter's part of the memory that a join may have.
-const FILTER: usize = 16;
+/// A filter's part of the memory that a join may have, and the bits that a hash sets in it.
+const FILTER: usize = 32;
+const SET: u64 = 2;
 
 /// A hash join by way of files.
 pub(super) struct Hashed {
     chunks: Chunks,
-    left: LeftSide,
-}
-
-enum LeftSide {
-    /// Rows that were read before the right side.
-    Begun(Box<FirstRows>),
-    /// All rows.
-    Written(HashRows),
+    left: HashRows,
 }
 
 /// The first rows of the left side.
@@ -64,8 +56,6 @@ struct FirstRows {
 struct Chunks {
     node: Arc<Node>,
     right: HashRows,
-    /// `None` where rows of the left side come out without a partner, too.
-    filter: Option<HashFilter>,
     /// Bytes that a part may have.
     most: usize,
     part: KeptRows,
@@ -104,39 +94,6 @@ struct HashRow {
     row: Row,
 }
 
-/// Tells hashes that were never added, most of them: each hash sets two bits.
-struct HashFilter {
-    words: Vec<u64>,
-    _memory: Memory,
-}
-
-impl HashFilter {
-    /// A filter of so many bytes; `None` if the budget does not have them.
-    fn new(bytes: usize, budget: &Budget) -> Option<HashFilter> {
-        let mut memory = Memory::new(budget);
-        memory.charge(bytes).ok()?;
-        Some(HashFilter { words: vec![0; (bytes / 8).max(1)], _memory: memory })
-    }
-
-    /// Adds the hashes of keys that are not null.
-    fn add_all(&mut self, keys: &Keys) {
-        for hash in keys.hashes.iter().flatten() {
-            for bit in self.bits(*hash) {
-                self.words[bit / 64] |= 1 << (bit % 64);
-            }
-        }
-    }
-
-    fn may_have(&self, hash: u64) -> bool {
-        self.bits(hash).iter().all(|bit| self.words[bit / 64] & 1 << (bit % 64) != 0)
-    }
-
-    fn bits(&self, hash: u64) -> [usize; 2] {
-        let count = self.words.len() * 64;
-        [hash as usize % count, hash.rotate_left(32) as usize % count]
-    }
-}
-
 /// Rows on their way to files, in the order of the hashes of their keys.
 struct HashWriter {
     spill: Spill,
@@ -149,7 +106,7 @@ impl HashWriter {
         Ok(HashWriter { spill: Spill::new(memory, context)?, nulls: 0 })
     }
 
-    /// Puts the rows whose hashes `filter` may have, or all.
+    /// Puts the rows whose hashes pass `filter`, or all.
     fn put(
         &mut self,
         mut batch: Batch,
@@ -158,10 +115,10 @@ impl HashWriter {
         context: &Context,
     ) -> Result<()> {
         context.check()?;
-        let may_have =
-            |filter: &HashFilter, hash: Option<u64>| hash.is_some_and(|hash| filter.may_have(hash));
+        let passes =
+            |filter: &HashFilter, hash: Option<u64>| hash.is_some_and(|hash| filter.passes(hash));
         for (at, hash) in keys.hashes.iter().enumerate() {
-            if filter.is_some_and(|filter| !may_have(filter, *hash)) {
+            if filter.is_some_and(|filter| !passes(filter, *hash)) {
                 continue;
             }
             let hash = hash.unwrap_or_else(|| {
@@ -242,22 +199,44 @@ impl FirstRows {
         if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
             return Ok(FirstRows { kept, are_all: false, filter: None });
         }
-        let mut filter = HashFilter::new(most / FILTER, &budget);
+        let mut filter = HashFilter::new(most / FILTER, SET, &budget);
         while let Some(batch) = left.next(ROWS, context)? {
             context.check()?;
-            if let Some(filter) = &mut filter {
-                filter.add_all(&left_keys(join, &batch, context)?.expect("a hash join has keys"));
-            }
+            let keys = left_keys(join, &batch, context)?.expect("a hash join has keys");
+            keys.hashes.iter().flatten().for_each(|hash| filter.add(*hash));
             if !kept.try_append(batch) || kept.used() > most / 2 {
                 return Ok(FirstRows { kept, are_all: false, filter: None });
             }
         }
-        Ok(FirstRows { kept, are_all: true, filter })
+        Ok(FirstRows { kept, are_all: true, filter: Some(filter) })
+    }
+
+    /// Has files take these rows and the others of the left side.
+    fn written(
+        mut self,
+        left: &mut dyn Operator,
+        chunks: &Chunks,
+        filter: Option<&HashFilter>,
+        context: &Context,
+    ) -> Result<HashRows> {
+        let join = of(&chunks.node);
+        let mut writer = HashWriter::new(chunks.most / 2, context)?;
+        let mut rest = || if self.are_all { Ok(None) } else { left.next(ROWS, context) };
+        let mut next = match self.kept.rows.len {
+            0 => rest()?,
+            _ => Some(std::mem::take(&mut self.kept.rows)),
+        };
+        while let Some(batch) = next {
+            let keys = left_keys(join, &batch, context)?.expect("a hash join has keys");
+            writer.put(batch, &keys, filter, context)?;
+            next = rest()?;
+        }
+        writer.finish(join.left.width)
     }
 }
 
 impl Hashed {
-    /// Has files take the right side.
+    /// Has files take both sides.
     pub(super) fn new(
         node: &Arc<Node>,
         from: Overflow<'_>,
@@ -269,15 +248,13 @@ impl Hashed {
         let begun = FirstRows::read(join, left, most, context)?;
         let mut writer = HashWriter::new(most / 4, context)?;
         let needs_partner = matches!(join.kind, JoinKind::Inner | JoinKind::Right | JoinKind::Semi);
-        let mut filter = match needs_partner {
-            true => HashFilter::new(most / FILTER, &context.budget()),
-            false => None,
-        };
+        let mut filter =
+            needs_partner.then(|| HashFilter::new(most / FILTER, SET, &context.budget()));
         let mut next = Some(first);
         while let Some(batch) = next {
             let keys = right_keys(join, &batch, context)?.expect("a hash join has keys");
             if let Some(filter) = &mut filter {
-                filter.add_all(&keys);
+                keys.hashes.iter().flatten().for_each(|hash| filter.add(*hash));
             }
             writer.put(batch, &keys, begun.filter.as_ref(), context)?;
             next = rest.next(ROWS, context)?;
@@ -285,30 +262,20 @@ impl Hashed {
         let chunks = Chunks {
             node: Arc::clone(node),
             right: writer.finish(join.right_width)?,
-            filter,
             most: most / 2,
             part: KeptRows::new(&context.budget()),
             carried: None,
             end: Some(0),
             meeting: Meeting::Nothing,
         };
-        Ok(Hashed { chunks, left: LeftSide::Begun(Box::new(begun)) })
+        let left = begun.written(left, &chunks, filter.as_ref(), context)?;
+        Ok(Hashed { chunks, left })
     }
 
     /// The next rows that come out.
-    pub(super) fn next(
-        &mut self,
-        left: &mut dyn Operator,
-        most: usize,
-        context: &Context,
-    ) -> Result<Option<Batch>> {
-        if let LeftSide::Begun(begun) = &mut self.left {
-            let rows = self.chunks.take_left(begun, left, context)?;
-            self.left = LeftSide::Written(rows);
-        }
-        let LeftSide::Written(left) = &mut self.left else { unreachable!("written above") };
+    pub(super) fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
         loop {
-            if let Some(batch) = self.chunks.meet(left, most, context)? {
+            if let Some(batch) = self.chunks.meet(&mut self.left, most, context)? {
                 return Ok(Some(batch));
             }
             if self.chunks.end.is_none() {
@@ -321,28 +288,6 @@ impl Hashed {
 }
 
 impl Chunks {
-    /// Has files take the left side, of which some rows have come.
-    fn take_left(
-        &self,
-        begun: &mut FirstRows,
-        left: &mut dyn Operator,
-        context: &Context,
-    ) -> Result<HashRows> {
-        let join = of(&self.node);
-        let mut writer = HashWriter::new(self.most / 2, context)?;
-        let mut rest = || if begun.are_all { Ok(None) } else { left.next(ROWS, context) };
-        let mut next = match begun.kept.rows.len {
-            0 => rest()?,
-            _ => Some(std::mem::take(&mut begun.kept.rows)),
-        };
-        while let Some(batch) = next {
-            let keys = left_keys(join, &batch, context)?.expect("a hash join has keys");
-            writer.put(batch, &keys, self.filter.as_ref(), context)?;
-            next = rest()?;
-        }
-        writer.finish(join.left.width)
-    }
-
     /// The next rows that come out for the part at hand.
     fn meet(
         &mut self,

@@ -171,7 +171,7 @@ impl Operator for Joined {
             match &mut self.side {
                 RightSide::Unread => self.side = self.build(context)?,
                 RightSide::Blocks(blocks) => return blocks.next(&mut *self.left, most, context),
-                RightSide::Hashed(hashed) => return hashed.next(&mut *self.left, most, context),
+                RightSide::Hashed(hashed) => return hashed.next(most, context),
                 RightSide::Memory(memory) => {
                     let InMemory { right, table, pairs } = &mut **memory;
                     if let Some(batch) = pairs.next(most, &right.rows, table.as_ref(), context)? {
