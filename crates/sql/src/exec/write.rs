@@ -173,13 +173,14 @@ fn rewrite(
     let scan = &change.scan;
     check_given(change, context)?;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
-    let options = match &scan.filter {
-        Some(_) => scan_options(scan, context)?,
-        None => place_options(scan, context)?,
-    };
-    let Some(mut options) = options else { return Ok(returned.done(0)) };
-    options.any_order = options.index.is_some();
     writing(&scan.table.info.name, &change.reads, txn, context, |writer| {
+        // Bounds of an index may come of queries, which `writing` has made ready.
+        let options = match &scan.filter {
+            Some(_) => scan_options(scan, context)?,
+            None => place_options(scan, context)?,
+        };
+        let Some(mut options) = options else { return Ok(returned.done(0)) };
+        options.any_order = options.index.is_some();
         let (mut count, mut found, mut removed) = (0, 0, 0);
         let (mut rows, mut pace) = (writer.scan(&options)?, Pace::default());
         let mut next = rows.next().transpose()?;
@@ -494,12 +495,9 @@ pub(crate) fn select_locked(
     let scan = &of.scan;
     let how = query.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
     let (mut memory, mut pace) = (Memory::new(budget), Pace::default());
-    let tables = match query.tables.len() {
-        // The rows that are locked are read by what locks them.
-        1 => Vec::new(),
-        _ => query.tables.clone(),
-    };
-    let reads = Reads { tables, views: query.views.clone(), has_queries: true };
+    // The rows that are locked are read by what locks them.
+    let tables = if query.has_queries { query.tables.clone() } else { Vec::new() };
+    let reads = Reads { tables, views: query.views.clone(), has_queries: query.has_queries };
     let mut locked = Locked { of: &of, how, limits: of.limits, rows: Vec::new() };
     writing(&scan.table.info.name, &reads, txn, context, |writer| {
         let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };

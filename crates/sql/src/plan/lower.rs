@@ -55,6 +55,7 @@ pub(crate) fn query(bound: Bound, known: &Known, params: &[Datum]) -> Result<Que
         columns: bound.columns,
         locks,
         tables: known.tables(),
+        has_queries: lowerer.subqueries > 0,
         views: lowerer.uses(),
         asks: Asks::default(),
         again,

@@ -215,6 +215,8 @@ pub(crate) struct Query {
     pub(crate) tables: Vec<Arc<Table>>,
     /// What it reads of what the store knows about itself, by slots.
     pub(crate) views: Vec<ViewUse>,
+    /// Are there queries in its expressions?
+    pub(crate) has_queries: bool,
     pub(crate) asks: Asks,
     /// What it was made of, if values of parameters could make another way better.
     pub(crate) again: Option<Arc<Again>>,
