@@ -18,6 +18,9 @@ use crate::ids::{BlockNo, PageId};
 const NEAR: u32 = 64;
 /// Blocks that are read in order before the stream leaves them to the system (4 MiB).
 const LONG: u32 = 512;
+/// The stream reads at least three of so many blocks that it passes: of fewer the system, which
+/// reads the gaps, too, takes longer than planned reads do.
+const OF_BLOCKS: u32 = 4;
 
 /// The reads of a stream so far.
 #[derive(Debug, Default)]
@@ -27,6 +30,8 @@ pub(super) struct Locality {
     /// Where the order began, and how far it has come.
     from: BlockNo,
     to: BlockNo,
+    /// Blocks that were read since.
+    read: u32,
 }
 
 impl Locality {
@@ -36,15 +41,17 @@ impl Locality {
             |end: PageId| end.file == first.file && end.block.0.abs_diff(first.block.0) <= NEAR;
         let behind = BlockNo(first.block.0.saturating_add(count));
         if !self.end.is_some_and(near) {
-            (self.from, self.to) = (first.block, behind);
+            (self.from, self.to, self.read) = (first.block, behind, 0);
         }
+        self.read = self.read.saturating_add(count);
         self.to = self.to.max(behind);
         self.end = Some(PageId { block: behind, ..first });
     }
 
     /// Have the reads been in order for long? The system reads ahead in ascending order alone.
     pub(super) fn is_long(&self) -> bool {
-        self.to.0 - self.from.0 >= LONG
+        let passed = self.to.0 - self.from.0;
+        passed >= LONG && u64::from(self.read) * u64::from(OF_BLOCKS) >= 3 * u64::from(passed)
     }
 }
 
@@ -73,6 +80,16 @@ mod tests {
         assert!(long[32..].iter().all(|long| *long));
         (0..100).rev().for_each(|step| {
             locality.note(page(2, step * 16), 16);
+            assert!(!locality.is_long());
+        });
+    }
+
+    /// Reads with gaps are planned, however long they go on: a third of the blocks, here.
+    #[test]
+    fn order_with_gaps_is_not_long() {
+        let mut locality = Locality::default();
+        (0..10_000).for_each(|step| {
+            locality.note(page(1, step * 6), 2);
             assert!(!locality.is_long());
         });
     }
