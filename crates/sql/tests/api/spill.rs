@@ -189,6 +189,52 @@ fn rows_by_way_of_files_are_those_in_memory() {
     }
 }
 
+/// Where memory does not hold the partners of a window, a join by keys takes smaller windows, and in
+/// the end files. Its rows are those of a hash join in memory, in the order that was asked for.
+#[test]
+fn windows_of_a_join_by_keys_become_smaller() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let tables = "create table t (id int primary key, k int, pad text); \
+         insert into t select g, g / 3, repeat('x', 100) || g from generate_series(0, 11999) g; \
+         create index on t (k); create table l (n int primary key, id int); \
+         insert into l select g, g * 7919 % 15000 from generate_series(1, 20000) g; analyze";
+    session.execute(tables).unwrap();
+    for sql in [
+        "select n, pad from l join t on t.id = l.id order by n",
+        "select n, pad from l left join t on t.id = l.id and t.k > 100",
+        "select n, pad from l join t on t.k = l.id",
+        "select n from l where exists (select from t where t.k = l.id and pad > 'x')",
+        "select n from l where not exists (select from t where t.id = l.id and pad > 'x')",
+    ] {
+        session.execute("reset all; set enable_nestloop = off").unwrap();
+        let expected = rows(&mut session, sql);
+        session.execute("reset all; set enable_hashjoin = off").unwrap();
+        let plan = rows(&mut session, &format!("explain {sql}"));
+        assert!(plan.iter().any(|line| line.contains("Keyed")), "{sql}: {plan:?}");
+        for memory in ["64kB", "400kB", "1MB", "2MB", "100MB"] {
+            session.execute(&format!("set work_mem = '{memory}'")).unwrap();
+            assert_eq!(rows(&mut session, sql), expected, "{memory}: {sql}");
+            if sql.contains("order by") {
+                let outcomes = session.execute(sql).unwrap();
+                let numbers = outcomes[0].rows.iter().map(|row| row[0].clone());
+                let Some(numbers) = numbers.map(number).collect::<Option<Vec<_>>>() else {
+                    panic!("{sql}: a number in each row")
+                };
+                assert!(numbers.is_sorted(), "{memory}: {sql}");
+            }
+            assert_eq!(files(dir.path()), 0, "{sql}");
+        }
+    }
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+fn number(value: Datum) -> Option<i32> {
+    if let Datum::Int4(number) = value { Some(number) } else { None }
+}
+
 /// Rows do not depend on how many of them operators hand on at a time.
 #[test]
 fn batches_of_few_rows_give_the_same_rows() {

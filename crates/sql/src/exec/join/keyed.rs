@@ -1,17 +1,16 @@
 //! A join by an index of the right side, for the keys of many rows of the left side at once.
 //!
 //! Rows of the left side are taken in windows, of one row at first where few rows are wanted, of
-//! [`MOST_ROWS`] otherwise. The keys of a window, each once, become one scan of the index, which
-//! reads leaves and heap pages ahead and together.
+//! [`MOST_ROWS`] otherwise, as far as there is memory. The keys of a window, each once, become one
+//! scan of the index, which reads leaves and heap pages ahead and together.
 //!
-//! What it gives goes into a hash table by key, in which the rows of the window find partners. What
-//! is beyond its share of the budget goes to files and meets the window block by block.
+//! What it gives goes into a hash table by key, in which the rows of the window find partners. A
+//! window whose partners are beyond their share of the budget is halved, and so are those that
+//! follow. Of [`FEW_ROWS`] the partners go to files, which the window meets block by block, unless
+//! the order of the left side is to be kept.
 //!
 //! When far more keys were looked up than the planner thought, the rows of the left side that are
 //! left are joined by a hash table of the whole right side.
-//!
-//! Where the order of the left side is to be kept, a window whose partners are too many is halved
-//! first.
 //!
 //! Invariants: a row of the right side is read for no more rows of the left than are wanted.
 //! Does not do: keeping what was read for the next window.
@@ -29,7 +28,7 @@ use crate::exec::batch::{Batch, ROWS};
 use crate::exec::execution::Execution;
 use crate::exec::hash::{HashTable, Keys};
 use crate::exec::kept::Keeping;
-use crate::exec::memory::KeptRows;
+use crate::exec::memory::{KeptRows, Memory};
 use crate::exec::query::filtered;
 use crate::exec::sort::SHARE;
 use crate::exec::source::{read_batch, types_of};
@@ -38,8 +37,15 @@ use crate::plan::TableScan;
 use crate::plan::node::{How, KeyPart, Node};
 use crate::plan::term::{Fit, fit};
 
-/// Rows of the left side in a window at most.
-const MOST_ROWS: usize = 4_096;
+/// Rows of the left side in a window at most: of so many keys the pages lie close to each other in
+/// all but the largest tables, and one read joins them.
+const MOST_ROWS: usize = 32_768;
+/// Rows of a window whose partners may go to files.
+const FEW_ROWS: usize = 4_096;
+/// Batches of a window where the caller wants less than a whole one.
+const FEW_BATCHES: usize = 4;
+/// Bytes of a key that is looked up, as a value and as a range.
+const KEY: usize = 160;
 /// So many times larger is a window than the one before.
 const GROWTH: usize = 8;
 
@@ -47,6 +53,8 @@ const GROWTH: usize = 8;
 pub(super) struct Keyed {
     node: Arc<Node>,
     left: Box<dyn Operator>,
+    /// Counts the rows of the left side, and their keys.
+    windows: Memory,
     /// Rows of the left side whose partners were too many together, those that come next last.
     pending: Vec<Batch>,
     /// What was read for the window.
@@ -57,12 +65,21 @@ pub(super) struct Keyed {
     blocks: Option<(Blocks, OneBatch)>,
     /// Bytes that partners may have, once there were some.
     most: Option<usize>,
-    /// Rows of the next window.
+    /// Rows of the next window where few are wanted, and of any.
     window: usize,
+    most_rows: usize,
     /// Keys that were looked up.
     looked_up: u64,
     /// What went on where these were too many.
     instead: Option<Box<Joined>>,
+}
+
+/// Where the partners of a window are.
+enum Partners {
+    InMemory,
+    InFiles(Keeping),
+    /// Memory does not hold them: nowhere.
+    TooMany,
 }
 
 /// Rows of one window.
@@ -76,11 +93,27 @@ impl Operator for OneBatch {
 
 impl Keyed {
     pub(super) fn new(node: &Arc<Node>, left: Box<dyn Operator>, context: &Context) -> Keyed {
-        let (right, pairs) = (KeptRows::new(&context.budget()), Pairs::new(node, 0));
-        let (node, table) = (Arc::clone(node), None);
-        let (looked_up, instead, blocks, most, window) = (0, None, None, None, 1);
-        let pending = Vec::new();
-        Keyed { node, left, pending, right, table, pairs, blocks, most, window, looked_up, instead }
+        let after = match &of(node).how {
+            How::Keyed { instead: Some(instead), .. } => instead.after,
+            _ => u64::MAX,
+        };
+        let most_rows = usize::try_from(after).unwrap_or(usize::MAX).clamp(FEW_ROWS, MOST_ROWS);
+        let budget = context.budget();
+        Keyed {
+            node: Arc::clone(node),
+            left,
+            windows: Memory::new(&budget),
+            pending: Vec::new(),
+            right: KeptRows::new(&budget),
+            table: None,
+            pairs: Pairs::new(node, 0),
+            blocks: None,
+            most: None,
+            window: 1,
+            most_rows,
+            looked_up: 0,
+            instead: None,
+        }
     }
 
     /// The next rows of the left side, `None` at its end.
@@ -88,14 +121,32 @@ impl Keyed {
         if let Some(rows) = self.pending.pop() {
             return Ok(Some(rows));
         }
-        let wanted = if most >= ROWS { MOST_ROWS } else { self.window.max(most.min(ROWS)) };
-        self.window = (wanted * GROWTH).min(MOST_ROWS);
+        self.windows.release();
+        let wanted = match most >= ROWS {
+            true => self.most_rows,
+            false => self.window.max(most).min(most * FEW_BATCHES),
+        };
+        self.window = (self.window.max(wanted) * GROWTH).min(self.most_rows);
         let Some(mut rows) = self.left.next(wanted.min(most), context)? else { return Ok(None) };
-        while rows.len < wanted.min(most.saturating_mul(MOST_ROWS / ROWS)) {
+        let mut has_room = self.count_window(&rows, context);
+        while rows.len < wanted && (has_room || rows.len < FEW_ROWS) {
             let Some(more) = self.left.next(wanted - rows.len, context)? else { break };
+            has_room = self.count_window(&more, context);
             rows.append(more);
         }
         Ok(Some(rows))
+    }
+
+    /// Counts rows of the left side and their keys; false if the window has its share.
+    fn count_window(&mut self, rows: &Batch, context: &Context) -> bool {
+        let bytes = rows.bytes() + rows.len * KEY;
+        self.windows.charge(bytes).is_ok() && self.windows.used() < self.most(context)
+    }
+
+    /// Bytes that the partners of a window may have; what is below has taken its share by now.
+    fn most(&mut self, context: &Context) -> usize {
+        let share = || context.settings.work_memory(self.right.available() / SHARE);
+        *self.most.get_or_insert_with(share)
     }
 
     /// The join that goes on where far more keys were looked up than was thought.
@@ -116,44 +167,52 @@ impl Keyed {
         self.table = None;
         self.right = KeptRows::with_table(&context.budget(), width);
         let wanted = wanted(&own, keys, rows.len);
-        self.looked_up += wanted.len() as u64;
-        if !wanted.is_empty() {
+        let count = wanted.len() as u64;
+        if count > 0 {
             let mut options = ScanOptions::index(index.name.clone());
+            options.expected_rows = Some(count);
             options.any_of = wanted;
             options.any_order = true;
             options.read_ahead = context.settings.read_ahead(true);
             let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
             let options = options.columns(names);
-            let partners = self.read(scan, &options, context)?;
-            if partners.is_some() && *keeps_order && rows.len > 1 {
-                // Fewer rows, so that memory holds their partners.
-                let half = rows.len / 2;
-                self.pending.push(rows.clone().skip(half));
-                return self.look_up(rows.truncate(half), context);
-            }
-            if let Some(partners) = partners {
-                let most = self.most.unwrap_or_default();
-                let blocks = Blocks::new(&node, partners.finish()?, most, context)?;
-                self.blocks = Some((blocks, OneBatch(Some(rows))));
-                return Ok(());
+            let may_halve = rows.len > if *keeps_order { 1 } else { FEW_ROWS };
+            match self.read(scan, &options, may_halve, context)? {
+                Partners::InMemory => {}
+                Partners::InFiles(partners) => {
+                    let most = self.most(context);
+                    let blocks = Blocks::new(&node, partners.finish()?, most, context)?;
+                    self.blocks = Some((blocks, OneBatch(Some(rows))));
+                    self.looked_up += count;
+                    return Ok(());
+                }
+                Partners::TooMany => {
+                    let half = rows.len / 2;
+                    self.most_rows = self.most_rows.min(half.max(FEW_ROWS));
+                    self.pending.push(rows.clone().skip(half));
+                    return self.look_up(rows.truncate(half), context);
+                }
             }
         }
+        self.looked_up += count;
         self.table = right_table(of(&node), &mut self.right, context)?;
         self.pairs.begin(rows, Some(own));
         Ok(())
     }
 
-    /// Reads rows; those that went to files, if memory does not hold them.
+    /// Reads the partners of a window. Where these are too many for memory, reading ends if the
+    /// window may be halved.
     fn read(
         &mut self,
         scan: &TableScan,
         options: &ScanOptions,
+        may_halve: bool,
         context: &Context,
-    ) -> Result<Option<Keeping>> {
+    ) -> Result<Partners> {
         let mut rows = Execution::of(context).reader()?.scan(&scan.table.info.name, options)?;
         let types: Vec<_> = types_of(scan).collect();
         let mut removed = 0;
-        let mut in_files: Option<Keeping> = None;
+        let mut partners = Partners::InMemory;
         loop {
             let batch = read_batch(&mut rows, &types, scan.with_tid, ROWS, context)?;
             if batch.len == 0 {
@@ -168,24 +227,28 @@ impl Keyed {
             if kept.len == 0 {
                 continue;
             }
-            if let Some(keeping) = &mut in_files {
+            if let Partners::InFiles(keeping) = &mut partners {
                 keeping.push_batch(kept, context)?;
                 continue;
             }
-            let share = || context.settings.work_memory(self.right.available() / SHARE);
-            let most = *self.most.get_or_insert_with(share);
-            if !self.right.try_append(kept) || self.right.used() > most {
-                let first = self.right.give_up();
-                let mut keeping = Keeping::in_files(&context.budget(), context)?;
-                keeping.push_batch(first, context)?;
-                in_files = Some(keeping);
+            let most = self.most(context);
+            if self.right.try_append(kept) && self.right.used() <= most {
+                continue;
             }
+            let first = self.right.give_up();
+            if may_halve {
+                partners = Partners::TooMany;
+                break;
+            }
+            let mut keeping = Keeping::in_files(&context.budget(), context)?;
+            keeping.push_batch(first, context)?;
+            partners = Partners::InFiles(keeping);
         }
         if let Some(probe) = &context.probe {
             let stats = rows.stats();
             probe.note(self.node.number, |figures| figures.read(stats, removed));
         }
-        Ok(in_files)
+        Ok(partners)
     }
 }
 
