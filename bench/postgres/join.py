@@ -18,8 +18,10 @@ PostgreSQL 18 where `POSTGRES18` names the directory of its programs, and SQLite
 
 All hold the same rows and statistics, and get the same memory for their caches. Cold means that
 the server was stopped, its files dropped from the page cache, and the server started again. Warm
-means that the session has just run the same. Ours runs the plan that it chooses and each that it can be made to choose; the others run theirs, and
-PostgreSQL its hash join as well. They take turns. The figures are the medians of the turns.
+means that the session has just run the same. Ours runs the plan that it chooses and each that it
+can be made to choose; the others run theirs, and PostgreSQL its hash join as well. They take turns.
+The figures are the medians of the turns. Cold, ours also runs beside the page cache (`--direct`),
+and for `limit` says how many pages the device gives for the join, and for a loop that is forced.
 
 Does not do: judging a machine that is busy; run it alone.
 """
@@ -43,6 +45,10 @@ SETTINGS = {"max_wal_size": "10GB", "checkpoint_timeout": "1h", "autovacuum": "o
 OURS = {"chosen": "", "keyed": "set enable_hashjoin = off;",
         "hash": "set enable_nestloop = off;"}
 THEIRS = {"chosen": "", "hash": "set enable_nestloop = off; set enable_mergejoin = off;"}
+DIRECT = ("--direct",)
+# The first row by a loop, which OFFSET 0 forces.
+LOOP = ("select v from keys_{n} k cross join lateral "
+        "(select v from t where t.id = k.id offset 0) t limit 1")
 SHAPES = {
     "primary": "select count(*), sum(t.v) from keys_{n} k join t on t.id = k.id",
     "secondary": "select count(*), sum(t.v) from few_{n} k join t on t.grp = k.grp",
@@ -83,9 +89,10 @@ class Server:
     def __init__(self, name, server, plans):
         self.name, self.server, self.plans = name, server, plans
 
-    def chill(self):
+    def chill(self, flags=()):
         self.server.stop()
         peer.drop_page_cache(self.server.home)
+        self.server.flags = flags
         self.server.start()
 
     def time(self, settings, query, temperature):
@@ -93,6 +100,20 @@ class Server:
         before = f"{query};" if temperature == "warm" else ""
         script = f"{settings}\n{before}\n\\timing on\n{query};"
         return peer.psql(self.server, script)[-1]
+
+    def pages(self, query):
+        """Pages that the device gives for a query, when the catalogs have been read."""
+        self.chill(DIRECT)
+        session = peer.Session(self.server)
+        session.must(f"explain {query}")
+        io = pathlib.Path(f"/proc/{self.server.process.pid}/io")
+        given = lambda: next(int(line.split()[1]) for line in io.read_text().splitlines()
+                             if line.startswith("read_bytes"))
+        before = given()
+        session.must(query)
+        pages = (given() - before) / 8192
+        session.close()
+        return pages
 
     def rows(self, query):
         session = peer.Session(self.server)
@@ -137,7 +158,7 @@ class Sqlite:
         self.connection = sqlite3.connect(self.home / "db")
         self.connection.execute(f"pragma cache_size = -{self.memory * 1024}")
 
-    def chill(self):
+    def chill(self, _=()):
         self.connection.close()
         peer.drop_page_cache(self.home)
         self.open()
@@ -178,6 +199,11 @@ def measure(servers, query, temperature, turns):
                     server.chill()
                 took = server.time(settings, query, temperature)
                 times.setdefault((server.name, plan), []).append(took)
+        if temperature == "cold":
+            servers[0].chill(DIRECT)
+            took = servers[0].time("", query, temperature)
+            times.setdefault((servers[0].name, "direct"), []).append(took)
+            servers[0].chill()
     return times
 
 
@@ -217,7 +243,7 @@ def main():
                     medians = {who: statistics.median(took) for who, took in times.items()}
                     peers = min(medians[who] for who in medians
                                 if who[0] != "rightlink" and who[1] == "chosen")
-                    forced = min(medians[who] for who in medians if who[0] == "rightlink")
+                    forced = min(medians["rightlink", plan] for plan in OURS)
                     chosen = medians["rightlink", "chosen"]
                     for (name, plan), took in times.items():
                         lines.append({
@@ -230,6 +256,12 @@ def main():
                         f"{name}/{plan} {took:.1f}" for (name, plan), took in medians.items())
                         + f" | of the best peer {chosen / peers:.2f}, of our best "
                         f"{chosen / forced:.2f}", flush=True)
+                if shape == "limit":
+                    pages = {"join": servers[0].pages(query),
+                             "loop": servers[0].pages(LOOP.format(n=n))}
+                    print(f"{shape:10} {n:7} pages {pages}", flush=True)
+                    lines.append({"experiment": "join", "shape": shape, "keys": n,
+                                  "rows": args.rows, "server": "rightlink", "pages": pages})
         peer.append_lines(args.json, lines)
         ours.verify()
     finally:

@@ -4,8 +4,8 @@ answer, rows and error codes, must be equal.
 
     apt-get install postgresql-15; pip install 'psycopg[binary]'
     cargo build --release -p rightlink-cli
-    bench/postgres/relational.py [--statements 20000] [--part 2000] [--seed 1] [--binary FILE]
-        [--show 20]
+    bench/postgres/relational.py [--statements 20000] [--part 2000] [--seed 1] [--first 0]
+        [--binary FILE] [--show 20]
 
 Queries join up to four sources (tables, derived tables, lists, series, common table expressions) by
 inner, outer and cross joins, with ON, USING and NATURAL, and LATERAL; they have subqueries in all
@@ -16,7 +16,7 @@ Sources are views, too, of one table, of a join, of groups and of another view. 
 are asked of us again under each list of settings that forces an operator, and with memory so small
 that operators use files; these answers must be equal, too. Statements that write read other tables
 in subqueries, FROM and USING, write through views, write in WITH, and make tables of queries.
-Statements that we refuse with 0A000 are counted and left out. Equal seeds give equal statements;
+Statements that we refuse with 0A000 are told, counted and left out. Equal seeds give equal statements;
 ours is verified at the end.
 
 Tables have 12 to 30 rows, and 60 to 150 in one part of a hundred. Answers of more than 5,000 rows
@@ -682,7 +682,7 @@ def compare_forced(session, asked, count, show):
 
 def run_part(sessions, part, args):
     name, show = f"{args.seed}.{part}", args.show
-    statements = min(args.part, args.statements - part * args.part)
+    statements = min(args.part, args.statements - (part - args.first) * args.part)
     count = collections.Counter()
     for sql in setup(part):
         for session in sessions:
@@ -711,6 +711,7 @@ def run_part(sessions, part, args):
                 mine, other = (mine, tables[0]), (other, tables[1])
         if other is None:
             count["refused"] += 1
+            print(f"{name} {at}: refused: {sql}", flush=True)
             continue
         if not writes and mine[0] != "error" and len(mine[1]) <= MOST_ROWS:
             compare_forced(sessions[0], (f"{name} {at}", sql, mine), count, show)
@@ -729,6 +730,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--statements", type=int, default=20_000)
     parser.add_argument("--part", type=int, default=2_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first part")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--binary", default="target/release/rightlink")
     parser.add_argument("--show", type=int, default=20)
@@ -741,12 +743,13 @@ def main():
         sessions = [peer.Session(ours), peer.Session(theirs)]
         for session in sessions:
             session.run("set statement_timeout = '60s'")
-        for at in range(0, args.statements, args.part):
+        parts = range(args.first, args.first + -(-args.statements // args.part))
+        for part in parts:
             start = time.monotonic()
-            count = run_part(sessions, at // args.part, args)
+            count = run_part(sessions, part, args)
             total.update(count)
             took = time.monotonic() - start
-            print(f"part {args.seed}.{at // args.part}: {took:.0f} s, {dict(count)}", flush=True)
+            print(f"part {args.seed}.{part}: {took:.0f} s, {dict(count)}", flush=True)
         for session in sessions:
             session.close()
         ours.verify()
