@@ -126,7 +126,7 @@ fn pool(keys: &Keys, more: usize, dir: &Path) -> Result<Arc<BufferPool>, Failure
         durable: Lsn(0),
         clean: false,
         redo_speed: RedoSpeed::default(),
-        device_depth: 0,
+        device: Default::default(),
         outcomes: 0,
     };
     let wal = Arc::new(Wal::create(&env, &io, WalOptions::default(), &control)?);

@@ -21,8 +21,10 @@ const FEW_BLOCKS: u64 = 256;
 const NEARLY: f64 = 0.95;
 /// The most reads at one depth when the device's depth is looked for.
 const SLICE_READS: u32 = 4096;
-/// Bytes per read.
+/// Bytes of a block.
 const BLOCK: usize = 8192;
+/// Blocks of a read of neighbours.
+const NEIGHBOURS: u64 = 16;
 
 /// What was reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +56,17 @@ impl fmt::Display for Calibration {
     }
 }
 
+/// What was measured of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceFigures {
+    /// Reads that it serves at once; 0 where nothing was measured.
+    pub depth: u32,
+    /// Blocks of 8 KiB a second, each read for itself and anywhere, with as many reads in flight.
+    pub scattered_per_s: u32,
+    /// Blocks a second in reads of 16 neighbours.
+    pub in_order_per_s: u32,
+}
+
 /// Reads `reads` random blocks of a file of its own, once for each depth in `depths`.
 pub fn calibrate(
     io: &Io,
@@ -65,7 +78,9 @@ pub fn calibrate(
     with_probe(io, PROBE_BLOCKS, |file| {
         depths
             .iter()
-            .map(|&depth| Probe { io, file, blocks: PROBE_BLOCKS, reads }.run(clock, depth, None))
+            .map(|&depth| {
+                Probe { io, file, blocks: PROBE_BLOCKS, together: 1, reads }.run(clock, depth, None)
+            })
             .collect()
     })
 }
@@ -85,48 +100,56 @@ fn with_probe<T>(
     result
 }
 
-/// How many reads the device below `io` serves at once, as far as `within` suffices to tell, and at
-/// most `most`: twice the least depth at which it reaches nearly all of what it reaches,
-/// since more in flight costs little and less leaves it idle. None where reads do not get past the
-/// page cache, and so tell nothing.
-pub fn device_depth(
+/// What the device below `io` does, as far as `within` suffices to tell. Its depth is at most
+/// `most`: twice the least depth at which it reaches nearly all of what it reaches, since more in
+/// flight costs little and less leaves it idle. None where reads do not get past the page cache,
+/// and so tell nothing.
+pub fn device_figures(
     io: &Io,
     clock: &Clock,
     most: u32,
     within: Duration,
-) -> Result<Option<u32>, IoError> {
+) -> Result<Option<DeviceFigures>, IoError> {
     assert!(most > 0, "something is in flight");
     let steps: Vec<u32> = (0..=most.ilog2()).map(|step| 1 << step).collect();
-    let slice = within / steps.len() as u32;
-    let made = with_probe(io, FEW_BLOCKS, |file| {
-        let mut rates: Vec<(u32, f64)> = Vec::new();
+    let slice = within / (steps.len() as u32 + 1);
+    let figures = with_probe(io, FEW_BLOCKS, |file| {
+        let probe = Probe { io, file, blocks: FEW_BLOCKS, together: 1, reads: SLICE_READS };
+        let mut made: Vec<Calibration> = Vec::new();
         for &depth in &steps {
-            let run = Probe { io, file, blocks: FEW_BLOCKS, reads: SLICE_READS }.run(
-                clock,
-                depth,
-                Some(slice),
-            )?;
-            rates.push((depth, run.reads_per_s()));
-            let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+            made.push(probe.run(clock, depth, Some(slice))?);
             // Two doublings that brought nothing: no more will come.
-            if rates.len() > 2 && rates[rates.len() - 3].1 >= NEARLY * best {
+            if made.len() > 2 && made[made.len() - 3].reads_per_s() >= NEARLY * best_of(&made) {
                 break;
             }
         }
-        Ok(rates)
+        let best = best_of(&made);
+        let enough = made.iter().find(|run| run.reads_per_s() >= NEARLY * best);
+        let depth = enough.map_or(1, |run| run.depth);
+        let probe = Probe { together: NEIGHBOURS, ..probe };
+        // Four times as many bytes in flight as of single blocks are enough, and soon there.
+        let in_order =
+            probe.run(clock, depth.div_ceil(4), Some(slice))?.reads_per_s() * NEIGHBOURS as f64;
+        Ok(DeviceFigures {
+            depth: (depth * 2).min(most),
+            scattered_per_s: best as u32,
+            in_order_per_s: in_order as u32,
+        })
     })?;
-    if !io.is_direct() {
-        return Ok(None);
-    }
-    let best = made.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let enough = made.iter().find(|(_, rate)| *rate >= NEARLY * best);
-    Ok(enough.map(|(depth, _)| (depth * 2).min(most)))
+    Ok(io.is_direct().then_some(figures))
+}
+
+/// Reads per second of the run that made most.
+fn best_of(runs: &[Calibration]) -> f64 {
+    runs.iter().map(Calibration::reads_per_s).fold(0.0, f64::max)
 }
 
 struct Probe<'a> {
     io: &'a Io,
     file: &'a File,
     blocks: u64,
+    /// Blocks of one read.
+    together: u64,
     reads: u32,
 }
 
@@ -147,13 +170,14 @@ impl Probe<'_> {
     ) -> Result<Calibration, IoError> {
         assert!(depth > 0, "something is in flight");
         let mut rng = Rng::from_seed(u64::from(depth));
-        let free = (0..depth).map(|_| AlignedBuf::zeroed(BLOCK)).collect();
+        let bytes = BLOCK * self.together as usize;
+        let free = (0..depth).map(|_| AlignedBuf::zeroed(bytes)).collect();
         let arrivals = Arc::new(Mutex::new(Arrivals { free, error: None }));
         let (start, mut reads) = (clock.now(), 0);
         while reads < self.reads && within.is_none_or(|within| clock.now() - start < within) {
             self.io.wait_for(|| !arrivals.lock().free.is_empty());
             let buf = arrivals.lock().free.pop().expect("a buffer came back");
-            self.submit(&arrivals, buf, rng.below(self.blocks));
+            self.submit(&arrivals, buf, rng.below(self.blocks / self.together));
             reads += 1;
         }
         self.io.wait_for(|| arrivals.lock().free.len() == depth as usize);
@@ -162,12 +186,17 @@ impl Probe<'_> {
         error.map_or(Ok(Calibration { depth, reads, elapsed }), Err)
     }
 
-    fn submit(&self, arrivals: &Arc<Mutex<Arrivals>>, buf: AlignedBuf, block: u64) {
+    fn submit(&self, arrivals: &Arc<Mutex<Arrivals>>, buf: AlignedBuf, read: u64) {
         let arrivals = Arc::clone(arrivals);
-        self.io.read_owned(self.file, block * BLOCK as u64, buf, move |buf, result| {
-            let mut arrivals = arrivals.lock();
-            arrivals.free.push(buf);
-            arrivals.error = arrivals.error.take().or(result.err());
-        });
+        self.io.read_owned(
+            self.file,
+            read * self.together * BLOCK as u64,
+            buf,
+            move |buf, result| {
+                let mut arrivals = arrivals.lock();
+                arrivals.free.push(buf);
+                arrivals.error = arrivals.error.take().or(result.err());
+            },
+        );
     }
 }

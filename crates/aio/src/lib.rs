@@ -39,7 +39,7 @@ mod uring;
 mod worker;
 
 pub use buf::{ALIGNMENT, AlignedBuf, IoBufs, MAX_SEGMENTS, Segment, prefer_large_pages};
-pub use calibrate::{Calibration, calibrate, device_depth};
+pub use calibrate::{Calibration, DeviceFigures, calibrate, device_figures};
 pub use completion::{Completion, Done};
 pub use core::IoStats;
 pub use error::{IoError, IoErrorKind};

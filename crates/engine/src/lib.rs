@@ -96,8 +96,8 @@ pub use db::define::{
 };
 pub use db::info::{
     EntryInfo, Finding, HeapFigures, IndexFigures, IndexInfo, LockInfo, Locked, PageInfo,
-    SequenceDefinition, SequenceInfo, SequenceOwner, SnapshotInfo, Stats, TableFigures, TableInfo,
-    VacuumPhase, VacuumProgress, VacuumReport, VerifyProgress, VerifyReport,
+    ReadTimes, SequenceDefinition, SequenceInfo, SequenceOwner, SnapshotInfo, Stats, TableFigures,
+    TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyProgress, VerifyReport,
 };
 pub use db::many::{Changed, Insert, OnConflict};
 pub use db::numbers::{Numbers, RedefineSequence, SequenceChange};

@@ -45,7 +45,7 @@ pub(crate) fn control() -> Control {
         durable: Lsn(0),
         clean: false,
         redo_speed: RedoSpeed::default(),
-        device_depth: 0,
+        device: Default::default(),
         outcomes: 0,
     }
 }

@@ -3,11 +3,13 @@
 //! Invariants: a table that damage keeps from being opened is described without sizes.
 //! Does not do: figures of use (`stats`).
 
+use rightlink_aio::DeviceFigures;
+
 use crate::buffer::BufferPool;
 use crate::catalog::{Changes, Entry};
 use crate::db::Database;
 use crate::db::definition;
-use crate::db::info::{IndexInfo, TableInfo};
+use crate::db::info::{IndexInfo, ReadTimes, TableInfo};
 use crate::error::{Error, Result};
 use crate::table::Table;
 use crate::table::schema::{IndexDef, TableDef};
@@ -42,7 +44,7 @@ pub(super) fn defined(engine: &Engine, table: &str, error: Error) -> Result<Tabl
 
 /// The description of a table whose lock is held.
 pub(super) fn table_info(engine: &Engine, entry: &Entry) -> TableInfo {
-    sized(info_of(&engine.pool, entry.table.def()), &engine.pool, &entry.table)
+    sized(info_of(&engine.pool, entry.table.def()), engine, &entry.table)
 }
 
 /// The description of a table by its definition, without its lock. The sizes
@@ -52,19 +54,29 @@ pub(super) fn seen(engine: &Engine, changes: &Changes, def: &TableDef) -> TableI
     let open = engine.catalog.look_at(changes, def);
     let info = info_of(&engine.pool, def);
     let Some(entry) = open else { return info };
-    sized(info, &engine.pool, &entry.table)
+    sized(info, engine, &entry.table)
 }
 
-fn sized(info: TableInfo, pool: &BufferPool, table: &Table) -> TableInfo {
+fn sized(info: TableInfo, engine: &Engine, table: &Table) -> TableInfo {
     let heap_blocks = table.heap().blocks();
     let blocks = info.indexes.iter().map(|index| u64::from(index.blocks)).sum::<u64>();
     let blocks = (blocks + u64::from(heap_blocks)).max(1);
     TableInfo {
         heap_blocks,
-        pool_share: (pool.frames() as f32 / blocks as f32).min(1.0),
+        pool_share: (engine.pool.frames() as f32 / blocks as f32).min(1.0),
+        read_times: read_times(engine.device),
         visible_share: table.heap().visible_share(),
         overflow_blocks: table.overflow().map_or(0, |store| store.blocks()),
         ..info
+    }
+}
+
+fn read_times(device: DeviceFigures) -> ReadTimes {
+    let usual = ReadTimes::default();
+    let time = |per_s: u32, usual| 1_000_000_000u32.checked_div(per_s).unwrap_or(usual);
+    ReadTimes {
+        scattered_ns: time(device.scattered_per_s, usual.scattered_ns),
+        in_order_ns: time(device.in_order_per_s, usual.in_order_ns),
     }
 }
 
@@ -83,5 +95,6 @@ fn info_of(pool: &BufferPool, def: &TableDef) -> TableInfo {
         visible_share: 0.0,
         overflow_blocks: 0,
         pool_share: 1.0,
+        read_times: ReadTimes::default(),
     }
 }

@@ -51,6 +51,25 @@ pub struct TableInfo {
     /// The share of the blocks of heap and indexes (0 to 1) that the buffer pool has room for, if
     /// it holds nothing else.
     pub pool_share: f32,
+    /// How long the device takes for a block.
+    pub read_times: ReadTimes,
+}
+
+/// How long the device takes for a block of 8 KiB while it is kept busy, in nanoseconds: measured
+/// when the database was created, or usual ones where that was not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadTimes {
+    /// A block that is read by itself, anywhere.
+    pub scattered_ns: u32,
+    /// One of many neighbours.
+    pub in_order_ns: u32,
+}
+
+impl Default for ReadTimes {
+    /// Those of a local SSD.
+    fn default() -> Self {
+        ReadTimes { scattered_ns: 15_000, in_order_ns: 7_000 }
+    }
 }
 
 impl Deref for TableInfo {

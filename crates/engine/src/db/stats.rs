@@ -59,6 +59,8 @@ impl Database {
             ("device_written_bytes", io.write_bytes),
             ("device_syncs", io.syncs),
             ("device_depth", u64::from(engine.pool.device_depth())),
+            ("device_scattered_blocks_per_s", u64::from(engine.device.scattered_per_s)),
+            ("device_in_order_blocks_per_s", u64::from(engine.device.in_order_per_s)),
             ("memory_limit_bytes", engine.env.budget.limit() as u64),
             ("memory_used_bytes", engine.env.budget.used() as u64),
             ("memory_peak_bytes", engine.env.budget.peak() as u64),

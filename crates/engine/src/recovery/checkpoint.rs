@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use rightlink_aio::DeviceFigures;
 use rightlink_env::points;
 
 use crate::buffer::BufferPool;
@@ -51,7 +52,7 @@ pub(crate) struct ControlFields {
     /// Speed of redo, as far as it was ever measured.
     pub redo_speed: RedoSpeed,
     /// Reads that the device serves at once, as far as that was ever measured.
-    pub device_depth: u32,
+    pub device: DeviceFigures,
     /// Stamp of the newest pages of outcomes, of a clean close.
     pub outcomes: u64,
 }
@@ -68,7 +69,7 @@ impl ControlFields {
             durable,
             clean: self.clean,
             redo_speed: self.redo_speed,
-            device_depth: self.device_depth,
+            device: self.device,
             outcomes: self.outcomes,
         }
     }

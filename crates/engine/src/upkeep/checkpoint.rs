@@ -157,7 +157,7 @@ impl Engine {
             next_file: self.catalog.next_file(),
             clean,
             redo_speed: self.schedule.redo_speed,
-            device_depth: self.device_depth,
+            device: self.device,
             outcomes: if clean { stamp() } else { 0 },
         }
     }

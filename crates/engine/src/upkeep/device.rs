@@ -1,6 +1,7 @@
-//! The depth of the device under a database: the number of reads that it serves at once.
+//! What the device under a database does: how many reads it serves at once, and how many blocks it
+//! reads in a second.
 //!
-//! It is measured once, by direct reads of a small file, when the database is created or first
+//! That is measured once, by direct reads of a small file, when the database is created or first
 //! opened, and stored in the control file. A depth in the options takes precedence. A modelled
 //! device knows its depth, and a simulation measures nothing, so that one seed stays one run.
 //!
@@ -9,7 +10,7 @@
 
 use std::time::Duration;
 
-use rightlink_aio::{Io, IoOptions, Method, device_depth};
+use rightlink_aio::{DeviceFigures, Io, IoOptions, Method, device_figures};
 use rightlink_env::{Env, Logger};
 
 use crate::buffer::BufferPool;
@@ -28,11 +29,12 @@ const USUAL: u32 = 64;
 /// and reads that are submitted together keep a longer queue busy than those of the measurement.
 const LEAST: u32 = 64;
 
-/// The depth of the device: the `known` one, else measured now. 0 if it cannot be measured or is
-/// not needed.
-pub(crate) fn measure(options: &Options, known: u32) -> u32 {
+/// What the device does: the `known` figures, else measured now. Zeroes if it cannot be measured,
+/// or that is not needed.
+pub(crate) fn measure(options: &Options, known: DeviceFigures) -> DeviceFigures {
     let said = options.depth.is_some() || options.device.is_some();
-    if known > 0 || said || options.offline || options.simulation.is_some() {
+    let is_known = known.depth > 0 && known.scattered_per_s > 0 && known.in_order_per_s > 0;
+    if is_known || said || options.offline || options.simulation.is_some() {
         return known;
     }
     let env = Env::system(1 << 20).with_logger(Logger::silent());
@@ -44,8 +46,8 @@ pub(crate) fn measure(options: &Options, known: u32) -> u32 {
         device: None,
     };
     let io = Io::open(&env, &options.path, settings);
-    let depth = io.and_then(|io| device_depth(&io, &env.clock, MOST_READS, WITHIN));
-    depth.ok().flatten().unwrap_or(0)
+    let figures = io.and_then(|io| device_figures(&io, &env.clock, MOST_READS, WITHIN));
+    figures.ok().flatten().unwrap_or(known)
 }
 
 /// Sets how far the streams of the pool may read ahead.

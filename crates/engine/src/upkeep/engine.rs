@@ -3,7 +3,7 @@
 //! Invariants: there is one `Engine` per open directory, guarded by the lock file.
 //! Does not do: statements (`db`); each concern of upkeep has a file of its own, see `upkeep`.
 
-use rightlink_aio::{Io, LockFile};
+use rightlink_aio::{DeviceFigures, Io, LockFile};
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, FairMutex, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
 use rightlink_env::{Env, Nanos, Rng};
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     pub(crate) temp: Arc<TempFiles>,
     pub(crate) database: u64,
     /// The measured depth of the device, 0 if it was not measured.
-    pub(crate) device_depth: u32,
+    pub(crate) device: DeviceFigures,
     pub(crate) replayed: Replayed,
     pub(crate) schedule: CheckpointSchedule,
     pub(super) vacuum_settings: VacuumSettings,

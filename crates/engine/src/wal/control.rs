@@ -10,7 +10,7 @@
 //!
 //! Does not do: keep the log that it points to.
 
-use rightlink_aio::{AlignedBuf, File, Io, IoError, OpenMode};
+use rightlink_aio::{AlignedBuf, DeviceFigures, File, Io, IoError, OpenMode};
 use rightlink_env::Broken;
 use rightlink_env::points::{broken, hit};
 use xxhash_rust::xxh3::xxh3_64;
@@ -47,9 +47,10 @@ const SUM: usize = COPY - 8;
 /// | 72 | 8 | measured redo: bytes of log per second, 0 if unknown |
 /// | 80 | 8 | measured redo: pages per second, 0 if unknown |
 /// | 88 | 4 | reads that the device serves at once, 0 if unknown |
-/// | 92 | 4 | zero |
+/// | 92 | 4 | blocks a second that it reads anywhere, 0 if unknown |
 /// | 96 | 8 | stamp of the newest pages of outcomes at a clean close, 0 if unknown |
 /// | 104 | 8 | oldest xid whose outcome is kept |
+/// | 112 | 4 | blocks a second that it reads in order, 0 if unknown |
 /// | 4088 | 8 | checksum of everything before |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
@@ -76,7 +77,12 @@ fn encode(stored: &Stored, out: &mut [u8]) {
     out[12..16].copy_from_slice(&(PAGE_SIZE as u32).to_le_bytes());
     out[48..52].copy_from_slice(&control.next_file.to_le_bytes());
     out[52..56].copy_from_slice(&u32::from(control.clean).to_le_bytes());
-    out[88..92].copy_from_slice(&control.device_depth.to_le_bytes());
+    let device = &control.device;
+    for (at, half) in
+        [(88, device.depth), (92, device.scattered_per_s), (112, device.in_order_per_s)]
+    {
+        out[at..at + 4].copy_from_slice(&half.to_le_bytes());
+    }
     let words = [
         (16, stored.generation),
         (24, control.database),
@@ -130,7 +136,11 @@ fn decode_fields(bytes: &[u8]) -> Copy {
         durable: Lsn(word(bytes, 56)),
         clean: half(bytes, 52) == 1,
         redo_speed: RedoSpeed { bytes_per_s: word(bytes, 72), pages_per_s: word(bytes, 80) },
-        device_depth: half(bytes, 88),
+        device: DeviceFigures {
+            depth: half(bytes, 88),
+            scattered_per_s: half(bytes, 92),
+            in_order_per_s: half(bytes, 112),
+        },
         outcomes: word(bytes, 96),
         oldest_xid: Xid(word(bytes, 104)),
     };
@@ -286,7 +296,7 @@ mod tests {
             durable,
             clean: true,
             redo_speed,
-            device_depth: 13,
+            device: DeviceFigures { depth: 13, scattered_per_s: 14, in_order_per_s: 15 },
             outcomes: 0x1122_3344_5566_7788,
         };
         Stored { control, segment_bytes: 8 * BLOCK, generation: 4 }

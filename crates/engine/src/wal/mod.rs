@@ -42,7 +42,7 @@ pub use record::{MAX_PARTS, MAX_RECORD_BYTES, PagePart, Record, RecordKind};
 use rightlink_env::Broken;
 pub use stats::WalStats;
 
-use rightlink_aio::{AlignedBuf, Io, IoError};
+use rightlink_aio::{AlignedBuf, DeviceFigures, Io, IoError};
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use rightlink_env::{Env, Level, Logger, Reservation};
@@ -106,8 +106,8 @@ pub struct Control {
     pub clean: bool,
     /// Speed of the last recovery that was long enough to measure.
     pub redo_speed: RedoSpeed,
-    /// Reads that the device was measured to serve at once, 0 if unknown.
-    pub device_depth: u32,
+    /// What was measured of the device.
+    pub device: DeviceFigures,
     /// Stamp of the newest pages of outcomes at a clean close (`txn::outcomes_stamp`), 0 if
     /// unknown.
     pub outcomes: u64,

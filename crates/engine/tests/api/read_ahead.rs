@@ -196,9 +196,10 @@ fn checkpoints_keep_the_device_busy() {
     assert!(many > 8.0 && one < 1.1, "{many} at a time, {one} where the device serves one");
 }
 
-/// What the device serves at once is measured when a database is made, kept, and set otherwise.
+/// What the device does is measured when a database is made, kept, and its depth set otherwise. A
+/// planner is told what a block takes.
 #[test]
-fn the_depth_of_the_device_is_remembered() {
+fn the_figures_of_the_device_are_remembered() {
     let dir = std::env::temp_dir().join(format!("rightlink-depth-{}", std::process::id()));
     let depth = |options: Options| {
         let db = options.open(&dir).unwrap();
@@ -207,6 +208,25 @@ fn the_depth_of_the_device_is_remembered() {
         depth
     };
     let small = || Database::options().memory(8 << 20);
+    let times = || {
+        let db = small().open(&dir).unwrap();
+        let stats = db.stats();
+        let per_s = |name| stats.get(name).unwrap();
+        let measured = ["device_scattered_blocks_per_s", "device_in_order_blocks_per_s"].map(per_s);
+        if db.describe("t").is_err() {
+            let mut txn = db.begin();
+            txn.create_table(&TableSchema::new("t").column("a", Type::Int8)).unwrap();
+            txn.commit().unwrap();
+        }
+        let told = db.describe("t").unwrap().read_times;
+        db.close().unwrap();
+        assert_eq!(u64::from(told.scattered_ns), 1_000_000_000 / measured[0]);
+        assert_eq!(u64::from(told.in_order_ns), 1_000_000_000 / measured[1]);
+        measured
+    };
+    let per_s = times();
+    assert!(per_s.iter().all(|rate| *rate > 0), "{per_s:?}");
+    assert_eq!(times(), per_s, "a second opening measures nothing");
     let measured = depth(small());
     assert!((64..=128).contains(&measured), "{measured}");
     assert_eq!(depth(small()), measured, "a second opening measures nothing");
@@ -216,6 +236,7 @@ fn the_depth_of_the_device_is_remembered() {
     std::fs::remove_dir_all(&dir).unwrap();
     let simulated = small().simulation(Env::simulated(1), SimDisk::new(1)).open("db").unwrap();
     assert_eq!(simulated.stats().get("device_depth"), Some(64));
+    assert_eq!(simulated.stats().get("device_scattered_blocks_per_s"), Some(0));
 }
 
 /// Many rows changed by one statement: heap pages ahead, leaves of all indexes in waves.

@@ -46,7 +46,7 @@ fn finish(checkpoint: Checkpoint, pool: &BufferPool) -> Lsn {
         next_file: stored.next_file,
         clean: false,
         redo_speed: stored.redo_speed,
-        device_depth: 0,
+        device: Default::default(),
         outcomes: 0,
     };
     checkpoint.finish(pool, counters).unwrap()

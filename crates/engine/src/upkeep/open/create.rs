@@ -4,7 +4,7 @@
 //! directory with this marker holds nothing that was acknowledged, and is created anew.
 //! Does not do: decide whether to create (`open`).
 
-use rightlink_aio::{Io, IoErrorKind, OpenMode};
+use rightlink_aio::{DeviceFigures, Io, IoErrorKind, OpenMode};
 use rightlink_env::sync::Arc;
 use rightlink_env::{Env, Rng, points};
 
@@ -32,7 +32,7 @@ pub(super) fn create(directory: LockedDirectory, options: &Options) -> Result<Ar
         io.create_dir(folder).map_err(Error::Io)?;
     }
     io.sync_dir("").map_err(Error::Io)?;
-    let device_depth = device::measure(options, 0);
+    let device = device::measure(options, DeviceFigures::default());
     let control = Control {
         database: identity(env, options),
         redo: Lsn(0),
@@ -42,16 +42,16 @@ pub(super) fn create(directory: LockedDirectory, options: &Options) -> Result<Ar
         durable: Lsn(0),
         clean: false,
         redo_speed: RedoSpeed::default(),
-        device_depth,
+        device,
         outcomes: 0,
     };
     let wal = Wal::create(env, io, settings::wal_options(options), &control)?;
-    let pool = open_pool(&directory, wal, device_depth, options)?;
+    let pool = open_pool(&directory, wal, device, options)?;
     TxnManager::create(&pool, options.first_xid)?;
     let txn_options = settings::txn_options(env, options);
     let txns = TxnManager::open_with(Arc::clone(&pool), options.first_xid, txn_options)?;
     let catalog = Catalog::create(&pool, &txns)?;
-    let parts = Parts { pool, txns, catalog, device_depth, replayed: Replayed::default() };
+    let parts = Parts { pool, txns, catalog, device, replayed: Replayed::default() };
     let engine = assemble(directory, &control, parts, options)?;
     engine.checkpoint(CheckpointCause::Asked, false)?;
     points::hit("create.before-unmark");

@@ -11,7 +11,7 @@
 //! left unfinished is refused.
 //! Does not do: threads (`threads`).
 
-use rightlink_aio::Io;
+use rightlink_aio::{DeviceFigures, Io};
 use rightlink_env::points;
 use rightlink_env::sync::{Arc, Mutex};
 
@@ -96,21 +96,21 @@ struct Parts {
     pool: Arc<BufferPool>,
     txns: Arc<TxnManager>,
     catalog: Catalog,
-    device_depth: u32,
+    device: DeviceFigures,
     replayed: Replayed,
 }
 
-/// Opens the buffer pool over `wal`, for a device of the measured depth `device_depth`. The pool
+/// Opens the buffer pool over `wal`, for a device that was measured as `device`. The pool
 /// knows the depth before the first read.
 fn open_pool(
     directory: &LockedDirectory,
     wal: Wal,
-    device_depth: u32,
+    device: DeviceFigures,
     options: &Options,
 ) -> Result<Arc<BufferPool>> {
     let LockedDirectory { env, io, .. } = directory;
     let pool = BufferPool::new(env, io, Arc::new(wal), settings::pool_options(options))?;
-    device::set_streams(&pool, options, device_depth);
+    device::set_streams(&pool, options, device.depth);
     Ok(pool)
 }
 
@@ -122,7 +122,7 @@ fn assemble(
     options: &Options,
 ) -> Result<Engine> {
     let LockedDirectory { env, io, lock } = directory;
-    let Parts { pool, txns, catalog, device_depth, replayed } = parts;
+    let Parts { pool, txns, catalog, device, replayed } = parts;
     let redo_speed = newest(replayed.speed(), control.redo_speed);
     let schedule = CheckpointSchedule::new(&pool, options.max_log_bytes, control.redo, redo_speed);
     Ok(Engine {
@@ -135,7 +135,7 @@ fn assemble(
         txns,
         catalog,
         database: control.database,
-        device_depth,
+        device,
         replayed,
         schedule,
         vacuum_settings: settings::vacuum_settings(options),

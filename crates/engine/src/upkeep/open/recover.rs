@@ -35,8 +35,8 @@ pub(in crate::upkeep) fn recover(
         env.logger.info(&what);
     }
     let wal = Wal::open(env, io, settings::wal_options(options), log.end)?;
-    let device_depth = device::measure(options, control.device_depth);
-    let pool = open_pool(&directory, wal, device_depth, options)?;
+    let device = device::measure(options, control.device);
+    let pool = open_pool(&directory, wal, device, options)?;
     if options.offline {
         // Each hint would make a page that was read one that the overlay keeps in memory.
         pool.refuse_hints();
@@ -69,7 +69,7 @@ pub(in crate::upkeep) fn recover(
     if !control.clean || log.records > 0 {
         catalog.empty_unlogged()?;
     }
-    let parts = Parts { pool, txns, catalog, device_depth, replayed };
+    let parts = Parts { pool, txns, catalog, device, replayed };
     let engine = assemble(directory, &control, parts, options)?;
     if options.offline {
         return Ok(Arc::new(engine));

@@ -29,7 +29,7 @@ fn control() -> Control {
         durable,
         clean: false,
         redo_speed: RedoSpeed::default(),
-        device_depth: 0,
+        device: Default::default(),
         outcomes: 0,
     }
 }
