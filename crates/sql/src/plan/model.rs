@@ -5,6 +5,11 @@
 //! Lohman, Index Scans Using a Finite LRU Buffer, 1989, as in PostgreSQL). Of any other table they
 //! are PostgreSQL's for one that was never analyzed, and it has ten pages at least.
 //!
+//! A page that the buffer pool has no room for costs what the device takes for it, which was
+//! measured when the database was created: as little as a neighbour if most pages are wanted, and
+//! more the fewer they are. Processing overlaps a scan of the whole, so that only the longer of
+//! both counts.
+//!
 //! Invariants: there is at least one row. Does not do: choosing (`path`); several columns that
 //! depend on each other.
 
@@ -37,11 +42,14 @@ const ENTRY: f64 = 0.005;
 /// memory (`bench/postgres/scans.py --vacuum`: 296 ns and 60).
 const COVERED: f64 = 0.05;
 pub(super) const OPERATOR: f64 = 0.0025;
-/// The share of their cost that pages met together keep where the pool holds them, and how many
-/// times that cost they have where they are read. Of a join by keys a page takes 16 us, and of a
-/// scan 5.7 with all its rows, which cost 1.6 here (`bench/postgres/join.py`, cold).
+/// The share of their cost that pages met together keep where the pool holds them.
 const TOGETHER: f64 = 0.3;
-const TOGETHER_READ: f64 = 2.5;
+/// Keys of a join that are looked up together, which meet each page once: so many as memory usually
+/// has room for.
+const WINDOW: f64 = 16_384.0;
+/// Nanoseconds that cost 1: a page in memory with 60 rows costs 1.6, and takes 5.7 us
+/// (`bench/postgres/join.py`).
+const NANOSECONDS: f64 = 3_600.0;
 /// Pages that a table has at least if it was not analyzed.
 const FEW_PAGES: f64 = 10.0;
 
@@ -99,8 +107,9 @@ impl<'m> Model<'m> {
     }
 
     pub(super) fn sequential(&self, quals: &[&Expr]) -> Estimate {
-        let total = self.pages + self.rows * (ROW + cost_of(quals));
-        self.estimate((0.0, total), self.rows * self.all_of(quals))
+        let processing = self.pages + self.rows * (ROW + cost_of(quals));
+        let reading = (1.0 - self.held()) * self.pages * self.page_read(self.pages, self.pages);
+        self.estimate((0.0, processing.max(reading)), self.rows * self.all_of(quals))
     }
 
     pub(super) fn of_place(&self) -> Estimate {
@@ -150,14 +159,34 @@ impl<'m> Model<'m> {
         let all = self.rows.max(1.0);
         let each = if whole { 1.0 } else { (all * self.share_of(path)).max(0.1) };
         let rows = (each * keys).max(1.0);
-        let index_pages = keys.min(f64::from(path.index.blocks).max(2.0));
-        let heap = self.pages_of_keys(path, keys, each) * self.share_read(path);
+        let blocks = f64::from(path.index.blocks).max(2.0);
+        let heap_of = |keys| self.pages_of_keys(path, keys, each) * self.share_read(path);
+        let in_memory = TOGETHER * (keys.min(blocks) + RANDOM_PAGE * heap_of(keys));
+        // What a window met is read again for the next one.
+        let windows = (keys / WINDOW).ceil().max(1.0);
+        let (leaves, heap) = ((keys / windows).min(blocks), heap_of(keys / windows));
+        let read =
+            leaves * self.page_read(leaves, blocks) + heap * self.page_read(heap, self.pages);
+        let pages = self.held() * in_memory + (1.0 - self.held()) * windows * read;
         let startup = 0.15 + OPERATOR * all.log2();
         let of_keys = keys * OPERATOR * all.log2().max(1.0);
-        let held = f64::from(self.scan.table.info.pool_share);
-        let page = held * TOGETHER + (1.0 - held) * TOGETHER_READ;
-        let total = startup + (index_pages + heap) * page + of_keys + rows * (ENTRY + ROW);
+        let total = startup + pages + of_keys + rows * (ENTRY + ROW);
         self.estimate((startup, total), rows)
+    }
+
+    /// The share of the table's and the indexes' pages that the pool has room for.
+    fn held(&self) -> f64 {
+        f64::from(self.scan.table.info.pool_share)
+    }
+
+    /// The cost of reading one of so many wanted pages, of so many that there are. If these lie
+    /// anywhere, the share of them that is wanted are neighbours of the one before.
+    fn page_read(&self, wanted: f64, of: f64) -> f64 {
+        let times = self.scan.table.info.read_times;
+        let joined = (wanted / of.max(1.0)).min(1.0);
+        let time =
+            joined * f64::from(times.in_order_ns) + (1.0 - joined) * f64::from(times.scattered_ns);
+        time / NANOSECONDS
     }
 
     fn estimate(&self, (startup, total): (f64, f64), rows: f64) -> Estimate {
@@ -307,21 +336,27 @@ impl<'m> Model<'m> {
         if self.known.is_none() {
             return RANDOM_PAGE * rows.min(self.pages);
         }
-        let most = self.met_pages(rows) * RANDOM_PAGE;
-        let least = RANDOM_PAGE + ((rows / self.rows * self.pages).ceil() - 1.0).max(0.0);
+        let met = self.met_pages(rows);
+        let mixed = |in_memory: f64, read: f64| {
+            self.held() * in_memory + (1.0 - self.held()) * in_memory.max(read)
+        };
+        let scattered = mixed(RANDOM_PAGE, self.page_read(met, self.pages));
+        let in_order = mixed(1.0, self.page_read(self.pages, self.pages));
+        let most = met * scattered;
+        let least = scattered + in_order * ((rows / self.rows * self.pages).ceil() - 1.0).max(0.0);
         most + self.correlation(path).powi(2) * (least.min(most) - most)
     }
 
-    /// The cost of the heap pages of so many keys, each with `each` rows. The keys lie anywhere.
-    /// The rows of one key lie together where the heap is in the order of the index.
+    /// The heap pages of so many keys, each with `each` rows. The keys lie anywhere. The rows of a
+    /// key lie together where the heap is in the order of the index.
     fn pages_of_keys(&self, path: &IndexPath, keys: f64, each: f64) -> f64 {
         let rows = (keys * each).min(self.rows);
         if self.known.is_none() {
-            return RANDOM_PAGE * rows.min(self.pages);
+            return rows.min(self.pages);
         }
         let most = self.met_pages(rows);
         let least = self.met_pages(keys * (each / self.rows * self.pages).max(1.0));
-        RANDOM_PAGE * (most + self.correlation(path).powi(2) * (least.min(most) - most))
+        most + self.correlation(path).powi(2) * (least.min(most) - most)
     }
 
     /// Pages that so many rows lie on, if they lie anywhere.
