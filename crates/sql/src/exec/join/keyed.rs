@@ -63,7 +63,7 @@ pub(super) struct Keyed {
     pairs: Pairs,
     /// The window whose partners memory does not hold.
     blocks: Option<(Blocks, OneBatch)>,
-    /// Bytes that partners may have, once there were some.
+    /// Bytes that a window may have, and so many its partners, once there was one.
     most: Option<usize>,
     /// Rows of the next window where few are wanted, and of any.
     window: usize,
@@ -77,7 +77,7 @@ pub(super) struct Keyed {
 /// Where the partners of a window are.
 enum Partners {
     InMemory,
-    InFiles(Keeping),
+    InFiles(Box<Keeping>),
     /// Memory does not hold them: nowhere.
     TooMany,
 }
@@ -143,14 +143,18 @@ impl Keyed {
         self.windows.charge(bytes).is_ok() && self.windows.used() < self.most(context)
     }
 
-    /// Bytes that the partners of a window may have; what is below has taken its share by now.
+    /// Bytes that a window may have, and so many its partners; what is below has taken its share.
     fn most(&mut self, context: &Context) -> usize {
         let share = || context.settings.work_memory(self.right.available() / SHARE);
         *self.most.get_or_insert_with(share)
     }
 
-    /// The join that goes on where far more keys were looked up than was thought.
+    /// The join that goes on where far more keys were looked up than was thought. It takes rows of
+    /// the left side that were not taken yet, so that there are no others.
     fn better(&self) -> Option<Arc<Node>> {
+        if !self.pending.is_empty() {
+            return None;
+        }
         let How::Keyed { instead, .. } = &of(&self.node).how else { return None };
         let instead = instead.as_ref().filter(|instead| self.looked_up > instead.after)?;
         Some(Arc::clone(&instead.join))
@@ -240,7 +244,7 @@ impl Keyed {
                 partners = Partners::TooMany;
                 break;
             }
-            let mut keeping = Keeping::in_files(&context.budget(), context)?;
+            let mut keeping = Box::new(Keeping::in_files(&context.budget(), context)?);
             keeping.push_batch(first, context)?;
             partners = Partners::InFiles(keeping);
         }
