@@ -233,6 +233,25 @@ pub(super) fn log(view: &View, db: &Database) -> Row {
     )
 }
 
+/// What was done with pages of relations since the database was opened, by all who did it. The
+/// columns are those of PostgreSQL 16; what is not counted here is null.
+pub(super) fn pages(view: &View, db: &Database) -> Row {
+    let figures = Figures::of(db);
+    row_of(
+        view,
+        vec![
+            ("object", text("relation")),
+            ("context", text("normal")),
+            ("reads", figures.number("pool_reads")),
+            ("writes", figures.number("pool_written_pages")),
+            ("op_bytes", Datum::Int8(8_192)),
+            ("hits", figures.number("pool_hits")),
+            ("evictions", figures.number("pool_evictions")),
+            ("fsyncs", figures.number("device_syncs")),
+        ],
+    )
+}
+
 /// What the store counts, by names.
 struct Figures(Vec<(&'static str, u64)>);
 

@@ -36,6 +36,7 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
             | Kind::DatabaseUse
             | Kind::Checkpoints
             | Kind::LogUse
+            | Kind::PageUse
             | Kind::Cursors
             | Kind::PreparedStatements
             | Kind::Locks
@@ -115,6 +116,7 @@ pub(crate) fn rows(
         Kind::DatabaseUse => vec![figures::database(view, db, session)?],
         Kind::Checkpoints => vec![figures::checkpoints(view, db)],
         Kind::LogUse => vec![figures::log(view, db)],
+        Kind::PageUse => vec![figures::pages(view, db)],
         Kind::Cursors => listing(session).cursors.clone(),
         Kind::PreparedStatements => listing(session).prepared_statements.clone(),
         Kind::Locks => figures::locks(view, db, session)?,
