@@ -203,7 +203,7 @@ impl Binder<'_> {
         self.scans.push((first, Arc::clone(table)));
         let relation = table_relation(table, first);
         self.note_columns(written, &relation);
-        let relation = renamed(self.as_written(written, relation)?, alias)?;
+        let relation = self.aliased(written, relation, alias)?;
         let scan = Scan {
             table: Arc::clone(table),
             alias: relation.alias.clone(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, GroupByExpr, SetExpr, TableFactor};
 
-use super::from::{renamed, table_relation};
+use super::from::table_relation;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::target::Target;
 use super::{Binder, Place, trimmed};
@@ -275,8 +275,8 @@ impl Binder<'_> {
             }
             let table = binder.catalog.table(&stored)?;
             let below = binder.changed_relation(table, action)?;
-            let relation = binder.as_written(&parts, below.relation.clone())?;
-            binder.scope = Scope::of(renamed(relation, alias.as_ref())?);
+            let relation = binder.aliased(&parts, below.relation.clone(), alias.as_ref())?;
+            binder.scope = Scope::of(relation);
             let list = binder.at_place(Place::Windows, |b| b.targets(&select.projection))?;
             if !binder.aggregates.is_empty() {
                 return Err(action.refused(view, AGGREGATES));

@@ -124,7 +124,7 @@ impl Binder<'_> {
         };
         let rel = Rel::Project { input: Box::new(bound.rel), output };
         self.note_columns(written, &relation);
-        Ok(Sourced::of(rel, renamed(self.as_written(written, relation)?, alias)?))
+        Ok(Sourced::of(rel, self.aliased(written, relation, alias)?))
     }
 
     /// Binds a part of the query of a view, which counts for `depth` levels.
@@ -188,16 +188,37 @@ impl Binder<'_> {
         (self.commons, self.set_depth, self.kept, self.views) = (commons, set_depth, kept, views);
     }
 
+    /// A relation under its alias, which in the query of a view also names columns that are gone.
+    pub(super) fn aliased(
+        &self,
+        written: &[String],
+        relation: Relation,
+        alias: Option<&TableAlias>,
+    ) -> Result<Relation> {
+        let relation = self.as_written(written, relation)?;
+        let gone: Vec<usize> =
+            self.written_source(written).map(|source| source.gone().collect()).unwrap_or_default();
+        let (Some(alias), false) = (alias, gone.is_empty()) else {
+            return renamed(relation, alias);
+        };
+        let mut alias = alias.clone();
+        let mut at = 0..;
+        alias.columns.retain(|_| at.next().is_some_and(|at| !gone.contains(&at)));
+        renamed(relation, Some(&alias))
+    }
+
+    /// What the view that is being bound knows of a relation that is not its own.
+    fn written_source(&self, written: &[String]) -> Option<&ViewSource> {
+        let notes = self.views.inside.as_ref().filter(|_| !self.kept)?;
+        notes.source(written)
+    }
+
     /// What a relation that is not the view's own has columns for in the query of a view that is
     /// being bound: those that were there when the view was made, under the names of then.
-    pub(super) fn as_written(&self, written: &[String], relation: Relation) -> Result<Relation> {
-        let source = match &self.views.inside {
-            Some(notes) if !self.kept => notes.source(written),
-            _ => None,
-        };
-        let Some(source) = source else { return Ok(relation) };
+    fn as_written(&self, written: &[String], relation: Relation) -> Result<Relation> {
+        let Some(source) = self.written_source(written) else { return Ok(relation) };
         let mut columns = Vec::with_capacity(source.columns.len());
-        for column in &source.columns {
+        for column in source.columns.iter().filter(|column| !column.is_gone()) {
             let found = relation.columns.iter().find(|known| known.name == column.name);
             let found = found.ok_or_else(|| {
                 let (name, table) = (&column.name, bare(&source.name));

@@ -12,6 +12,7 @@
 //! Does not do: finding the places (`bind::view_text`).
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::objects::Objects;
 use crate::error::Result;
@@ -68,7 +69,11 @@ impl Objects {
                 format!("{}{alias}", self.spelled(&source.name, path))
             }
             NameForm::Aliased { end, columns: given } => {
-                if let Some(list) = self.columns_now(source, given, words) {
+                let gone: Vec<usize> = source.gone().filter(|at| *at < given).collect();
+                let more = self.columns_now(source, given - gone.len(), words);
+                if !gone.is_empty() {
+                    replace_names(text, name.end..end, &gone, more);
+                } else if let Some(list) = more {
                     let list = if given == 0 { format!(" ({list})") } else { format!(", {list}") };
                     text.insert_str(end, &list);
                 }
@@ -114,4 +119,29 @@ impl Objects {
         let names: Vec<String> = columns.map(name).collect();
         is_other.then(|| names.join(", "))
     }
+}
+
+/// Leaves out the names at these places of the list that `part` of the text ends with, and adds
+/// more. The closing parenthesis of the list comes behind `part`.
+fn replace_names(text: &mut String, part: Range<usize>, gone: &[usize], more: Option<String>) {
+    let (mut is_quoted, mut open, mut begin) = (false, None, part.start);
+    let mut names = Vec::new();
+    for (at, byte) in text.bytes().enumerate().take(part.end).skip(part.start) {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'(' if !is_quoted && open.is_none() => (open, begin) = (Some(at), at + 1),
+            b',' if !is_quoted && open.is_some() => {
+                names.push(text[begin..at].trim());
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let Some(open) = open else { return };
+    names.push(text[begin..part.end].trim());
+    let kept = names.iter().enumerate().filter(|(at, _)| !gone.contains(at));
+    let kept: Vec<&str> = kept.map(|(_, name)| *name).chain(more.as_deref()).collect();
+    let close = text[part.end..].find(')').map_or(text.len(), |after| part.end + after + 1);
+    let list = if kept.is_empty() { String::new() } else { format!("({})", kept.join(", ")) };
+    text.replace_range(open..close, &list);
 }

@@ -72,7 +72,8 @@ pub(crate) struct ViewSource {
     pub(crate) was: String,
     /// As the store calls it.
     pub(crate) name: String,
-    /// Its columns, those that came later left out.
+    /// Its columns, those that came later left out. Those that are gone keep their places, since
+    /// the query may name columns by these.
     pub(crate) columns: Vec<ViewColumn>,
 }
 
@@ -81,7 +82,7 @@ pub(crate) struct ViewSource {
 pub(crate) struct ViewColumn {
     /// As it was called when the view was made.
     pub(crate) written: String,
-    /// As it is called.
+    /// As it is called; empty if it is gone.
     pub(crate) name: String,
     /// Does the query name it?
     pub(crate) is_used: bool,
@@ -131,7 +132,20 @@ impl ViewName {
     }
 }
 
+impl ViewColumn {
+    /// Has the relation the column no more?
+    pub(crate) fn is_gone(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
 impl ViewSource {
+    /// Places of columns that are gone.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = usize> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter(|(_, column)| column.is_gone()).map(|(at, _)| at)
+    }
+
     /// Does the query name this column?
     pub(crate) fn uses(&self, column: &str) -> bool {
         self.columns.iter().any(|one| one.is_used && one.name == column)
@@ -155,9 +169,13 @@ impl ViewNotes {
                     columns: Vec::new(),
                 }),
                 ["name", fields @ ..] => notes.names.extend(ViewName::of_fields(fields)),
-                [word @ ("used" | "unused"), written, name] => {
-                    let (written, name) = ((*written).to_owned(), (*name).to_owned());
-                    let column = ViewColumn { written, name, is_used: *word == "used" };
+                [word @ ("used" | "unused" | "gone"), written, name @ ..] => {
+                    let name = name.first().copied().unwrap_or_default().to_owned();
+                    let column = ViewColumn {
+                        written: (*written).to_owned(),
+                        name,
+                        is_used: *word == "used",
+                    };
                     notes.sources.last_mut().into_iter().for_each(|source| {
                         source.columns.push(column.clone());
                     });
@@ -181,8 +199,13 @@ impl ViewNotes {
             fields.extend(source.written.iter().map(String::as_str));
             line(&mut out, &fields);
             for column in &source.columns {
-                let word = if column.is_used { "used" } else { "unused" };
-                line(&mut out, &[word, &column.written, &column.name]);
+                match column.is_gone() {
+                    true => line(&mut out, &["gone", &column.written]),
+                    false => {
+                        let word = if column.is_used { "used" } else { "unused" };
+                        line(&mut out, &[word, &column.written, &column.name]);
+                    }
+                }
             }
         }
         for name in &self.names {
@@ -225,7 +248,11 @@ mod tests {
                     written: vec!["s".into(), "t".into()],
                     was: "s␟t".into(),
                     name: "s␟x".into(),
-                    columns: vec![column("a", "z", true), column("b\t", "b\t", false)],
+                    columns: vec![
+                        column("a", "z", true),
+                        column("c", "", false),
+                        column("b\t", "b\t", false),
+                    ],
                 },
                 ViewSource {
                     written: vec!["u".into()],

@@ -296,7 +296,10 @@ impl Definer<'_> {
         cascade: bool,
     ) -> Result<()> {
         self.drop_dependents(Needed::Column(name, column), &[], cascade)?;
-        self.note_sources(name, name, &|source| source.columns.retain(|known| known.name != column))
+        self.note_sources(name, name, &|source| {
+            let columns = source.columns.iter_mut().filter(|known| known.name == column);
+            columns.for_each(|known| known.name.clear());
+        })
     }
 
     /// Fails if the query of a view names the column, whose type is to be changed.
