@@ -56,7 +56,7 @@ impl fmt::Display for Calibration {
     }
 }
 
-/// What was measured of a device.
+/// Figures of a device, as they were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFigures {
     /// Reads that it serves at once; 0 where nothing was measured.
@@ -100,10 +100,9 @@ fn with_probe<T>(
     result
 }
 
-/// What the device below `io` does, as far as `within` suffices to tell. Its depth is at most
-/// `most`: twice the least depth at which it reaches nearly all of what it reaches, since more in
-/// flight costs little and less leaves it idle. None where reads do not get past the page cache,
-/// and so tell nothing.
+/// Measures the device below `io` for a time of `within`. Its depth is at most `most`: twice the
+/// least depth at which the device comes near its best rate, since more reads in flight cost little
+/// and fewer leave it idle. None where reads do not get past the page cache, and so tell nothing.
 pub fn device_figures(
     io: &Io,
     clock: &Clock,

@@ -18,9 +18,9 @@ use crate::ids::{BlockNo, PageId};
 const NEAR: u32 = 64;
 /// Blocks that are read in order before the stream leaves them to the system (4 MiB).
 const LONG: u32 = 512;
-/// The stream reads at least three of so many blocks that it passes: of fewer the system, which
-/// reads the gaps, too, takes longer than planned reads do.
-const OF_BLOCKS: u32 = 4;
+/// Of four blocks that a stream passes it reads at least so many if it leaves them to the system.
+/// The system reads the gaps, too, and with more of these takes longer than planned reads do.
+const READ_OF_FOUR: u64 = 3;
 
 /// The reads of a stream so far.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Locality {
     /// Have the reads been in order for long? The system reads ahead in ascending order alone.
     pub(super) fn is_long(&self) -> bool {
         let passed = self.to.0 - self.from.0;
-        passed >= LONG && u64::from(self.read) * u64::from(OF_BLOCKS) >= 3 * u64::from(passed)
+        passed >= LONG && 4 * u64::from(self.read) >= READ_OF_FOUR * u64::from(passed)
     }
 }
 

@@ -56,7 +56,7 @@ pub struct TableInfo {
 }
 
 /// How long the device takes for a block of 8 KiB while it is kept busy, in nanoseconds: measured
-/// when the database was created, or usual ones where that was not possible.
+/// when the database was created, or usual times where that was not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTimes {
     /// A block that is read by itself, anywhere.
@@ -66,7 +66,7 @@ pub struct ReadTimes {
 }
 
 impl Default for ReadTimes {
-    /// Those of a local SSD.
+    /// Times of a local SSD.
     fn default() -> Self {
         ReadTimes { scattered_ns: 15_000, in_order_ns: 7_000 }
     }

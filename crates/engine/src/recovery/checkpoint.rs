@@ -51,7 +51,7 @@ pub(crate) struct ControlFields {
     pub clean: bool,
     /// Speed of redo, as far as it was ever measured.
     pub redo_speed: RedoSpeed,
-    /// Reads that the device serves at once, as far as that was ever measured.
+    /// Figures of the device, as far as it was ever measured.
     pub device: DeviceFigures,
     /// Stamp of the newest pages of outcomes, of a clean close.
     pub outcomes: u64,

@@ -1,7 +1,7 @@
-//! What the device under a database does: how many reads it serves at once, and how many blocks it
-//! reads in a second.
+//! The figures of the device under a database: how many reads it serves at once, and how many
+//! blocks it reads in a second.
 //!
-//! That is measured once, by direct reads of a small file, when the database is created or first
+//! They are measured once, by direct reads of a small file, when the database is created or first
 //! opened, and stored in the control file. A depth in the options takes precedence. A modelled
 //! device knows its depth, and a simulation measures nothing, so that one seed stays one run.
 //!
@@ -29,8 +29,8 @@ const USUAL: u32 = 64;
 /// and reads that are submitted together keep a longer queue busy than those of the measurement.
 const LEAST: u32 = 64;
 
-/// What the device does: the `known` figures, else measured now. Zeroes if it cannot be measured,
-/// or that is not needed.
+/// The figures of the device: the `known` ones, else measured now. Zeroes if the device cannot be
+/// measured, or need not be.
 pub(crate) fn measure(options: &Options, known: DeviceFigures) -> DeviceFigures {
     let said = options.depth.is_some() || options.device.is_some();
     let is_known = known.depth > 0 && known.scattered_per_s > 0 && known.in_order_per_s > 0;

@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     /// The temporary files of sorts.
     pub(crate) temp: Arc<TempFiles>,
     pub(crate) database: u64,
-    /// The measured depth of the device, 0 if it was not measured.
+    /// Figures of the device; 0 where it was not measured.
     pub(crate) device: DeviceFigures,
     pub(crate) replayed: Replayed,
     pub(crate) schedule: CheckpointSchedule,

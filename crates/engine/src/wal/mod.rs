@@ -106,7 +106,7 @@ pub struct Control {
     pub clean: bool,
     /// Speed of the last recovery that was long enough to measure.
     pub redo_speed: RedoSpeed,
-    /// What was measured of the device.
+    /// Figures of the device; 0 where it was not measured.
     pub device: DeviceFigures,
     /// Stamp of the newest pages of outcomes at a clean close (`txn::outcomes_stamp`), 0 if
     /// unknown.

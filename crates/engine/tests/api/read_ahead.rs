@@ -196,8 +196,8 @@ fn checkpoints_keep_the_device_busy() {
     assert!(many > 8.0 && one < 1.1, "{many} at a time, {one} where the device serves one");
 }
 
-/// What the device does is measured when a database is made, kept, and its depth set otherwise. A
-/// planner is told what a block takes.
+/// The device is measured when a database is made, and its figures are kept. Options set another
+/// depth. A planner is told what a block takes.
 #[test]
 fn the_figures_of_the_device_are_remembered() {
     let dir = std::env::temp_dir().join(format!("rightlink-depth-{}", std::process::id()));

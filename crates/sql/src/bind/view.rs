@@ -207,7 +207,7 @@ impl Binder<'_> {
         renamed(relation, Some(&alias))
     }
 
-    /// What the view that is being bound knows of a relation that is not its own.
+    /// The note that the view which is being bound has of a relation, if that is not its own.
     fn written_source(&self, written: &[String]) -> Option<&ViewSource> {
         let notes = self.views.inside.as_ref().filter(|_| !self.kept)?;
         notes.source(written)

@@ -233,8 +233,8 @@ pub(super) fn log(view: &View, db: &Database) -> Row {
     )
 }
 
-/// What was done with pages of relations since the database was opened, by all who did it. The
-/// columns are those of PostgreSQL 16; what is not counted here is null.
+/// Reads and writes of pages of relations since the database was opened, of all threads. The
+/// columns are those of PostgreSQL 16. Figures that the store does not count are null.
 pub(super) fn pages(view: &View, db: &Database) -> Row {
     let figures = Figures::of(db);
     row_of(
@@ -247,7 +247,6 @@ pub(super) fn pages(view: &View, db: &Database) -> Row {
             ("op_bytes", Datum::Int8(8_192)),
             ("hits", figures.number("pool_hits")),
             ("evictions", figures.number("pool_evictions")),
-            ("fsyncs", figures.number("device_syncs")),
         ],
     )
 }

@@ -122,7 +122,8 @@ impl Objects {
 }
 
 /// Leaves out the names at these places of the list that `part` of the text ends with, and adds
-/// more. The closing parenthesis of the list comes behind `part`.
+/// more. The closing parenthesis of the list comes behind `part`. The text is as the parser prints
+/// it, without comments.
 fn replace_names(text: &mut String, part: Range<usize>, gone: &[usize], more: Option<String>) {
     let (mut is_quoted, mut open, mut begin) = (false, None, part.start);
     let mut names = Vec::new();

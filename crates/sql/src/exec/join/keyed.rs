@@ -78,7 +78,7 @@ pub(super) struct Keyed {
 enum Partners {
     InMemory,
     InFiles(Box<Keeping>),
-    /// Memory does not hold them: nowhere.
+    /// Memory does not hold the partners, and they were let go.
     TooMany,
 }
 
@@ -161,7 +161,7 @@ impl Keyed {
     }
 
     /// Reads the partners of a window and lets its rows meet them.
-    fn look_up(&mut self, rows: Batch, context: &Context) -> Result<()> {
+    fn look_up(&mut self, mut rows: Batch, context: &Context) -> Result<()> {
         let node = Arc::clone(&self.node);
         let How::Keyed { scan, index, keys, keeps_order, .. } = &of(&node).how else {
             unreachable!("opened for an index")
@@ -193,8 +193,9 @@ impl Keyed {
                 Partners::TooMany => {
                     let half = rows.len / 2;
                     self.most_rows = self.most_rows.min(half.max(FEW_ROWS));
-                    self.pending.push(rows.clone().skip(half));
-                    return self.look_up(rows.truncate(half), context);
+                    let first = rows.split_front(half);
+                    self.pending.push(rows);
+                    return self.look_up(first, context);
                 }
             }
         }
