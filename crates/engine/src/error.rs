@@ -82,7 +82,7 @@ pub enum Error {
         table: String,
         /// Index name.
         index: String,
-        /// The key, for a person.
+        /// The key, for a person: `(a, b)=(1, x)`.
         key: String,
     },
     /// Two rows of one call for this table have the same key, and the later one would change what

@@ -93,7 +93,7 @@ pub use activity::notifications::Notification;
 pub use activity::{Activity, TransactionStatus, Who};
 pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 
-pub use error::{Result, SqlError};
+pub use error::{Result, SqlError, Subject};
 pub use interrupt::{Interrupt, Reason};
 pub use names::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use notes::{column_type, has_sql_default, is_view};

@@ -4,7 +4,9 @@
 //! which would end it early.
 //! Does not do: sending.
 
-use rightlink_sql::{Column, CopyFormat, Datum, Notification, SqlError, Times, TransactionStatus};
+use rightlink_sql::{
+    Column, CopyFormat, Datum, Notification, SqlError, Subject, Times, TransactionStatus,
+};
 
 use super::VERSION;
 use super::frontend::format_at;
@@ -203,12 +205,14 @@ impl Out {
             out.report(severity, error.sqlstate, &error.message);
             let position = error.position.map(|position| position.to_string());
             let more = [(b'D', &error.detail), (b'H', &error.hint), (b'P', &position)];
-            for (code, text) in more {
-                if let Some(text) = text {
-                    out.bytes.push(code);
-                    out.text(text);
-                }
+            more.iter().for_each(|(code, text)| out.report_field(*code, text.as_deref()));
+            if let Some(subject) = &error.subject {
+                let Subject { schema, table, column, data_type, constraint } = &**subject;
+                out.report_field(b's', Some(schema));
+                let names = [(b't', table), (b'c', column), (b'd', data_type), (b'n', constraint)];
+                names.iter().for_each(|(code, name)| out.report_field(*code, name.as_deref()));
             }
+            out.report_field(b'R', error.routine);
             out.bytes.push(0);
         });
     }
@@ -219,6 +223,14 @@ impl Out {
             out.report(severity, sqlstate, message);
             out.bytes.push(0);
         });
+    }
+
+    /// A field of an error, if there is something to say in it.
+    fn report_field(&mut self, code: u8, text: Option<&str>) {
+        if let Some(text) = text {
+            self.bytes.push(code);
+            self.text(text);
+        }
     }
 
     fn report(&mut self, severity: &str, sqlstate: &str, message: &str) {

@@ -2,5 +2,7 @@
 
 mod client;
 mod driver;
+mod errors;
 mod meeting;
+mod portals;
 mod wire;

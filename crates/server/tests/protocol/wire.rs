@@ -56,41 +56,6 @@ fn a_pipeline_is_skipped_from_its_error_to_sync() {
     assert_eq!(client.told("select count(*) from t"), ["0", "SELECT 1"]);
 }
 
-/// Rows of a cursor WITH HOLD are there after its transaction, for both protocols, and a statement
-/// with WHERE CURRENT OF is prepared as any other.
-#[test]
-fn cursors_outlive_their_transaction_and_say_which_row_is_changed() {
-    let server = start();
-    let mut client = server.client();
-    client.query("create table t (a int primary key, b int)");
-    client.query("insert into t select g, 0 from generate_series(1, 5) g");
-    let declared = "declare c cursor with hold for select a from t";
-    assert_eq!(client.told(declared), ["DECLARE CURSOR"]);
-    assert_eq!(client.told("fetch 2 c"), ["1", "2", "FETCH 2"]);
-    let fetch = [parse("", "fetch 2 c"), bind("", "", &[]), describe(b'P', "")];
-    client.raw(&[fetch.concat(), execute("", 0), sync()].concat());
-    assert_eq!(kinds(&client.answers()), "12TDDCZ");
-    let begun = "begin; declare u cursor for select a from t for update; fetch 3 u";
-    assert_eq!(client.told(begun), ["BEGIN", "DECLARE CURSOR", "1", "2", "3", "FETCH 3"]);
-    let update = parse("p", "update t set b = $1 where current of u");
-    client.raw(&[update, bind("", "p", &["7"]), execute("", 0), sync()].concat());
-    assert_eq!(kinds(&client.answers()), "12CZ");
-    assert_eq!(client.told("commit; select a, b from t where b <> 0")[1], "3|7");
-    assert_eq!(client.told("fetch c"), ["5", "FETCH 1"]);
-    client.raw(&[bind("", "p", &["7"]), execute("", 0), sync()].concat());
-    let answers = client.answers();
-    assert_eq!(answers.iter().find(|one| one.kind == 'E').unwrap().field(b'C'), "34000");
-    client.raw(&[message(b'C', b"Pc\0"), sync()].concat());
-    assert_eq!(kinds(&client.answers()), "3Z");
-    assert_eq!(client.told("fetch c"), ["34000"]);
-    // The query of a cursor may have parameters.
-    let declare = parse("", "declare d cursor with hold for select a from t where a > $1");
-    let declare = [declare, describe(b'S', ""), bind("", "", &["3"]), execute("", 0), sync()];
-    client.raw(&declare.concat());
-    assert_eq!(kinds(&client.answers()), "1tn2CZ");
-    assert_eq!(client.told("fetch all d"), ["4", "5", "FETCH 2"]);
-}
-
 /// A client may send many short messages with long answers before the server waits for it.
 #[test]
 fn long_answers_do_not_wait_for_the_end_of_a_pipeline() {
@@ -327,30 +292,6 @@ fn the_header_of_a_binary_copy_comes_with_the_first_row() {
     // The line with the names is a row like any other.
     let pieces = copied(&mut client, "copy t to stdout csv header");
     assert_eq!(pieces, [b"a\n".to_vec(), b"1\n".to_vec(), b"2\n".to_vec()]);
-}
-
-#[test]
-fn portals_hand_out_rows_in_portions() {
-    let server = start();
-    let mut client = server.client();
-    client.query(
-        "create table t (a int primary key); insert into t select g from generate_series(1, 5) g",
-    );
-    client.raw(&[parse("s", "select a from t order by a"), sync()].concat());
-    client.answers();
-    client.query("begin");
-    let two = [bind("p", "s", &[]), bind("q", "s", &[]), execute("p", 2), execute("q", 1)];
-    client.raw(&[two.concat(), execute("p", 2), execute("p", 2), sync()].concat());
-    let expected =
-        ["1", "2", "suspended", "1", "suspended", "3", "4", "suspended", "5", "SELECT 1"];
-    assert_eq!(told(&client.answers()), expected);
-    // A cursor is a portal.
-    client.query("declare c cursor for select a as x from t");
-    client.raw(&[describe(b'P', "c"), sync()].concat());
-    assert_eq!(kinds(&client.answers()), "TZ");
-    client.query("commit");
-    client.raw(&[execute("p", 1), sync()].concat());
-    assert_eq!(told(&client.answers()), ["34000"]);
 }
 
 #[test]

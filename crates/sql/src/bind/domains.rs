@@ -12,7 +12,7 @@ use super::{Binder, Slot};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::expr::domain::{Checked, DomainTest};
-use crate::names::{bare, type_entry};
+use crate::names::type_entry;
 use crate::notes::types::TypeNotes;
 use crate::parse;
 use crate::plan::Table;
@@ -48,7 +48,7 @@ impl Binder<'_> {
             checks.push((check.name.clone(), condition));
         }
         checks.sort_by(|(a, _), (b, _)| a.cmp(b));
-        tests.push(DomainTest { domain: bare(name).to_owned(), not_null: notes.not_null, checks });
+        tests.push(DomainTest { domain: name.to_owned(), not_null: notes.not_null, checks });
         Ok(tests)
     }
 

@@ -338,7 +338,9 @@ pub(super) fn not_present(table: &Table, key: &ParentKey, values: &[Datum]) -> S
     let names: Vec<&str> = names.collect();
     let parent = key.parent.bare_name();
     let detail = format!("{} is not present in table \"{parent}\".", shown(&names, values));
-    SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail)
+    SqlError::new(code::FOREIGN_KEY_VIOLATION, message)
+        .detail(detail)
+        .of_constraint(&table.info.name, &key.key.name)
 }
 
 /// Locks the parents of `wanted`; the keys that have none, or the first of them.
@@ -569,7 +571,8 @@ impl Link {
 
     fn still_referred(&self, old: &[Datum]) -> SqlError {
         let key = self.key();
-        let (parent, child) = (&key.parent.info, self.child.table.bare_name());
+        let (parent, table) = (&key.parent.info, &self.child.table);
+        let child = table.bare_name();
         let names = key.columns.iter().map(|(_, at, _)| parent.columns[*at].name.as_str());
         let names: Vec<&str> = names.collect();
         let message = format!(
@@ -579,7 +582,9 @@ impl Link {
             key.key.name
         );
         let detail = format!("{} is still referenced from table \"{child}\".", shown(&names, old));
-        SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail)
+        SqlError::new(code::FOREIGN_KEY_VIOLATION, message)
+            .detail(detail)
+            .of_constraint(&table.info.name, &key.key.name)
     }
 
     /// The scan of the child's rows that refer to a key of the parent; `None` if none can.

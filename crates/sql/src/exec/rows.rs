@@ -110,7 +110,8 @@ fn check(table: &Table, rules: &Rules, row: &Row, context: &Context) -> Result<(
             column.name,
             table.bare_name()
         );
-        return Err(SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(row)));
+        let error = SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(row));
+        return Err(error.of_column(&table.info.name, &column.name));
     }
     for (name, condition) in &rules.checks {
         if condition.eval(row, context)? == Datum::Bool(false) {
@@ -118,7 +119,8 @@ fn check(table: &Table, rules: &Rules, row: &Row, context: &Context) -> Result<(
                 "new row for relation \"{}\" violates check constraint \"{name}\"",
                 table.bare_name()
             );
-            return Err(SqlError::new(code::CHECK_VIOLATION, message).detail(failing(row)));
+            let error = SqlError::new(code::CHECK_VIOLATION, message).detail(failing(row));
+            return Err(error.of_constraint(&table.info.name, name));
         }
     }
     Ok(())

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use super::{Context, Expr};
 use crate::error::{Result, SqlError, code};
+use crate::names::bare;
 use crate::types::Datum;
 
 /// What a domain asks of a value.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainTest {
+    /// As the store calls it.
     pub(crate) domain: String,
     pub(crate) not_null: bool,
     /// Names and conditions over a row of the value alone.
@@ -29,16 +31,17 @@ pub(crate) struct Checked {
 impl DomainTest {
     /// Fails for a value that is none of the domain.
     pub(crate) fn ask(&self, value: &Datum, context: &Context) -> Result<()> {
-        let domain = &self.domain;
+        let (stored, domain) = (&self.domain, bare(&self.domain));
         if self.not_null && value.is_null() {
             let message = format!("domain {domain} does not allow null values");
-            return Err(SqlError::new(code::NOT_NULL_VIOLATION, message));
+            return Err(SqlError::new(code::NOT_NULL_VIOLATION, message).of_domain(stored, None));
         }
         for (name, condition) in &self.checks {
             if condition.eval(std::slice::from_ref(value), context)? == Datum::Bool(false) {
                 let message =
                     format!("value for domain {domain} violates check constraint \"{name}\"");
-                return Err(SqlError::new(code::CHECK_VIOLATION, message));
+                let error = SqlError::new(code::CHECK_VIOLATION, message);
+                return Err(error.of_domain(stored, Some(name)));
             }
         }
         Ok(())

@@ -114,7 +114,7 @@ fn floats(registry: &mut Registry) {
             Err(SqlError::unsupported("a root, power or logarithm of numeric"))
         });
     }
-    registry.add("setseed", &[T::Float8], T::Text, set_seed).volatile = true;
+    registry.add("setseed", &[T::Float8], T::Void, set_seed).volatile = true;
     registry.add("pi", &[], T::Float8, |_, _| Ok(Datum::Float8(std::f64::consts::PI)));
     registry
         .add("random", &[], T::Float8, |_, context| {

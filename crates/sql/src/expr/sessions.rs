@@ -102,13 +102,13 @@ fn register_locks(registry: &mut Registry) {
     ];
     for args in [&[T::Int8][..], &[T::Int4, T::Int4]] {
         for (name, eval) in waiting {
-            registry.add(name, args, T::Text, eval).volatile = true;
+            registry.add(name, args, T::Void, eval).volatile = true;
         }
         for (name, eval) in tells {
             registry.add(name, args, T::Bool, eval).volatile = true;
         }
     }
-    let unlock_all = registry.add("pg_advisory_unlock_all", &[], T::Text, |_, c| {
+    let unlock_all = registry.add("pg_advisory_unlock_all", &[], T::Void, |_, c| {
         c.activity.unlock_all_advisory(c.pid);
         Ok(void())
     });
@@ -117,7 +117,7 @@ fn register_locks(registry: &mut Registry) {
 
 fn register_notifications(registry: &mut Registry) {
     use SqlType as T;
-    let notify = registry.add("pg_notify", &[T::Text, T::Text], T::Text, |v, c| {
+    let notify = registry.add("pg_notify", &[T::Text, T::Text], T::Void, |v, c| {
         let text = |value: &Datum| match value {
             Datum::Text(text) => text.clone(),
             _ => String::new(),

@@ -42,7 +42,7 @@ pub(super) fn register(registry: &mut Registry) {
         function.strict = false;
     }
     register_session(registry);
-    registry.add("pg_sleep", &[T::Float8], T::Text, |v, context| sleep(&v[0], context)).volatile =
+    registry.add("pg_sleep", &[T::Float8], T::Void, |v, context| sleep(&v[0], context)).volatile =
         true;
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rightlink::{Budget, RowId, RowLock};
 
-use super::prepared::Portal;
+use super::portal::{Portal, forward_only, no_cursor};
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
 use crate::exec::batch::ROWS;
@@ -100,11 +100,6 @@ impl Read {
 /// Of what the memory budget has left, what the rows of a cursor take that does not say whether it
 /// goes back.
 const SHARE: usize = 16;
-
-fn forward_only() -> SqlError {
-    SqlError::new(code::NOT_IN_STATE, "cursor can only scan forward")
-        .hint("Declare it with SCROLL option to enable backward scan.")
-}
 
 impl Cursor {
     /// Its row of `pg_cursors`.
@@ -372,7 +367,9 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<String> {
         let context = self.context(Vec::new());
-        let Some(cursor) = self.cursors.get_mut(name) else { return Err(no_cursor(name)) };
+        let Some(cursor) = self.cursors.get_mut(name) else {
+            return self.fetch_portal(name, direction, moves, sink);
+        };
         if moves {
             let count = cursor.fetch(direction, &context, &mut |_| Ok(()))?;
             return Ok(format!("MOVE {count}"));
@@ -386,8 +383,16 @@ impl Session {
     /// CLOSE
     pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<()> {
         match name {
-            None => self.cursors.clear(),
-            Some(name) => drop(self.cursors.remove(name).ok_or_else(|| no_cursor(name))?),
+            None => {
+                self.cursors.clear();
+                self.portals.clear();
+            }
+            Some(name) => {
+                let has_cursor = self.cursors.remove(name).is_some();
+                if !has_cursor && self.portals.remove(name).is_none() {
+                    return Err(no_cursor(name));
+                }
+            }
         }
         Ok(())
     }
@@ -399,7 +404,10 @@ impl Session {
 
     /// Columns of a cursor's rows.
     pub(super) fn cursor_columns(&self, name: &str) -> Option<Vec<Column>> {
-        self.cursors.get(name).map(|cursor| cursor.columns.clone())
+        match self.cursors.get(name) {
+            Some(cursor) => Some(cursor.columns.clone()),
+            None => self.portals.get(name)?.columns().map(<[Column]>::to_vec),
+        }
     }
 
     /// The transaction commits: rows of cursors WITH HOLD are kept beyond it.
@@ -543,8 +551,4 @@ fn with_places(query: &Arc<Query>) -> (Arc<Plan>, RowSource) {
     // Planned anew it would have no places.
     (query.root, query.again) = (root, None);
     (Arc::new(Plan::Query(Arc::new(query))), RowSource::Table(table))
-}
-
-fn no_cursor(name: &str) -> SqlError {
-    SqlError::new(code::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
 }

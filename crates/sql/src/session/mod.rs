@@ -6,7 +6,7 @@
 //! | `statement` | one statement after the other, and its tag |
 //! | `like` | CREATE TABLE LIKE |
 //! | `listing` | catalogs of prepared statements and cursors |
-//! | `prepared`, `declared_types` | statements with typed parameters, portals with row limits |
+//! | `prepared`, `declared_types`, `portal` | typed parameters, row limits |
 //! | `custom` | plans for the values of parameters, or for any values |
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
@@ -39,6 +39,7 @@ mod grants;
 mod like;
 mod listing;
 mod literals;
+mod portal;
 mod prepared;
 mod roles;
 mod schema;
@@ -56,7 +57,8 @@ use rightlink::Database;
 
 pub use auto_analyze::AutoAnalyze;
 pub use copy::CopyHeader;
-pub use prepared::{Description, Execution};
+pub use portal::Execution;
+pub use prepared::Description;
 pub use stack::STACK;
 
 use crate::activity::notifications::Notification;
@@ -72,7 +74,8 @@ use crate::parse::{self, Parsed};
 use crate::plan::Column;
 use crate::settings::Settings;
 use crate::types::{Datum, Row, Times};
-use prepared::{Portal, Prepared};
+use portal::Portal;
+use prepared::Prepared;
 use transaction::Active;
 
 /// What reading a message may take however small the database's budget is.

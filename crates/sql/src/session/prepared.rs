@@ -1,4 +1,4 @@
-//! Statements that are kept: prepared ones with parameters, and portals with row limits.
+//! Prepared statements, with parameters.
 //!
 //! Invariants: a plan is used only while the tables it names have the versions it was bound to;
 //! else it is bound anew, and may not change the columns of its results.
@@ -16,25 +16,17 @@ use super::{Session, Sink};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, ddl};
 use crate::error::{Result, SqlError, code};
-use crate::exec::Stream;
-use crate::exec::batch::ROWS;
 use crate::exec::tables::{Along, Tables};
-use crate::exec::write::Changed;
-use crate::expr::Context;
 use crate::parse::utility::Utility;
 use crate::parse::{self, Parsed, Stmt};
 use crate::plan::{Column, Plan};
 use crate::settings::Planning;
 use crate::statistics;
-use crate::types::{Datum, Row, SqlType, Times, cast};
+use crate::types::{Datum, SqlType, Times, cast};
 use crate::user_types::{self, UsedType};
 
 /// Weight from which on a statement without a name is counted, too.
 const UNNAMED: usize = 256 << 10;
-
-/// What a portal takes beside the values of its parameters: its name, its plan's streams, what they
-/// may ask of the session.
-const PORTAL: usize = 4 << 10;
 
 /// A plan and the types of its parameters.
 #[derive(Clone)]
@@ -64,13 +56,13 @@ impl Clone for Edition {
 pub(super) struct Prepared {
     /// As the client wrote it.
     pub(super) text: Arc<str>,
-    parsed: Option<Arc<Parsed>>,
+    pub(super) parsed: Option<Arc<Parsed>>,
     /// `None` for a statement without a plan.
     pub(super) planned: Option<Planned>,
     pub(super) declared: DeclaredTypes,
     /// Its plans for values of parameters.
     pub(super) customs: Arc<Customs>,
-    description: Description,
+    pub(super) description: Description,
     /// What it takes of the database's memory; `None` for one without a name that is short or does
     /// not fit: a session has one of these, whose length is bounded when it is read.
     memory: Option<Arc<Reservation>>,
@@ -85,45 +77,6 @@ pub struct Description {
     pub parameter_oids: Vec<u32>,
     /// Columns of its results, if it has any.
     pub columns: Option<Vec<Column>>,
-}
-
-/// How an execution with a row limit ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Execution {
-    /// The statement is done; this is its tag.
-    Complete(Cow<'static, str>),
-    /// There may be more rows.
-    Suspended,
-    /// There was no statement in the message.
-    Empty,
-    /// A COPY FROM waits for its data; its tag comes from [`Session::copy_done`].
-    Copying,
-}
-
-/// A statement that is being run.
-pub(super) struct Portal {
-    state: State,
-    /// When it began, among the session's cursors and portals.
-    number: u64,
-    /// What a portal with a name takes of the database's memory.
-    memory: Option<Reservation>,
-}
-
-enum State {
-    /// A plan whose rows are handed out.
-    Running {
-        plan: Arc<Plan>,
-        stream: Box<dyn Stream>,
-        context: Box<Context>,
-        done: Option<Changed>,
-        count: u64,
-    },
-    /// Bound and not yet begun.
-    Bound {
-        statement: Arc<Prepared>,
-        params: Vec<Datum>,
-    },
-    Finished,
 }
 
 /// Binds a statement that has a plan.
@@ -232,65 +185,6 @@ impl Prepared {
     }
 }
 
-impl Portal {
-    pub(super) fn new(
-        number: u64,
-        (plan, stream): (Arc<Plan>, Box<dyn Stream>),
-        context: Box<Context>,
-        done: Option<Changed>,
-    ) -> Portal {
-        let state = State::Running { plan, stream, context, done, count: 0 };
-        Portal { state, number, memory: None }
-    }
-
-    /// The portal with what it takes of the database's memory.
-    pub(super) fn counted(self, memory: Reservation) -> Portal {
-        Portal { memory: Some(memory), ..self }
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// The next row; no more than `most` will be wanted for now.
-    pub(super) fn next(&mut self, most: usize) -> Result<Option<Row>> {
-        let State::Running { stream, context, count, .. } = &mut self.state else {
-            return Ok(None);
-        };
-        context.check_interrupt()?;
-        let row = stream.next(most, context)?;
-        *count += u64::from(row.is_some());
-        Ok(row)
-    }
-
-    /// The tag after the rows that were handed out.
-    pub(super) fn tag(&self) -> Cow<'static, str> {
-        let State::Running { plan, done, count, .. } = &self.state else { return Cow::default() };
-        let count = done.as_ref().map_or(*count, |done| done.count);
-        let plan = match &**plan {
-            Plan::With(with) => &with.main,
-            plan => plan,
-        };
-        match plan {
-            Plan::Insert(_) => counted("INSERT 0", count),
-            Plan::Query(_) | Plan::Locked(_) => counted("SELECT", count),
-            other => counted(other.verb(), count),
-        }
-    }
-}
-
-/// A tag with its count. Most statements are of one row, and their tags are there.
-fn counted(what: &str, count: u64) -> Cow<'static, str> {
-    let known = match (count, what) {
-        (1, "SELECT") => "SELECT 1",
-        (1, "UPDATE") => "UPDATE 1",
-        (1, "INSERT 0") => "INSERT 0 1",
-        (1, "DELETE") => "DELETE 1",
-        _ => return format!("{what} {count}").into(),
-    };
-    Cow::Borrowed(known)
-}
-
 impl Session {
     /// Prepares a statement under a name, the empty one included. Types that are unknown are
     /// inferred.
@@ -392,11 +286,15 @@ impl Session {
                     planned = Some(plan);
                 }
             }
-            // Its query may have parameters.
-            Some(Stmt::Utility(Utility::Declare { query, .. })) => {
+            // The query of each may have parameters.
+            Some(Stmt::Utility(
+                utility @ (Utility::Declare { query, .. }
+                | Utility::Explain { statement: query, .. }),
+            )) => {
                 self.check_usable()?;
                 let plan = self.plan(&Arc::new(Parsed::clone(query)), declared.types())?;
-                description = Description { columns: None, ..Description::of(&plan, &declared) };
+                let columns = self.utility_columns(utility);
+                description = Description { columns, ..Description::of(&plan, &declared) };
                 planned = Some(plan);
             }
             Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
@@ -433,16 +331,9 @@ impl Session {
         self.reserve(weight, "a prepared statement", hint).map(Some)
     }
 
-    /// Reserves what a portal or cursor with these parameters takes.
-    pub(super) fn reserve_portal(&mut self, params: &[Datum]) -> Result<Reservation> {
-        let values: usize = params.iter().map(Datum::heap_bytes).sum();
-        let bytes = PORTAL + size_of_val(params) + values;
-        self.reserve(bytes, "a portal", "CLOSE frees what is not needed.")
-    }
-
     /// Reserves memory for what a client keeps in the session. Plans that are kept only to be fast
     /// make way.
-    fn reserve(&mut self, bytes: usize, what: &str, hint: &str) -> Result<Reservation> {
+    pub(super) fn reserve(&mut self, bytes: usize, what: &str, hint: &str) -> Result<Reservation> {
         if let Some(reservation) = self.db.budget().try_reserve(bytes) {
             return Ok(reservation);
         }
@@ -457,7 +348,7 @@ impl Session {
         })
     }
 
-    fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>> {
+    pub(super) fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>> {
         self.prepared.get(name).cloned().ok_or_else(|| {
             let message = format!("prepared statement \"{name}\" does not exist");
             SqlError::new(code::INVALID_STATEMENT_NAME, message)
@@ -490,165 +381,8 @@ impl Session {
         self.find_prepared(name).map(|prepared| prepared.description.clone())
     }
 
-    /// Hands the columns of a portal's results to `look`, `None` if it has none.
-    pub fn with_portal<T>(
-        &self,
-        name: &str,
-        look: impl FnOnce(Option<&[Column]>) -> T,
-    ) -> Result<T> {
-        match self.portals.get(name).map(|portal| &portal.state) {
-            Some(State::Bound { statement, .. }) => match self.columns_now(statement) {
-                Some(columns) => Ok(look(Some(&columns))),
-                None => Ok(look(statement.description.columns.as_deref())),
-            },
-            Some(State::Running { plan, .. }) => Ok(look(plan.columns())),
-            Some(State::Finished) => Ok(look(None)),
-            // A cursor is a portal too.
-            None => match self.cursor_columns(name) {
-                Some(columns) => Ok(look(Some(&columns))),
-                None => Err(no_portal(name)),
-            },
-        }
-    }
-
-    /// The columns of a statement that reads a cursor or another statement, as that is now: it may
-    /// be another one than when the statement was prepared, or none.
-    fn columns_now(&self, statement: &Prepared) -> Option<Vec<Column>> {
-        match &statement.parsed.as_ref()?.stmt {
-            Stmt::Utility(utility @ (Utility::Fetch { .. } | Utility::Execute { .. })) => {
-                self.utility_columns(utility)
-            }
-            _ => None,
-        }
-    }
-
-    /// Makes a portal of a prepared statement and values of its parameters.
-    ///
-    /// # Errors
-    /// Too many or too few values, or values of other types.
-    pub fn bind(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<()> {
-        self.bind_portal(portal, statement, params).map_err(|error| self.failed(error))
-    }
-
-    fn bind_portal(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<()> {
-        let prepared = self.find_prepared(statement)?;
-        let wanted = prepared.planned.as_ref().map_or(0, |planned| planned.params.len());
-        if params.len() != wanted {
-            let message = format!(
-                "bind message supplies {} parameters, but prepared statement \"{statement}\" \
-                 requires \
-                 {wanted}",
-                params.len()
-            );
-            return Err(SqlError::new("08P01", message));
-        }
-        let types = prepared.planned.as_ref().map_or(&[][..], |planned| &planned.params);
-        let params = convert(params, types, || self.times())?;
-        let memory = match portal.is_empty() {
-            true => None,
-            false => Some(self.reserve_portal(&params)?),
-        };
-        if !portal.is_empty() && self.portals.contains_key(portal) {
-            let message = format!("cursor \"{portal}\" already exists");
-            return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
-        }
-        let state = State::Bound { statement: prepared, params };
-        let number = self.begins();
-        self.portals.insert(portal.to_owned(), Portal { state, number, memory });
-        Ok(())
-    }
-
-    /// Runs a portal for at most `limit` rows (0: all).
-    ///
-    /// # Errors
-    /// The transaction has failed then; nothing else runs until [`Session::sync`].
-    pub fn execute_portal(
-        &mut self,
-        name: &str,
-        limit: u64,
-        sink: &mut dyn Sink,
-    ) -> Result<Execution> {
-        self.on_stack(0, |session| session.run_portal(name, limit, sink))
-    }
-
-    fn run_portal(&mut self, name: &str, limit: u64, sink: &mut dyn Sink) -> Result<Execution> {
-        self.begin_message();
-        let Some(kept) = self.portals.get_mut(name) else {
-            return Err(self.failed(no_portal(name)));
-        };
-        let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
-        let mut portal = Portal { state, number, memory: kept.memory.take() };
-        let result = self.advance(&mut portal, limit, sink);
-        match self.portals.get_mut(name) {
-            Some(kept) if result.is_ok() => *kept = portal,
-            Some(_) => drop(self.portals.remove(name)),
-            // It has ended its transaction.
-            None if result.is_ok() => drop(self.portals.insert(name.to_owned(), portal)),
-            None => {}
-        }
-        let result = result.map_err(|error| self.failed(error));
-        self.stop_deadline();
-        result
-    }
-
-    fn advance(
-        &mut self,
-        portal: &mut Portal,
-        limit: u64,
-        sink: &mut dyn Sink,
-    ) -> Result<Execution> {
-        let before = std::mem::replace(&mut portal.state, State::Finished);
-        if let State::Bound { statement, params } = before {
-            self.arrives(&statement.text);
-            let Some(parsed) = &statement.parsed else {
-                portal.state = State::Bound { statement, params };
-                return Ok(Execution::Empty);
-            };
-            if let Stmt::Utility(Utility::Copy(copy)) = &parsed.stmt {
-                self.check_usable()?;
-                let tag = self.copy(copy, sink)?;
-                return Ok(tag.map_or(Execution::Copying, |tag| Execution::Complete(tag.into())));
-            }
-            if let Stmt::Utility(Utility::Declare { name, kind, query }) = &parsed.stmt {
-                self.check_usable()?;
-                portal.state = State::Finished;
-                let planned = statement.planned.as_ref().expect("its query was planned");
-                self.declare(name, *kind, query, (&planned.params, params))?;
-                return Ok(Execution::Complete("DECLARE CURSOR".into()));
-            }
-            if let Some(tag) = self.unplanned(parsed, sink)? {
-                return Ok(Execution::Complete(tag));
-            }
-            self.check_usable()?;
-            let plan = self.current_plan(&statement)?;
-            let plan = statement.customs.choose(plan, &params, &self.settings);
-            let opened = self.start(plan, params)?;
-            *portal = Portal { memory: portal.memory.take(), ..opened };
-        } else {
-            portal.state = before;
-        }
-        self.check_usable()?;
-        if let State::Running { count, .. } = &mut portal.state {
-            // The tag counts the rows of this execution.
-            *count = 0;
-        }
-        if matches!(&portal.state, State::Running { plan, .. } if plan.columns().is_some()) {
-            sink.times(&self.times());
-        }
-        let mut sent = 0;
-        while limit == 0 || sent < limit {
-            let most = if limit == 0 { ROWS as u64 } else { limit - sent };
-            match portal.next(usize::try_from(most).unwrap_or(ROWS))? {
-                Some(row) => sink.row(row)?,
-                None => return Ok(Execution::Complete(portal.tag())),
-            }
-            sent += 1;
-        }
-        Ok(Execution::Suspended)
-    }
-
     /// Runs a statement without a plan.
-    fn unplanned(
+    pub(super) fn unplanned(
         &mut self,
         parsed: &Arc<Parsed>,
         sink: &mut dyn Sink,
@@ -673,7 +407,7 @@ impl Session {
     }
 
     /// The plan of a prepared statement, bound anew if a table has changed.
-    fn current_plan(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
+    pub(super) fn current_plan(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
         let planned = prepared.planned.as_ref().expect("a statement with a plan");
         let planning = self.settings.planning();
         if planned.is_current(&mut self.ensure()?.txn, &planning)? {
@@ -684,7 +418,10 @@ impl Session {
         let again = self.plan(parsed, &params)?;
         if again.plan.columns() != planned.plan.columns() {
             let message = "cached plan must not change result type";
-            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            // Drivers prepare such a statement anew, and know it by this name.
+            let routine = Some("RevalidateCachedQuery");
+            let error = SqlError::new(code::FEATURE_NOT_SUPPORTED, message);
+            return Err(SqlError { routine, ..error });
         }
         let fresh = Prepared {
             text: Arc::clone(&prepared.text),
@@ -702,25 +439,9 @@ impl Session {
         Ok(again.plan)
     }
 
-    /// Ends a sequence of messages about portals: what was begun for it is committed.
-    pub fn sync(&mut self) -> Result<()> {
-        let result = self.end_message();
-        if self.active.is_none() {
-            self.portals.clear();
-        }
-        self.rest();
-        result
-    }
-
     /// Forgets a prepared statement; nothing happens if there is none.
     pub fn close_statement(&mut self, name: &str) {
         self.prepared.remove(name);
-    }
-
-    /// Forgets a portal; nothing happens if there is none.
-    pub fn close_portal(&mut self, name: &str) {
-        self.portals.remove(name);
-        self.drop_cursor(name);
     }
 
     /// DEALLOCATE
@@ -790,10 +511,6 @@ impl Description {
             columns: planned.plan.columns().map(<[Column]>::to_vec),
         }
     }
-}
-
-fn no_portal(name: &str) -> SqlError {
-    SqlError::new(code::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
 
 /// Values as the types that the parameters have. Most have them already.

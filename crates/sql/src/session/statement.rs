@@ -9,7 +9,8 @@ use std::sync::Arc;
 use sqlparser::ast;
 
 use super::listing;
-use super::prepared::{Planned, Portal};
+use super::portal::Portal;
+use super::prepared::Planned;
 use super::temporary;
 use super::{Session, Sink};
 use crate::bind::ddl;

@@ -180,7 +180,7 @@ impl Session {
                 return Ok(format!("DISCARD {}", what.to_uppercase()));
             }
             Utility::Explain { options, statement } => {
-                self.explain(*options, statement, sink)?;
+                self.explain(*options, statement, &[], Vec::new(), sink)?;
                 "EXPLAIN"
             }
             other => return self.make(other, sink),
@@ -455,23 +455,26 @@ impl Session {
         Ok(())
     }
 
-    fn explain(
+    /// EXPLAIN, with types and values of parameters.
+    pub(super) fn explain(
         &mut self,
         options: ExplainOptions,
         statement: &Parsed,
+        types: &[SqlType],
+        params: Vec<Datum>,
         sink: &mut dyn Sink,
     ) -> Result<()> {
         let probe = Probe::new();
-        let (planned, planning) = probe.timed(|| self.plan(&Arc::new(statement.clone()), &[]));
+        let (planned, planning) = probe.timed(|| self.plan(&Arc::new(statement.clone()), types));
         let planned = planned?;
         let mut run = Run { options, probe: None, planning, execution: None };
         if options.analyze {
-            if !planned.params.is_empty() {
+            if planned.params.len() != params.len() {
                 let message = "there is no parameter $1";
                 return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
             }
             self.probe = Some(probe.clone());
-            let (done, spent) = probe.timed(|| self.run_quietly(&planned.plan));
+            let (done, spent) = probe.timed(|| self.run_quietly(&planned.plan, params));
             self.probe = None;
             let count = done?;
             probe.note(WRITE, |figures| {
@@ -488,8 +491,8 @@ impl Session {
 
 impl Session {
     /// Runs a plan and throws its rows away; how many there were.
-    fn run_quietly(&mut self, plan: &Arc<crate::plan::Plan>) -> Result<u64> {
-        let mut portal = self.open(Arc::clone(plan), Vec::new())?;
+    fn run_quietly(&mut self, plan: &Arc<crate::plan::Plan>, params: Vec<Datum>) -> Result<u64> {
+        let mut portal = self.open(Arc::clone(plan), params)?;
         let mut count = 0;
         while portal.next(ROWS)?.is_some() {
             count += 1;

@@ -140,6 +140,7 @@ impl Datum {
             }
             SqlType::Enum(ty) => ty.parse(&utf8(bytes.to_vec())?)?,
             SqlType::Record => return Err(text::no_record()),
+            SqlType::Void => Datum::Text(String::new()),
             SqlType::Array(element) => array::from_binary(element, bytes)?.into(),
         })
     }

@@ -158,6 +158,7 @@ pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
         | SqlType::Jsonpath
         | SqlType::Enum(_)
         | SqlType::Record
+        | SqlType::Void
         | SqlType::Tid => through_text(value, to, times),
         SqlType::Json | SqlType::Jsonb => match value {
             Datum::Json(text) => text::parse(to, &text, times),

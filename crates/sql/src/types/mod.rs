@@ -116,6 +116,8 @@ pub enum SqlType {
     Array(ElementType),
     /// `record`: a row of any fields
     Record,
+    /// `void`: what a function gives that gives nothing; its values are empty texts
+    Void,
     /// A literal or parameter whose type its surroundings decide
     Unknown,
 }
@@ -213,6 +215,7 @@ impl SqlType {
             SqlType::Enum(ty) => ty.oid(),
             SqlType::Array(element) => element.array_oid(),
             SqlType::Record => 2249,
+            SqlType::Void => 2278,
             SqlType::Unknown => 705,
         }
     }
@@ -290,6 +293,7 @@ impl SqlType {
             SqlType::Enum(ty) => ty.shown(),
             SqlType::Array(element) => element.array_name(),
             SqlType::Record => "record",
+            SqlType::Void => "void",
             SqlType::Unknown => "unknown",
         }
     }
@@ -368,7 +372,7 @@ impl SqlType {
             SqlType::Bool | SqlType::Char => 1,
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Oid | SqlType::Reg(_) => 4,
-            SqlType::Enum(_) => 4,
+            SqlType::Enum(_) | SqlType::Void => 4,
             SqlType::Name => 64,
             SqlType::Int8
             | SqlType::Float8
@@ -418,6 +422,7 @@ impl SqlType {
             | SqlType::Jsonpath
             | SqlType::Enum(_)
             | SqlType::Record
+            | SqlType::Void
             | SqlType::Tid => Category::User,
             SqlType::Char => Category::Internal,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,

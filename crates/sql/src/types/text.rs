@@ -200,6 +200,7 @@ pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
         SqlType::OidVector => vector(SqlType::Oid, trimmed),
         SqlType::Enum(ty) => ty.parse(text),
         SqlType::Record => Err(no_record()),
+        SqlType::Void => Ok(Datum::Text(String::new())),
         SqlType::Array(element) => array_text::parse(element, text, times).map(Datum::from),
     }
 }

@@ -100,7 +100,7 @@ fn messages_name_things_as_clients_do() {
     );
     assert_eq!(
         said("insert into s.p values (1), (1)"),
-        "duplicate key value violates unique constraint \"p_pkey\"|Key (1) already exists."
+        "duplicate key value violates unique constraint \"p_pkey\"|Key (id)=(1) already exists."
     );
     assert_eq!(
         said("drop schema s"),

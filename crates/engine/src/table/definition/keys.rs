@@ -149,10 +149,10 @@ impl KeyMaker {
         ))
     }
 
-    /// An encoded key for a person.
+    /// An encoded key for a person, with the names of its columns.
     pub(crate) fn show(&self, key: &[u8]) -> String {
         match decode(&self.columns, key) {
-            Ok(values) => show_values(&values),
+            Ok(values) => format!("({})={}", self.names.join(", "), show_values(&values)),
             Err(Malformed(what)) => format!("({what})"),
         }
     }

@@ -66,8 +66,8 @@ pub(crate) fn create_as(
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         check_column_name(&name)?;
-        if column.ty == SqlType::Record {
-            let message = format!("column \"{name}\" has pseudo-type record");
+        if matches!(column.ty, SqlType::Record | SqlType::Void) {
+            let message = format!("column \"{name}\" has pseudo-type {}", column.ty.name());
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
         let is_blank = column.ty == SqlType::Bpchar && column.modifier.is_none();

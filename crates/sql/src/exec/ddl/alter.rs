@@ -379,7 +379,7 @@ pub(super) fn refuse_taken(table: &str, index: &str, taken: &[String]) -> Result
 }
 
 pub(super) fn has_nulls(table: &str, column: &str) -> SqlError {
-    let table = bare(table);
-    let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
-    SqlError::new(code::NOT_NULL_VIOLATION, message)
+    let relation = bare(table);
+    let message = format!("column \"{column}\" of relation \"{relation}\" contains null values");
+    SqlError::new(code::NOT_NULL_VIOLATION, message).of_column(table, column)
 }

@@ -68,7 +68,7 @@ impl Definer<'_> {
                 let message = format!(
                     "check constraint \"{own}\" of relation \"{plain}\" is violated by some row"
                 );
-                return Err(SqlError::new(code::CHECK_VIOLATION, message));
+                return Err(SqlError::new(code::CHECK_VIOLATION, message).of_constraint(name, &own));
             }
         }
         // What the store can say itself it sees to itself too, whoever writes.

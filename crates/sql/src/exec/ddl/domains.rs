@@ -249,7 +249,7 @@ impl Definer<'_> {
                     Asked::NotNull => code::NOT_NULL_VIOLATION,
                     Asked::Check(_) => code::CHECK_VIOLATION,
                 };
-                return Err(SqlError::new(sqlstate, message));
+                return Err(SqlError::new(sqlstate, message).of_column(name, column));
             }
         }
         Ok(())

@@ -109,10 +109,11 @@ fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
 pub(crate) fn not_unique(index: &str, error: Error) -> SqlError {
     let index = bare(index);
     match error {
-        Error::UniqueViolation { key, .. } => {
+        Error::UniqueViolation { table, key, .. } => {
             let message = format!("could not create unique index \"{index}\"");
             SqlError::new(code::UNIQUE_VIOLATION, message)
                 .detail(format!("Key {key} is duplicated."))
+                .of_constraint(&table, index)
         }
         Error::AlreadyExists(_) => {
             let message = format!("relation \"{index}\" already exists");

@@ -4,9 +4,13 @@
 //! (`40001`, `40P01`) from everything else; what is not built yet is `0A000` and names itself.
 //! Does not do: translation of messages.
 
+mod subject;
+
 use std::fmt;
 
 use rightlink::{ConflictKind, Error};
+
+pub use subject::Subject;
 
 use crate::names;
 use crate::names::bare;
@@ -128,13 +132,25 @@ pub struct SqlError {
     pub hint: Option<String>,
     /// Where in the statement's text, in characters from 1.
     pub position: Option<usize>,
+    /// The names of the objects that it is about.
+    pub subject: Option<Box<Subject>>,
+    /// The function of PostgreSQL's that reports it, where drivers know the error by it.
+    pub routine: Option<&'static str>,
 }
 
 impl SqlError {
     /// An error with this code.
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
         assert_eq!(sqlstate.len(), 5, "a code has five characters");
-        Self { sqlstate, message: message.into(), detail: None, hint: None, position: None }
+        Self {
+            sqlstate,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            subject: None,
+            routine: None,
+        }
     }
 
     /// What is not built yet.
@@ -220,7 +236,9 @@ impl From<Error> for SqlError {
                 let message = "could not serialize access due to concurrent update";
                 Self::new(code::SERIALIZATION_FAILURE, message).detail(what)
             }
-            Error::UniqueViolation { index, key, .. } => unique_violation(&index, &key),
+            Error::UniqueViolation { table, index, key } => {
+                unique_violation(&index, &key).of_constraint(&table, &index)
+            }
             Error::KeyTwice(_) => {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                 Self::new(code::CARDINALITY, message).hint(
@@ -229,19 +247,20 @@ impl From<Error> for SqlError {
                 )
             }
             Error::NotNullViolation { table, column } => {
-                let table = bare(&table);
                 let message = format!(
-                    "null value in column \"{column}\" of relation \"{table}\" violates not-null \
-                     constraint"
+                    "null value in column \"{column}\" of relation \"{}\" violates not-null \
+                     constraint",
+                    bare(&table)
                 );
-                Self::new(code::NOT_NULL_VIOLATION, message)
+                Self::new(code::NOT_NULL_VIOLATION, message).of_column(&table, &column)
             }
             Error::CheckViolation { table, check, column, value } => {
-                let table = bare(&table);
                 let message = format!(
-                    "new row for relation \"{table}\" violates check constraint \"{check}\""
+                    "new row for relation \"{}\" violates check constraint \"{check}\"",
+                    bare(&table)
                 );
                 Self::new(code::CHECK_VIOLATION, message)
+                    .of_constraint(&table, &check)
                     .detail(format!("Column {column} has the value {value}."))
             }
             Error::NotFound(what) => Self::new(code::UNDEFINED_OBJECT, what),
