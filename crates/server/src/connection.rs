@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use rightlink::{Database, Reservation};
 use rightlink_sql::{
-    Column, Datum, Execution, Session, SqlError, SqlType, Times, TransactionStatus,
+    Column, Datum, Encoding, Execution, Session, SqlError, SqlType, Times, TransactionStatus,
 };
 
 use crate::bell::Bell;
@@ -251,6 +251,7 @@ impl Core<'_> {
                 }
             }
             self.reported = now;
+            self.out.set_encoding(self.session.client_encoding());
             let idle = self.session.millis_setting("idle_in_transaction_session_timeout");
             self.peer.set_idle_millis(idle.unwrap_or(0));
         }
@@ -266,7 +267,16 @@ impl Core<'_> {
     /// Handles a message; an error ends the connection.
     fn handle(&mut self, kind: u8, body: &[u8]) -> Handled {
         self.peer.busy();
-        let message = match frontend::message(kind, body) {
+        let encoding = match kind {
+            b'd' => self.out.copy_encoding(),
+            _ => self.out.encoding(),
+        };
+        let decoded = frontend::decoded(kind, body, encoding);
+        let message = match decoded.as_deref() {
+            Ok(body) => frontend::message(kind, body),
+            Err(_) => Err(Violation::encoding()),
+        };
+        let message = match message {
             Ok(message) => message,
             Err(what) => return self.malformed(kind, what),
         };
@@ -427,9 +437,10 @@ impl Core<'_> {
 
     fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
         let (db, times) = (self.session.database().clone(), self.session.times());
+        let encoding = self.out.encoding();
         let values = self.session.with_description(bind.statement, |description| {
             check_formats(bind, description.columns.as_deref())?;
-            values(bind, &description.parameters, &db, &times)
+            values(bind, &description.parameters, &Reading { db: &db, times: &times, encoding })
         });
         self.session.bind(bind.portal, bind.statement, values??)?;
         self.formats.set(bind.portal, bind.results);
@@ -509,26 +520,37 @@ fn check_formats(bind: &Bind<'_>, columns: Option<&[Column]>) -> Result<(), SqlE
     }
 }
 
+/// What it takes to read values of parameters.
+struct Reading<'r> {
+    db: &'r Database,
+    times: &'r Times,
+    encoding: Encoding,
+}
+
 /// The values of a Bind, as the types that the statement's parameters have.
 fn values(
     bind: &Bind<'_>,
     types: &[SqlType],
-    db: &Database,
-    times: &Times,
+    reading: &Reading<'_>,
 ) -> Result<Vec<Datum>, SqlError> {
+    let Reading { db, times, encoding } = *reading;
     let value = |(at, bytes): (usize, &Option<&[u8]>)| {
         let ty = types.get(at).copied().unwrap_or(SqlType::Text);
         let Some(bytes) = bytes else { return Ok(Datum::Null) };
         let is_long = ty.is_array() && bytes.len() > LONG;
         // The text's memory while it is read; the session counts the value that it becomes.
         let _memory = is_long.then(|| reserve(db, bytes.len() * ELEMENT)).transpose()?;
-        if bind.formats.at(at) == 1 {
+        let is_text = matches!(ty, SqlType::Text | SqlType::Bpchar | SqlType::Name | SqlType::Json);
+        if bind.formats.at(at) == 1 && !(is_text && !encoding.is_same()) {
             return Datum::from_binary(ty, bytes);
         }
-        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-        let text = text
-            .ok_or_else(|| SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
-        Datum::from_text_in(ty, text, times)
+        let text = encoding.decode(bytes)?;
+        if text.contains('\0') {
+            let name = encoding.name();
+            let message = format!("invalid byte sequence for encoding \"{name}\": 0x00");
+            return Err(SqlError::new("22021", message));
+        }
+        Datum::from_text_in(ty, &text, times)
     };
     let mut values = Vec::with_capacity(bind.values.len());
     for each in bind.values.iter().enumerate() {

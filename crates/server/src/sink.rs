@@ -74,7 +74,7 @@ impl Sink for Client<'_> {
 
     fn row(&mut self, row: Row) -> Result<()> {
         check_count(row.len())?;
-        self.out.row(&row, self.formats.unwrap_or(&[]));
+        self.out.row(&row, self.formats.unwrap_or(&[]))?;
         self.send_if_full()
     }
 
@@ -104,7 +104,7 @@ impl Sink for Client<'_> {
     }
 
     fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.copy_data(bytes);
+        self.out.copy_rows(bytes)?;
         self.send_if_full()
     }
 }

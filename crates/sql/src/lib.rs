@@ -71,6 +71,7 @@ mod activity;
 mod bind;
 mod catalog;
 mod copy;
+mod encoding;
 mod error;
 mod exec;
 mod expr;
@@ -93,6 +94,7 @@ pub use activity::notifications::Notification;
 pub use activity::{Activity, TransactionStatus, Who};
 pub use copy::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 
+pub use encoding::Encoding;
 pub use error::{Result, SqlError, Subject};
 pub use interrupt::{Interrupt, Reason};
 pub use names::{SEPARATOR, said as shown_text, shown_name, stored_name};

@@ -5,6 +5,7 @@
 //! Does not do: settings of the server's files.
 
 mod about;
+mod list;
 pub(crate) mod planner;
 mod zone;
 
@@ -12,161 +13,18 @@ use std::collections::BTreeMap;
 
 use rightlink_env::sync::{Arc, Mutex};
 
+use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::names::SearchPath;
-use crate::parse::modes::Level;
+use crate::parse::modes::{Level, TransactionModes};
 use crate::types::time::{DateSetting, IntervalStyle, Styles, Zone};
+use list::{ENUMS, Kind, REPORTED, SETTINGS, Setting};
 use planner::{MOST_TOGETHER, PlanCacheMode, Switches};
 
 /// What clients take for the server's version.
 pub(crate) const VERSION: &str = "15.18";
 /// The user of a session that is no client of a server, and the owner of everything.
 pub(crate) const USER: &str = "rightlink";
-
-/// What values a setting takes.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// Cannot be set.
-    Fixed,
-    /// Any text.
-    Text,
-    /// Names of schemas.
-    Schemas,
-    Bool,
-    /// One of these; others exist in PostgreSQL but not here.
-    Only(&'static [&'static str]),
-    /// The name of an encoding, of which only letters and digits count, as in PostgreSQL: one of
-    /// these.
-    Encoding(&'static [&'static str]),
-    /// One of these.
-    OneOf(&'static [&'static str]),
-    /// A whole number between; others exist in PostgreSQL but not here.
-    Int(i64, i64),
-    /// A whole number between.
-    Count(i64, i64),
-    /// Milliseconds, with units, no less than so many.
-    Millis(u64),
-    /// Kilobytes, with units, no less than so many.
-    Memory(u64),
-    /// Style and order of dates.
-    Dates,
-    /// A time zone.
-    Zone,
-    /// Is what the database was opened with.
-    Opened,
-}
-
-struct Setting {
-    name: &'static str,
-    /// Spelled as SHOW spells it.
-    default: &'static str,
-    kind: Kind,
-}
-
-const fn setting(name: &'static str, default: &'static str, kind: Kind) -> Setting {
-    Setting { name, default, kind }
-}
-
-const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read"];
-const MESSAGES: &[&str] =
-    &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
-
-static SETTINGS: [Setting; 62] = [
-    setting("application_name", "", Kind::Text),
-    setting("bytea_output", "hex", Kind::Only(&["hex"])),
-    // SQL_ASCII is no conversion: the bytes are those of UTF8.
-    setting("client_encoding", "UTF8", Kind::Encoding(&["utf8", "unicode", "sqlascii"])),
-    setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
-    setting("datestyle", "ISO, MDY", Kind::Dates),
-    // A deadlock is seen when the last wait begins.
-    setting("deadlock_timeout", "1000", Kind::Millis(1)),
-    setting("default_transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
-    setting("default_transaction_read_only", "off", Kind::Bool),
-    // The device's depth, unless less is asked for.
-    setting("effective_io_concurrency", "0", Kind::Int(0, 1_000)),
-    setting("enable_indexscan_prefetch", "on", Kind::Bool),
-    setting("enable_insert_prefetch", "on", Kind::Bool),
-    setting("extra_float_digits", "1", Kind::Int(1, 3)),
-    setting("idle_in_transaction_session_timeout", "0", Kind::Millis(0)),
-    setting("in_hot_standby", "off", Kind::Fixed),
-    setting("integer_datetimes", "on", Kind::Fixed),
-    setting("intervalstyle", "postgres", Kind::OneOf(IntervalStyle::NAMES)),
-    setting("io_method", "", Kind::Opened),
-    setting("is_superuser", "on", Kind::Fixed),
-    setting("lock_timeout", "0", Kind::Millis(0)),
-    // The database's memory budget alone bounds what builds and vacuums take.
-    setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
-    setting("max_identifier_length", "63", Kind::Fixed),
-    setting("plan_cache_mode", "auto", Kind::OneOf(PlanCacheMode::NAMES)),
-    setting("search_path", "\"$user\", public", Kind::Schemas),
-    setting("server_encoding", "UTF8", Kind::Fixed),
-    setting("server_version", VERSION, Kind::Fixed),
-    setting("server_version_num", "150018", Kind::Fixed),
-    setting("role", "none", Kind::Text),
-    setting("session_authorization", USER, Kind::Text),
-    setting("standard_conforming_strings", "on", Kind::Only(&["on", "true"])),
-    setting("statement_timeout", "0", Kind::Millis(0)),
-    setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),
-    setting("timezone", "UTC", Kind::Zone),
-    setting("transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
-    setting("transaction_read_only", "off", Kind::Bool),
-    // What is switched off is chosen where nothing else is left.
-    setting("enable_hashjoin", "on", Kind::Bool),
-    setting("enable_incremental_sort", "on", Kind::Bool),
-    setting("enable_indexonlyscan", "on", Kind::Bool),
-    setting("enable_indexscan", "on", Kind::Bool),
-    setting("enable_nestloop", "on", Kind::Bool),
-    setting("enable_seqscan", "on", Kind::Bool),
-    setting("enable_sort", "on", Kind::Bool),
-    // Bound how many relations are ordered together, once they are set.
-    setting("from_collapse_limit", "8", Kind::Count(1, i32::MAX as i64)),
-    setting("join_collapse_limit", "8", Kind::Count(1, i32::MAX as i64)),
-    // Accepted: there is one operator for groups, none that merges or reads by bitmaps, and what
-    // PostgreSQL's nodes of these names do, joins and queries in expressions do by themselves.
-    setting("enable_bitmapscan", "on", Kind::Bool),
-    setting("enable_hashagg", "on", Kind::Bool),
-    setting("enable_material", "on", Kind::Bool),
-    setting("enable_memoize", "on", Kind::Bool),
-    setting("enable_mergejoin", "on", Kind::Bool),
-    setting("enable_tidscan", "on", Kind::Bool),
-    setting("row_security", "on", Kind::Bool),
-    // What dumps and drivers set, without an effect here: there are no function bodies, no xml, no
-    // tablespaces, no compiled plans, and scans begin where they like.
-    setting("array_nulls", "on", Kind::Bool),
-    setting("check_function_bodies", "on", Kind::Bool),
-    setting("default_tablespace", "", Kind::Only(&["", "pg_default"])),
-    setting("default_transaction_deferrable", "off", Kind::Bool),
-    setting("jit", "off", Kind::Bool),
-    setting("quote_all_identifiers", "off", Kind::Bool),
-    setting("synchronize_seqscans", "on", Kind::Bool),
-    setting("temp_tablespaces", "", Kind::Only(&[""])),
-    setting("xmloption", "content", Kind::OneOf(&["content", "document"])),
-    setting("default_table_access_method", "heap", Kind::Only(&["heap"])),
-    // Bounds sorts and groups below their share of the budget, once it is set.
-    setting("work_mem", "4096", Kind::Memory(64)),
-    // Rows are the same with any number; few of them show defects at the ends of batches.
-    setting("batch_rows", "1024", Kind::Count(1, 1_024)),
-];
-
-/// Settings with a list of values in PostgreSQL, of which there is one here.
-const ENUMS: [&str; 1] = ["bytea_output"];
-
-/// The settings that clients are told of, as they are spelled to them.
-const REPORTED: [(&str, &str); 13] = [
-    ("application_name", "application_name"),
-    ("client_encoding", "client_encoding"),
-    ("DateStyle", "datestyle"),
-    ("default_transaction_read_only", "default_transaction_read_only"),
-    ("in_hot_standby", "in_hot_standby"),
-    ("integer_datetimes", "integer_datetimes"),
-    ("IntervalStyle", "intervalstyle"),
-    ("is_superuser", "is_superuser"),
-    ("server_encoding", "server_encoding"),
-    ("server_version", "server_version"),
-    ("session_authorization", "session_authorization"),
-    ("standard_conforming_strings", "standard_conforming_strings"),
-    ("TimeZone", "timezone"),
-];
 
 /// The settings of a session. Clones are the same settings.
 #[derive(Clone, Default)]
@@ -175,8 +33,7 @@ pub(crate) struct Settings(Arc<Mutex<State>>);
 /// What every statement asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Often {
-    pub(crate) level: Level,
-    pub(crate) read_only: bool,
+    pub(crate) modes: TransactionModes,
     /// Is a commit not waited for?
     pub(crate) relaxed: bool,
     /// In milliseconds, none for never.
@@ -217,8 +74,7 @@ pub(crate) struct Planning {
 }
 
 const OFTEN: Often = Often {
-    level: Level::ReadCommitted,
-    read_only: false,
+    modes: TransactionModes::DEFAULT,
     relaxed: false,
     lock_timeout: None,
     statement_timeout: None,
@@ -326,7 +182,7 @@ impl Setting {
             | Kind::Fixed
             | Kind::Text
             | Kind::Schemas
-            | Kind::Encoding(_)
+            | Kind::Encoding
             | Kind::Dates
             | Kind::Zone
             | Kind::Opened => "string",
@@ -343,10 +199,12 @@ impl Setting {
 }
 
 /// What the running transaction says of a setting that is its own.
-fn of_transaction((level, read_only): (Level, bool), name: &str) -> Option<&'static str> {
+fn of_transaction(modes: TransactionModes, name: &str) -> Option<&'static str> {
+    let switch = |on: bool| Some(if on { "on" } else { "off" });
     match name {
-        "transaction_isolation" => Some(level.name()),
-        "transaction_read_only" => Some(if read_only { "on" } else { "off" }),
+        "transaction_isolation" => Some(modes.level.name()),
+        "transaction_read_only" => switch(modes.read_only),
+        "transaction_deferrable" => switch(modes.deferrable),
         _ => None,
     }
 }
@@ -421,8 +279,11 @@ impl State {
         };
         let level = self.get("default_transaction_isolation");
         self.often = Often {
-            level: Level::named(&level).unwrap_or(OFTEN.level),
-            read_only: self.get("default_transaction_read_only") == "on",
+            modes: TransactionModes {
+                level: Level::named(&level).unwrap_or(OFTEN.modes.level),
+                read_only: self.get("default_transaction_read_only") == "on",
+                deferrable: self.get("default_transaction_deferrable") == "on",
+            },
             relaxed: self.get("synchronous_commit") == "off",
             lock_timeout: self.millis("lock_timeout"),
             statement_timeout: self.millis("statement_timeout"),
@@ -549,6 +410,10 @@ impl Settings {
         self.0.lock().planning.styles.clone()
     }
 
+    pub(crate) fn client_encoding(&self) -> Encoding {
+        Encoding::named(&self.get("client_encoding")).expect("it was checked when it was set")
+    }
+
     /// A time in milliseconds, none for zero.
     pub(crate) fn millis(&self, name: &str) -> Option<u64> {
         self.0.lock().millis(name)
@@ -593,19 +458,19 @@ impl Settings {
     }
 
     /// As [`Settings::show`] in a transaction of this level that only reads or does not.
-    pub(crate) fn show_in(&self, modes: (Level, bool), name: &str) -> Result<String> {
+    pub(crate) fn show_in(&self, modes: TransactionModes, name: &str) -> Result<String> {
         let name = find(name)?.name;
         of_transaction(modes, name).map_or_else(|| self.show(name), |value| Ok(value.to_owned()))
     }
 
     /// All settings with names as PostgreSQL spells them, in its order, in such a transaction.
-    pub(crate) fn all(&self, modes: (Level, bool)) -> Vec<Shown> {
+    pub(crate) fn all(&self, modes: TransactionModes) -> Vec<Shown> {
         let mut all: Vec<Shown> = SETTINGS.iter().map(|one| self.shown(one, modes)).collect();
         all.sort_by_key(|one| one.name.to_ascii_lowercase());
         all
     }
 
-    fn shown(&self, setting: &'static Setting, modes: (Level, bool)) -> Shown {
+    fn shown(&self, setting: &'static Setting, modes: TransactionModes) -> Shown {
         let state = self.0.lock();
         let name = setting.name;
         let value = of_transaction(modes, name);
@@ -751,7 +616,7 @@ impl Settings {
 /// Refuses settings that are of the transaction.
 pub(crate) fn check_settable(name: &str) -> Result<()> {
     match name.to_ascii_lowercase().as_str() {
-        name @ ("transaction_isolation" | "transaction_read_only") => {
+        name @ ("transaction_isolation" | "transaction_read_only" | "transaction_deferrable") => {
             Err(SqlError::unsupported(format!("SET {name}")).hint("Use SET TRANSACTION."))
         }
         _ => Ok(()),
@@ -788,13 +653,10 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
                 Err(SqlError::new(code::INVALID_PARAMETER, message))
             }
         },
-        Kind::Encoding(known) => {
-            let name: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
-            match known.contains(&name.as_str()) {
-                true => Ok(setting.default.to_owned()),
-                false => Err(SqlError::unsupported(format!("the encoding \"{value}\""))),
-            }
-        }
+        Kind::Encoding => match Encoding::named(value) {
+            Some(encoding) => Ok(encoding.name().to_owned()),
+            None => Err(invalid(setting, value)),
+        },
         Kind::Only(known) if known.contains(&lower.as_str()) => Ok(setting.default.to_owned()),
         Kind::Only(_) => {
             Err(SqlError::unsupported(format!("the value \"{value}\" of \"{}\"", setting.name)))
@@ -909,8 +771,9 @@ mod tests {
             assert_eq!(set(&settings, "client_encoding", encoding, false), Ok(()), "{encoding}");
         }
         assert_eq!(settings.get("client_encoding"), "UTF8");
-        assert_eq!(set(&settings, "client_encoding", "latin1", false), Err("0A000"));
-        assert_eq!(set(&settings, "client_encoding", "''", false), Err("0A000"));
+        assert_eq!(set(&settings, "client_encoding", "latin1", false), Ok(()));
+        assert_eq!(settings.get("client_encoding"), "LATIN1");
+        assert_eq!(set(&settings, "client_encoding", "''", false), Err("22023"));
         assert_eq!(set(&settings, "nonsense", "1", false), Err("42704"));
         assert_eq!(set(&settings, "server_version", "1", false), Err("55P02"));
         settings.begin();

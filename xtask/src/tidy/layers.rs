@@ -26,7 +26,7 @@ const LAYERS_OF_SQL: Layers = &[
     ("expr", 7), ("catalog", 6), ("activity", 5), ("roles", 5), ("user_types", 5),
     ("settings", 4), ("schemas", 4),
     ("statistics", 4), ("interrupt", 3), ("notes", 3), ("parse", 3), ("types", 2),
-    ("error", 1), ("names", 0), ("oids", 0), ("privileges", 0),
+    ("encoding", 2), ("error", 1), ("names", 0), ("oids", 0), ("privileges", 0),
 ];
 
 /// The top modules of the engine.

@@ -1,11 +1,15 @@
 //! Messages to a client, appended to a buffer.
 //!
 //! Invariants: every message carries its own length; text from elsewhere loses its zero bytes,
-//! which would end it early.
+//! which would end it early. Text is in the client's encoding; a value that this cannot say is an
+//! error, a character of a message becomes a question mark.
 //! Does not do: sending.
 
+use std::borrow::Cow;
+
 use rightlink_sql::{
-    Column, CopyFormat, Datum, Notification, SqlError, Subject, Times, TransactionStatus,
+    Column, CopyFormat, Datum, Encoding, Notification, Result, SqlError, Subject, Times,
+    TransactionStatus,
 };
 
 use super::VERSION;
@@ -19,6 +23,10 @@ pub(crate) struct Out {
     text: String,
     /// What texts of dates and times are like.
     times: Times,
+    /// The client's.
+    encoding: Encoding,
+    /// Is the COPY that began last one of bytes?
+    copies_bytes: bool,
 }
 
 impl Out {
@@ -57,9 +65,25 @@ impl Out {
     fn text(&mut self, text: &str) {
         match text.bytes().any(|byte| byte == 0) {
             true => self.bytes.extend(text.bytes().filter(|byte| *byte != 0)),
-            false => self.bytes.extend_from_slice(text.as_bytes()),
+            false if self.encoding.is_same() => self.bytes.extend_from_slice(text.as_bytes()),
+            false => self.bytes.extend_from_slice(&self.encoding.encode_lossy(text)),
         }
         self.bytes.push(0);
+    }
+
+    /// Text that follows is in this encoding.
+    pub(crate) fn set_encoding(&mut self, encoding: Encoding) {
+        self.encoding = encoding;
+    }
+
+    /// The encoding that text of the client is in.
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// The encoding of the rows of a COPY.
+    pub(crate) fn copy_encoding(&self) -> Encoding {
+        if self.copies_bytes { Encoding::UTF8 } else { self.encoding }
     }
 
     /// A single byte, as the answer to a request for TLS.
@@ -154,19 +178,25 @@ impl Out {
         self.times.clone_from(times);
     }
 
-    pub(crate) fn row(&mut self, row: &[Datum], formats: &[i16]) {
+    /// A row; nothing of one that cannot be said in the client's encoding.
+    pub(crate) fn row(&mut self, row: &[Datum], formats: &[i16]) -> Result<()> {
+        let (begins, mut said) = (self.bytes.len(), Ok(()));
         self.message(b'D', |out| {
             out.short(row.len());
-            for (at, value) in row.iter().enumerate() {
-                if value.is_null() {
-                    out.long(u32::MAX);
-                } else if format_at(formats, at) == 1 {
-                    out.field(&value.to_binary().unwrap_or_default());
-                } else {
-                    out.field_text(value);
-                }
-            }
+            said =
+                row.iter().enumerate().try_for_each(|(at, value)| match format_at(formats, at) {
+                    _ if value.is_null() => {
+                        out.long(u32::MAX);
+                        Ok(())
+                    }
+                    1 => out.field_binary(value),
+                    _ => out.field_text(value),
+                });
         });
+        if said.is_err() {
+            self.bytes.truncate(begins);
+        }
+        said
     }
 
     fn field(&mut self, bytes: &[u8]) {
@@ -174,20 +204,33 @@ impl Out {
         self.bytes.extend(bytes);
     }
 
-    fn field_text(&mut self, value: &Datum) {
+    fn field_binary(&mut self, value: &Datum) -> Result<()> {
+        // The binary form of text is text.
+        if let Datum::Text(text) | Datum::Json(text) = value {
+            self.field(&self.encoding.encode(text)?);
+            return Ok(());
+        }
+        self.field(&value.to_binary().unwrap_or_default());
+        Ok(())
+    }
+
+    fn field_text(&mut self, value: &Datum) -> Result<()> {
         if let Datum::Text(text) = value {
-            return self.field(text.as_bytes());
+            self.field(&self.encoding.encode(text)?);
+            return Ok(());
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         value.write_text_in(&self.times, &mut text);
-        self.field(text.as_bytes());
+        let encoded = self.encoding.encode(&text).map(|bytes| self.field(&bytes));
         self.text = text;
+        encoded
     }
 
     /// A COPY begins: `kind` says in which direction.
     pub(crate) fn copy(&mut self, kind: u8, format: CopyFormat, columns: usize) {
-        let binary = u8::from(format == CopyFormat::Binary);
+        self.copies_bytes = format == CopyFormat::Binary;
+        let binary = u8::from(self.copies_bytes);
         self.message(kind, |out| {
             out.bytes.push(binary);
             out.short(columns);
@@ -196,7 +239,18 @@ impl Out {
     }
 
     pub(crate) fn copy_data(&mut self, bytes: &[u8]) {
-        self.message(b'd', |out| out.bytes.extend(bytes));
+        self.message(b'd', |out| out.bytes.extend_from_slice(bytes));
+    }
+
+    /// Rows of a COPY.
+    pub(crate) fn copy_rows(&mut self, bytes: &[u8]) -> Result<()> {
+        let encoding = self.copy_encoding();
+        let encoded = match std::str::from_utf8(bytes) {
+            Ok(text) if !encoding.is_same() => encoding.encode(text)?,
+            _ => Cow::Borrowed(bytes),
+        };
+        self.copy_data(&encoded);
+        Ok(())
     }
 
     /// An error, or a FATAL one that ends the connection.
@@ -249,7 +303,7 @@ mod tests {
     #[test]
     fn rows_have_lengths_and_nulls() {
         let mut out = Out::default();
-        out.row(&[Datum::Int4(7), Datum::Null, Datum::Text("é".into())], &[1, 0, 0]);
+        out.row(&[Datum::Int4(7), Datum::Null, Datum::Text("é".into())], &[1, 0, 0]).unwrap();
         let expected = b"D\0\0\0\x18\0\x03\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\0\0\x02\xc3\xa9";
         assert_eq!(out.bytes(), expected);
     }

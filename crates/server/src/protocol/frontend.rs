@@ -4,7 +4,9 @@
 //! nothing is allocated by a number that a client claims.
 //! Does not do: reading from a socket.
 
-use rightlink_sql::SqlError;
+use std::borrow::Cow;
+
+use rightlink_sql::{Encoding, SqlError};
 
 use super::LENGTH;
 
@@ -18,6 +20,12 @@ pub(crate) struct Violation {
 impl Violation {
     pub(crate) fn new(what: &'static str) -> Violation {
         Violation { sqlstate: "08P01", what }
+    }
+
+    /// Bytes where text should be.
+    pub(crate) fn encoding() -> Violation {
+        let what = "invalid byte sequence for encoding \"UTF8\"";
+        Violation { sqlstate: "22021", what }
     }
 }
 
@@ -155,8 +163,7 @@ impl<'a> Body<'a> {
         let end = end.ok_or(Violation::new("invalid string in message"))?;
         let bytes = self.bytes(end)?;
         self.byte()?;
-        let what = "invalid byte sequence for encoding \"UTF8\"";
-        std::str::from_utf8(bytes).map_err(|_| Violation { sqlstate: "22021", what })
+        std::str::from_utf8(bytes).map_err(|_| Violation::encoding())
     }
 
     fn shorts(&mut self) -> Parsed<Shorts<'a>> {
@@ -174,6 +181,36 @@ impl<'a> Body<'a> {
 
     fn end<T>(&self, parsed: T) -> Parsed<T> {
         if self.0.is_empty() { Ok(parsed) } else { Err(Violation::new("invalid message format")) }
+    }
+}
+
+/// The body of a message whose statements and rows are in `encoding`, with these in the database's.
+/// Names of statements and portals stay as they are, and so do rows of a COPY in an encoding of
+/// several bytes a character, since messages may cut one.
+///
+/// # Errors
+/// Bytes that are no text of `encoding`.
+pub(crate) fn decoded(
+    kind: u8,
+    body: &[u8],
+    encoding: Encoding,
+) -> Result<Cow<'_, [u8]>, SqlError> {
+    if encoding.is_same() {
+        return Ok(Cow::Borrowed(body));
+    }
+    let whole = |text: Cow<'_, str>| Cow::Owned(text.into_owned().into_bytes());
+    match kind {
+        b'Q' | b'f' => encoding.decode(body).map(whole),
+        b'd' if encoding.is_single_byte() => encoding.decode(body).map(whole),
+        b'P' => {
+            let mut ends = body.iter().enumerate().filter(|(_, byte)| **byte == 0);
+            let Some((end, _)) = ends.nth(1) else { return Ok(Cow::Borrowed(body)) };
+            let (texts, types) = body.split_at(end);
+            let mut bytes = encoding.decode(texts)?.into_owned().into_bytes();
+            bytes.extend_from_slice(types);
+            Ok(Cow::Owned(bytes))
+        }
+        _ => Ok(Cow::Borrowed(body)),
     }
 }
 

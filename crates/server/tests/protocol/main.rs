@@ -2,6 +2,7 @@
 
 mod client;
 mod driver;
+mod encodings;
 mod errors;
 mod meeting;
 mod portals;

@@ -11,6 +11,7 @@ use super::records::nested_star;
 use super::scope::ScopeColumn;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Typed;
+use crate::parse::cursor::NO_COLUMNS;
 use crate::parse::identifiers::{self, TypeNames};
 use crate::plan::{Column, Returning};
 use crate::types::SqlType;
@@ -61,6 +62,8 @@ impl Binder<'_> {
                 continue;
             }
             match item {
+                SelectItem::UnnamedExpr(ast::Expr::Identifier(name))
+                    if name.value == NO_COLUMNS => {}
                 SelectItem::UnnamedExpr(expr) => {
                     let name = name_of(expr);
                     targets.push(Target { value: self.expr(expr)?, name });
@@ -72,7 +75,7 @@ impl Binder<'_> {
                         .push(Target { value: self.expr(expr)?, name: identifiers::ident(alias) });
                 }
                 SelectItem::Wildcard(options) => {
-                    if self.scope.shown.is_empty() {
+                    if self.scope.shown.is_empty() && self.scope.relations.is_empty() {
                         return Err(SqlError::syntax(
                             "SELECT * with no tables specified is not valid",
                         ));

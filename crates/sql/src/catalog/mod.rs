@@ -51,7 +51,7 @@ use crate::activity::Activity;
 use crate::error::Result;
 use crate::interrupt::CheckInterrupts;
 use crate::names::PUBLIC;
-use crate::parse::modes::Level;
+use crate::parse::modes::TransactionModes;
 use crate::settings::Settings;
 use crate::types::Row;
 
@@ -69,7 +69,7 @@ pub(crate) struct SessionInfo<'s> {
     pub(crate) user: &'s str,
     pub(crate) activity: &'s Activity,
     pub(crate) settings: &'s Settings,
-    pub(crate) modes: (Level, bool),
+    pub(crate) modes: TransactionModes,
     pub(crate) interrupts: &'s dyn CheckInterrupts,
     /// `None` unless the statement asks for it.
     pub(crate) listing: Option<&'s Listing>,

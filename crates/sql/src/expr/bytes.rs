@@ -1,9 +1,11 @@
 //! Functions over bytes: their spellings as text, and single bytes and bits.
 //!
-//! Invariants: text is UTF-8, the one encoding there is. Does not do: `md5` (`strings`).
+//! Invariants: text is UTF-8; `convert_to` and its kind know others.
+//! Does not do: `md5` (`strings`).
 
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
+use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::Registry;
@@ -60,20 +62,20 @@ pub(super) fn register(registry: &mut Registry) {
     });
     registry.add("convert_to", &[T::Text, T::Text], T::Bytea, |v, _| match v {
         [Datum::Text(text), Datum::Text(name)] => {
-            check_encoding(name)?;
-            Ok(Datum::Bytes(text.clone().into_bytes()))
+            Ok(Datum::Bytes(encoding_named(name, "destination")?.encode(text)?.into_owned()))
         }
         _ => mismatch(v),
     });
     registry.add("convert_from", &[T::Bytea, T::Text], T::Text, |v, _| match v {
         [Datum::Bytes(data), Datum::Text(name)] => {
-            check_encoding(name)?;
-            match std::str::from_utf8(data) {
-                Ok(text) if !text.contains('\0') => Ok(Datum::Text(text.to_owned())),
-                _ => {
-                    let message = "invalid byte sequence for encoding \"UTF8\"";
+            let encoding = encoding_named(name, "source")?;
+            match encoding.decode(data)? {
+                text if text.contains('\0') => {
+                    let name = encoding.name();
+                    let message = format!("invalid byte sequence for encoding \"{name}\": 0x00");
                     Err(SqlError::new(code::BAD_CHARACTER, message))
                 }
+                text => Ok(Datum::Text(text.into_owned())),
             }
         }
         _ => mismatch(v),
@@ -100,12 +102,11 @@ fn place(values: &[Datum], length: usize) -> Result<usize> {
     })
 }
 
-fn check_encoding(name: &str) -> Result<()> {
-    let plain: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
-    match plain.to_ascii_lowercase().as_str() {
-        "utf8" | "unicode" => Ok(()),
-        _ => Err(SqlError::unsupported(format!("encoding \"{name}\""))),
-    }
+fn encoding_named(name: &str, what: &str) -> Result<Encoding> {
+    Encoding::named(name).ok_or_else(|| {
+        let message = format!("invalid {what} encoding name \"{name}\"");
+        SqlError::new(code::INVALID_PARAMETER, message)
+    })
 }
 
 fn unknown(name: &str) -> SqlError {

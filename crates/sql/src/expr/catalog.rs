@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{self, Asking, Objects, no_object};
+use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry, SetFunction};
@@ -409,18 +410,19 @@ fn visibility(registry: &mut Registry) {
 /// What is told of the server and its database.
 fn server(registry: &mut Registry) {
     use SqlType as T;
-    const UTF8: i64 = 6;
     registry.add("pg_encoding_to_char", &[T::Int4], T::Name, |v, _| {
-        Ok(Datum::Text(if v[0].as_int() == Some(UTF8) { "UTF8" } else { "" }.to_owned()))
+        let encoding = v[0].as_int().and_then(Encoding::numbered);
+        Ok(Datum::Text(encoding.map_or("", Encoding::name).to_owned()))
     });
     registry.add("pg_char_to_encoding", &[T::Name], T::Int4, |v, _| {
         let Datum::Text(name) = &v[0] else { return mismatch(v) };
-        let plain: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
-        Ok(Datum::Int4(if plain.eq_ignore_ascii_case("utf8") { UTF8 as i32 } else { -1 }))
+        Ok(Datum::Int4(Encoding::named(name).map_or(-1, Encoding::number)))
     });
-    for name in ["getdatabaseencoding", "pg_client_encoding"] {
-        registry.add(name, &[], T::Name, |_, _| Ok(Datum::Text("UTF8".to_owned())));
-    }
+    registry.add("getdatabaseencoding", &[], T::Name, |_, _| Ok(Datum::Text("UTF8".to_owned())));
+    let of_client = registry.add("pg_client_encoding", &[], T::Name, |_, context| {
+        context.settings.show_in(context.modes, "client_encoding").map(Datum::Text)
+    });
+    of_client.volatile = true;
     registry.add("pg_is_in_recovery", &[], T::Bool, |_, _| Ok(Datum::Bool(false)));
     registry.add("pg_my_temp_schema", &[], T::Oid, |_, _| Ok(Datum::Oid(0)));
     registry.add("pg_is_other_temp_schema", &[T::Oid], T::Bool, |_, _| Ok(Datum::Bool(false)));

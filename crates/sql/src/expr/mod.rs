@@ -74,7 +74,7 @@ use crate::catalog::Listing;
 use crate::catalog::SessionInfo;
 use crate::error::Result;
 use crate::interrupt::{CheckInterrupts, Interrupt};
-use crate::parse::modes::Level;
+use crate::parse::modes::TransactionModes;
 use crate::settings::Settings;
 use crate::types::collate::Collated;
 use crate::types::declared::Modifier;
@@ -245,8 +245,8 @@ pub(crate) struct Context {
     pub(crate) interrupt: Interrupt,
     /// Settings of the session.
     pub(crate) settings: Settings,
-    /// Level of the transaction, and whether it only reads.
-    pub(crate) modes: (Level, bool),
+    /// Those of the transaction.
+    pub(crate) modes: TransactionModes,
     /// Who else is there, and as whom the session is listed.
     pub(crate) activity: Activity,
     /// `None` unless the statement asks for it.
@@ -354,7 +354,7 @@ impl Context {
             sequences: Sequences::default(),
             interrupt: Interrupt::new(),
             settings: Settings::default(),
-            modes: (Level::ReadCommitted, false),
+            modes: TransactionModes::DEFAULT,
             activity: Activity::default(),
             listing: None,
             pid: 0,

@@ -12,6 +12,26 @@ use crate::parse::{Lines, near, run};
 /// In place of a table behind OF, or in front of one: the lock is one that leaves keys alone.
 pub(crate) const KEY_LOCK: &str = "\u{1}key";
 
+/// In place of the columns of a SELECT that has none.
+pub(crate) const NO_COLUMNS: &str = "\u{1}no columns";
+
+/// Words that may stand behind the columns of a SELECT, but for FROM.
+const BEHIND_LIST: [&str; 13] = [
+    "where",
+    "group",
+    "having",
+    "window",
+    "union",
+    "intersect",
+    "except",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "into",
+];
+
 /// In front of the name of a cursor: WHERE CURRENT OF.
 pub(crate) const CURRENT: &str = "\u{1}current";
 
@@ -204,6 +224,27 @@ impl Cursor {
         };
         self.at += 1;
         Some(text)
+    }
+
+    /// Puts [`NO_COLUMNS`] behind each SELECT that has neither columns nor FROM: sqlparser wants a
+    /// column there. The words that may come next are reserved, and so begin no expression.
+    pub(crate) fn empty_lists(&mut self) {
+        let mut at = self.at;
+        while let Some(found) = self.tokens[at..].iter().position(|one| is(&one.token, "select")) {
+            at += found + 1;
+            if self.tokens.get(at).is_some_and(|one| is(&one.token, "all")) {
+                at += 1;
+            }
+            let ends = match self.tokens.get(at).map(|one| &one.token) {
+                None | Some(Token::RParen | Token::SemiColon | Token::EOF) => true,
+                Some(word) => BEHIND_LIST.iter().any(|behind| is(word, behind)),
+            };
+            if ends {
+                let span = self.tokens[at - 1].span;
+                let token = Token::make_word(NO_COLUMNS, Some('"'));
+                self.tokens.insert(at, TokenWithSpan { token, span });
+            }
+        }
     }
 
     /// Spells FOR UPDATE OF a, b as FOR UPDATE OF a FOR UPDATE OF b: sqlparser reads one name only.

@@ -346,6 +346,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
             Stmt::Utility(utility)
         }
         None => {
+            cursor.empty_lists();
             cursor.one_lock_each();
             cursor.plain_locks();
             cursor.current_of()?;

@@ -1,4 +1,4 @@
-//! Modes of a transaction: its isolation level, and whether it only reads.
+//! Modes of a transaction: its isolation level, whether it only reads, whether it may be deferred.
 //!
 //! Does not do: what they mean (`session::transaction`).
 
@@ -7,11 +7,45 @@ use sqlparser::tokenizer::Token;
 use super::cursor::Cursor;
 use crate::error::Result;
 
-/// Modes of a transaction.
+/// Modes of a transaction that a statement asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Modes {
     pub(crate) isolation: Option<Level>,
     pub(crate) read_only: Option<bool>,
+    pub(crate) deferrable: Option<bool>,
+}
+
+/// The modes that a transaction has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TransactionModes {
+    pub(crate) level: Level,
+    pub(crate) read_only: bool,
+    /// Shown, and without an effect: only what is SERIALIZABLE waits for a safe snapshot.
+    pub(crate) deferrable: bool,
+}
+
+impl TransactionModes {
+    /// Those of a session that has not said anything.
+    pub(crate) const DEFAULT: TransactionModes =
+        TransactionModes { level: Level::ReadCommitted, read_only: false, deferrable: false };
+
+    /// Those that a statement asks for, and else these.
+    pub(crate) fn with(self, asked: Modes) -> TransactionModes {
+        TransactionModes {
+            level: asked.isolation.unwrap_or(self.level),
+            read_only: asked.read_only.unwrap_or(self.read_only),
+            deferrable: asked.deferrable.unwrap_or(self.deferrable),
+        }
+    }
+
+    /// A statement that asks for these.
+    pub(crate) fn asked(self) -> Modes {
+        Modes {
+            isolation: Some(self.level),
+            read_only: Some(self.read_only),
+            deferrable: Some(self.deferrable),
+        }
+    }
 }
 
 /// Isolation level by name.
@@ -60,8 +94,9 @@ pub(super) fn modes(cursor: &mut Cursor) -> Result<Modes> {
                 None => return Err(cursor.unexpected()),
             }
         } else {
-            cursor.take("not");
+            let not = cursor.take("not");
             cursor.expect("deferrable")?;
+            modes.deferrable = Some(!not);
         }
     }
     Ok(modes)

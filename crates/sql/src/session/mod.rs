@@ -63,6 +63,7 @@ pub use stack::STACK;
 
 use crate::activity::notifications::Notification;
 use crate::activity::{Activity, Seat, Who};
+use crate::encoding::Encoding;
 use crate::error::{Result, SqlError};
 use crate::expr::deferred::Deferred;
 use crate::expr::probe::Probe;
@@ -303,6 +304,11 @@ impl Session {
     /// A number that differs after every change of a setting.
     pub fn setting_changes(&self) -> u64 {
         self.settings.changes()
+    }
+
+    /// The encoding of what the client sends and gets.
+    pub fn client_encoding(&self) -> Encoding {
+        self.settings.client_encoding()
     }
 
     /// A setting in milliseconds; `None` where it is 0, which means never.

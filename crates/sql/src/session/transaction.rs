@@ -15,7 +15,7 @@ use crate::activity::{self, Seat, TransactionStatus};
 use crate::error::{Result, SqlError, code};
 use crate::expr::deferred::{Deferred, Waiting};
 use crate::interrupt::Interrupt;
-use crate::parse::modes::{Level, Modes};
+use crate::parse::modes::{Level, Modes, TransactionModes};
 use crate::settings::{self, Settings};
 use crate::statistics;
 use crate::types::calendar::EPOCH_SECONDS;
@@ -29,8 +29,7 @@ pub(super) struct Active {
     savepoints: Vec<Mark>,
     /// Start, in microseconds since 2000.
     pub(super) time: i64,
-    read_only: bool,
-    level: Level,
+    modes: TransactionModes,
     /// Has a statement run in it?
     pub(super) used: bool,
     /// Has it changed statistics?
@@ -132,8 +131,8 @@ impl Session {
 
     fn begin_with(&mut self, modes: Modes, block: bool) -> Result<()> {
         let often = self.settings.often();
-        let level = modes.isolation.unwrap_or(often.level);
-        let isolation = match level {
+        let modes = often.modes.with(modes);
+        let isolation = match modes.level {
             Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
             Level::RepeatableRead => Isolation::Snapshot,
             Level::Serializable => {
@@ -147,7 +146,6 @@ impl Session {
             serial_reads: !often.insert_prefetch,
             lock_timeout: often.lock_timeout.map(Duration::from_millis),
         };
-        let read_only = modes.read_only.unwrap_or(often.read_only);
         // One that takes the place of another goes on with its settings and its time.
         let time = match &self.active {
             Some(active) => active.time,
@@ -165,8 +163,7 @@ impl Session {
             failed: false,
             savepoints: Vec::new(),
             time,
-            read_only,
-            level,
+            modes,
             used: false,
             analyzed: Vec::new(),
             temporary: self.temporary.len(),
@@ -193,7 +190,7 @@ impl Session {
     /// Refuses a statement that writes in a transaction that does not.
     pub(super) fn check_writable(&self, what: &str) -> Result<()> {
         match &self.active {
-            Some(active) if active.read_only => {
+            Some(active) if active.modes.read_only => {
                 let message = format!("cannot execute {what} in a read-only transaction");
                 Err(SqlError::new(code::READ_ONLY_TRANSACTION, message))
             }
@@ -236,32 +233,30 @@ impl Session {
     pub(super) fn set_modes(&mut self, modes: Modes) -> Result<()> {
         let Some(active) = &mut self.active else { return Ok(()) };
         if let Some(read_only) = modes.read_only {
-            if active.read_only && !read_only && active.used {
+            if active.modes.read_only && !read_only && active.used {
                 let message =
                     "cannot set transaction read-write mode inside a read-only transaction";
                 return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
             }
-            active.read_only = read_only;
+            active.modes.read_only = read_only;
         }
-        let Some(level) = modes.isolation.filter(|level| *level != active.level) else {
+        active.modes.deferrable = modes.deferrable.unwrap_or(active.modes.deferrable);
+        let Some(level) = modes.isolation.filter(|level| *level != active.modes.level) else {
             return Ok(());
         };
         if active.used || !active.savepoints.is_empty() {
             let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
             return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }
-        let (block, read_only) = (active.block, Some(active.read_only));
-        self.begin_with(Modes { isolation: Some(level), read_only }, block)
+        let (block, modes) = (active.block, TransactionModes { level, ..active.modes });
+        self.begin_with(modes.asked(), block)
     }
 
-    /// Level of the transaction that runs, and whether it only reads.
-    pub(super) fn modes(&self) -> (Level, bool) {
+    /// Modes of the transaction that runs, or else of the next one.
+    pub(super) fn modes(&self) -> TransactionModes {
         match &self.active {
-            Some(active) => (active.level, active.read_only),
-            None => {
-                let often = self.settings.often();
-                (often.level, often.read_only)
-            }
+            Some(active) => active.modes,
+            None => self.settings.often().modes,
         }
     }
 
@@ -280,7 +275,7 @@ impl Session {
             self.commit()?;
             return Ok("COMMIT");
         };
-        let (failed, modes) = (active.failed, modes_of(active));
+        let (failed, modes) = (active.failed, active.modes.asked());
         if failed {
             self.abort();
         } else {
@@ -295,7 +290,7 @@ impl Session {
     /// ROLLBACK
     pub(super) fn rollback_block(&mut self, chain: bool, sink: &mut dyn Sink) -> Result<()> {
         let modes = match self.active.as_ref().filter(|active| active.block) {
-            Some(active) => modes_of(active),
+            Some(active) => active.modes.asked(),
             None if chain => {
                 let message = "ROLLBACK AND CHAIN can only be used in transaction blocks";
                 return Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
@@ -422,7 +417,7 @@ impl Session {
         let (temporary, deferred) = (self.temporary.len(), self.deferred.modes());
         let active = self.block("SAVEPOINT")?;
         let (name, savepoint) = (name.to_owned(), active.txn.savepoint());
-        let read_only = active.read_only;
+        let read_only = active.modes.read_only;
         active.savepoints.push(Mark {
             name,
             savepoint,
@@ -454,7 +449,7 @@ impl Session {
         let active = self.block("RELEASE SAVEPOINT")?;
         active.txn.release(savepoint)?;
         // As PostgreSQL does, though other settings stay.
-        active.read_only = active.savepoints[at].read_only;
+        active.modes.read_only = active.savepoints[at].read_only;
         active.savepoints.truncate(at);
         Ok(())
     }
@@ -472,7 +467,7 @@ impl Session {
         active.savepoints.truncate(at + 1);
         active.failed = false;
         let mark = &active.savepoints[at];
-        active.read_only = mark.read_only;
+        active.modes.read_only = mark.read_only;
         settings.return_to(&mark.settings);
         let (seat, temporary, deferred) = (mark.seat, mark.temporary, mark.deferred.clone());
         self.deferred.return_to(deferred);
@@ -482,8 +477,4 @@ impl Session {
         self.follow_settings();
         Ok(())
     }
-}
-
-fn modes_of(active: &Active) -> Modes {
-    Modes { isolation: Some(active.level), read_only: Some(active.read_only) }
 }

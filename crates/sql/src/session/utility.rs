@@ -57,6 +57,10 @@ impl Session {
                     let value = [if read_only { "on" } else { "off" }.to_owned()];
                     self.settings.set("default_transaction_read_only", Some(&value), false)?;
                 }
+                if let Some(deferrable) = modes.deferrable {
+                    let value = [if deferrable { "on" } else { "off" }.to_owned()];
+                    self.settings.set("default_transaction_deferrable", Some(&value), false)?;
+                }
                 "SET"
             }
             Utility::Show(name) => {

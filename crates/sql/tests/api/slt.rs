@@ -186,7 +186,7 @@ files!(
     spelled_names view_texts roles views updatable_views table_as writing_with joined_locks
     arrays array_functions array_edges element_assignment
     json_access json_change json_path
-    enums enum_names domains row_comparison
+    enums enum_names domains row_comparison no_columns
     time_zones time_styles time_of_day formats
 );
 

@@ -419,9 +419,9 @@ impl TableDef {
         check_name("table", &self.name)?;
         check_note(&self.name, &self.note)?;
         let count = self.columns.len();
-        if self.live().count() == 0 || count > MAX_COLUMNS {
+        if count > MAX_COLUMNS {
             let name = &self.name;
-            let what = format!("table {name} has {count} columns, 1 to {MAX_COLUMNS} are possible");
+            let what = format!("table {name} has {count} columns, at most {MAX_COLUMNS} can be");
             return Err(Error::Limit(what));
         }
         if !(10..=100).contains(&self.fillfactor) {

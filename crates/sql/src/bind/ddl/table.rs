@@ -55,9 +55,6 @@ pub(crate) fn create_as(
     if given.len() > columns.len() {
         return Err(SqlError::syntax("too many column names were specified"));
     }
-    if columns.is_empty() {
-        return Err(SqlError::unsupported("a table without columns"));
-    }
     let mut table = empty(create, resolver)?;
     for (at, column) in columns.iter().enumerate() {
         let name = given.get(at).map_or_else(|| column.name.clone(), identifiers::ident);
