@@ -540,9 +540,8 @@ fn values(
         let is_long = ty.is_array() && bytes.len() > LONG;
         // The text's memory while it is read; the session counts the value that it becomes.
         let _memory = is_long.then(|| reserve(db, bytes.len() * ELEMENT)).transpose()?;
-        let is_text = matches!(ty, SqlType::Text | SqlType::Bpchar | SqlType::Name | SqlType::Json);
-        if bind.formats.at(at) == 1 && !(is_text && !encoding.is_same()) {
-            return Datum::from_binary(ty, bytes);
+        if bind.formats.at(at) == 1 {
+            return Datum::from_binary_in(ty, bytes, encoding);
         }
         let text = encoding.decode(bytes)?;
         if text.contains('\0') {

@@ -22,10 +22,10 @@ const CRATES: [(&str, Layers); 2] =
 /// The top modules of SQL.
 #[rustfmt::skip]
 const LAYERS_OF_SQL: Layers = &[
-    ("lib", 12), ("session", 11), ("exec", 10), ("bind", 9), ("copy", 9), ("plan", 8),
-    ("expr", 7), ("catalog", 6), ("activity", 5), ("roles", 5), ("user_types", 5),
-    ("settings", 4), ("schemas", 4),
-    ("statistics", 4), ("interrupt", 3), ("notes", 3), ("parse", 3), ("types", 2),
+    ("lib", 13), ("session", 12), ("exec", 11), ("bind", 10), ("copy", 10), ("plan", 9),
+    ("expr", 8), ("catalog", 7), ("activity", 6), ("roles", 6), ("user_types", 6),
+    ("settings", 5), ("schemas", 5),
+    ("statistics", 5), ("interrupt", 4), ("notes", 4), ("parse", 4), ("types", 3),
     ("encoding", 2), ("error", 1), ("names", 0), ("oids", 0), ("privileges", 0),
 ];
 

@@ -205,12 +205,7 @@ impl Out {
     }
 
     fn field_binary(&mut self, value: &Datum) -> Result<()> {
-        // The binary form of text is text.
-        if let Datum::Text(text) | Datum::Json(text) = value {
-            self.field(&self.encoding.encode(text)?);
-            return Ok(());
-        }
-        self.field(&value.to_binary().unwrap_or_default());
+        self.field(&value.to_binary_in(self.encoding)?.unwrap_or_default());
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 
 use super::csv::{CsvByte, CsvDialect, CsvField, CsvValue};
 use super::write::SIGNATURE;
+use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::types::binary::utf8;
@@ -46,6 +47,8 @@ pub(crate) struct Reader {
     begun: bool,
     ended: bool,
     times: Times,
+    /// Of text in binary fields.
+    encoding: Encoding,
 }
 
 impl Reader {
@@ -74,7 +77,14 @@ impl Reader {
             begun: false,
             ended: false,
             times,
+            encoding: Encoding::UTF8,
         }
+    }
+
+    /// For a client whose text is in `encoding`. Only the binary format is converted here: of the
+    /// others all is text.
+    pub(crate) fn in_encoding(self, encoding: Encoding) -> Reader {
+        Reader { encoding, ..self }
     }
 
     /// Takes a piece and hands each row that is whole to `take`.
@@ -355,7 +365,7 @@ impl Reader {
         let end = fields.last().map_or(2, |field| field.1);
         let value = |((start, end, null), (_, ty)): (&Field, &(String, SqlType))| match null {
             true => Ok(Datum::Null),
-            false => Datum::from_binary(*ty, &data[*start..*end]),
+            false => Datum::from_binary_in(*ty, &data[*start..*end], self.encoding),
         };
         let row = fields.iter().zip(&self.columns).map(value).collect::<Result<Row>>()?;
         Ok(Some((from + end, Some(row))))

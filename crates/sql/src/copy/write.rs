@@ -3,6 +3,8 @@
 //! Invariants: what is written here, `read` reads back as equal rows.
 //! Does not do: where the bytes go.
 
+use crate::encoding::Encoding;
+use crate::error::Result;
 use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::plan::Column;
 use crate::types::{Datum, Times};
@@ -20,6 +22,7 @@ pub(crate) struct Writer {
     /// Columns that are quoted whatever they hold.
     quoted: Vec<bool>,
     times: Times,
+    encoding: Encoding,
 }
 
 impl Writer {
@@ -38,18 +41,26 @@ impl Writer {
             quoted: columns.iter().map(quoted).collect(),
             options: options.clone(),
             times,
+            encoding: Encoding::UTF8,
         }
     }
 
+    /// For a client whose text is in `encoding`. Only the binary format is converted here: of the
+    /// others all is text.
+    pub(crate) fn in_encoding(self, encoding: Encoding) -> Writer {
+        Writer { encoding, ..self }
+    }
+
     /// What comes before the rows.
-    pub(crate) fn start(&self, columns: &[Column], out: &mut Vec<u8>) {
+    pub(crate) fn start(&self, columns: &[Column], out: &mut Vec<u8>) -> Result<()> {
         if self.options.format == CopyFormat::Binary {
             out.extend_from_slice(SIGNATURE);
         } else if self.options.header != HeaderLine::Absent {
             let names = columns.iter().map(|column| Datum::Text(column.name.clone()));
             let plain = Writer { quoted: vec![false; columns.len()], ..self.clone_plain() };
-            plain.row(&names.collect::<Vec<_>>(), out);
+            plain.row(&names.collect::<Vec<_>>(), out)?;
         }
+        Ok(())
     }
 
     fn clone_plain(&self) -> Writer {
@@ -61,6 +72,7 @@ impl Writer {
             escape: self.escape,
             quoted: Vec::new(),
             times: Times::utc(),
+            encoding: self.encoding,
         }
     }
 
@@ -72,9 +84,9 @@ impl Writer {
     }
 
     /// A row.
-    pub(crate) fn row(&self, row: &[Datum], out: &mut Vec<u8>) {
+    pub(crate) fn row(&self, row: &[Datum], out: &mut Vec<u8>) -> Result<()> {
         if self.options.format == CopyFormat::Binary {
-            return binary(row, out);
+            return binary(row, self.encoding, out);
         }
         let mut line = String::new();
         for (at, value) in row.iter().enumerate() {
@@ -91,6 +103,7 @@ impl Writer {
         }
         line.push('\n');
         out.extend_from_slice(line.as_bytes());
+        Ok(())
     }
 
     fn csv(&self, text: &str, at: usize, alone: bool, line: &mut String) {
@@ -134,10 +147,10 @@ impl Writer {
     }
 }
 
-fn binary(row: &[Datum], out: &mut Vec<u8>) {
+fn binary(row: &[Datum], encoding: Encoding, out: &mut Vec<u8>) -> Result<()> {
     out.extend((row.len() as i16).to_be_bytes());
     for value in row {
-        match value.to_binary() {
+        match value.to_binary_in(encoding)? {
             None => out.extend((-1i32).to_be_bytes()),
             Some(bytes) => {
                 let len = i32::try_from(bytes.len()).expect("values are smaller than 2 GiB");
@@ -146,4 +159,5 @@ fn binary(row: &[Datum], out: &mut Vec<u8>) {
             }
         }
     }
+    Ok(())
 }

@@ -270,7 +270,7 @@ fn custom(name: &ObjectName, types: &mut dyn TypeNames) -> Result<Declared> {
     let parts = parts(name)?;
     let last = parts.last().map_or("", String::as_str);
     let is_built_in = matches!(parts.as_slice(), [_]) || parts[0] == CATALOGS[0];
-    if let Some(ty) = SqlType::of_short_name(last).filter(|_| is_built_in) {
+    if let Some(ty) = SqlType::of_any_name(last).filter(|_| is_built_in) {
         return Ok(Declared::plain(ty));
     }
     if let Some(made) = types.type_named(&parts, name.span())? {

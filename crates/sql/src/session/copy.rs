@@ -224,6 +224,7 @@ impl Session {
         let header = CopyHeader { format: copy.options.format, columns: named.len() };
         sink.copy_in(header)?;
         let reader = Reader::new(&copy.options, table.bare_name(), named, self.times());
+        let reader = reader.in_encoding(self.client_encoding());
         let pending = Pending::new(&rules, self.db.budget());
         let (batch, pace) = (Batch::new(self.db.budget()), Pace::default());
         let rows = Arriving { table, rules, given, context, pending, batch, pace, count: 0 };
@@ -254,8 +255,9 @@ impl Session {
         let mut portal = self.open(Arc::clone(&planned.plan), Vec::new())?;
         sink.copy_out(CopyHeader { format: copy.options.format, columns: columns.len() })?;
         let writer = Writer::new(&copy.options, &columns, self.times());
+        let writer = writer.in_encoding(self.client_encoding());
         let mut out = Vec::new();
-        writer.start(&columns, &mut out);
+        writer.start(&columns, &mut out)?;
         // Each row is a piece of its own: there are clients that count on it. They also count on
         // the
         // header of a binary file being in one piece with the first row, as PostgreSQL sends it.
@@ -265,7 +267,7 @@ impl Session {
         }
         let mut count = 0u64;
         while let Some(row) = portal.next(ROWS)? {
-            writer.row(&row, &mut out);
+            writer.row(&row, &mut out)?;
             count += 1;
             sink.copy_data(&out)?;
             out.clear();

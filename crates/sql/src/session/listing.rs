@@ -49,8 +49,7 @@ impl Session {
                 vec![
                     Datum::Text(name.clone()),
                     statement.map_or(Datum::Null, Datum::Text),
-                    // When it was prepared is not kept.
-                    Datum::Null,
+                    Datum::Timestamptz(prepared.at),
                     types(prepared.parameters()),
                     Datum::Bool(from_sql),
                     Datum::Null,

@@ -59,6 +59,8 @@ pub(super) struct Prepared {
     pub(super) parsed: Option<Arc<Parsed>>,
     /// `None` for a statement without a plan.
     pub(super) planned: Option<Planned>,
+    /// When it was prepared, in microseconds since 2000.
+    pub(super) at: i64,
     pub(super) declared: DeclaredTypes,
     /// Its plans for values of parameters.
     pub(super) customs: Arc<Customs>,
@@ -302,7 +304,9 @@ impl Session {
         }
         let memory = self.reserve_statement(name, parsed.as_deref(), text)?.map(Arc::new);
         let (customs, text) = (Arc::default(), text.into());
-        let prepared = Prepared { text, parsed, planned, declared, customs, description, memory };
+        let at = self.arrived;
+        let prepared =
+            Prepared { text, parsed, planned, at, declared, customs, description, memory };
         let description = prepared.description.clone();
         let prepared = Arc::new(prepared);
         self.cache.prepared(&prepared, self.db.budget());
@@ -427,6 +431,7 @@ impl Session {
             text: Arc::clone(&prepared.text),
             parsed: prepared.parsed.clone(),
             planned: Some(again.clone()),
+            at: prepared.at,
             declared: prepared.declared.clone(),
             customs: Arc::clone(&prepared.customs),
             description: Description::of(&again, &prepared.declared),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rightlink::RowId;
 use rightlink::internal::datum::{DATES, TIMESTAMPS};
 
+use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::types::{
     Datum, Decimal, ElementType, Interval, Registered, SqlType, Times, ZonedTime, array, calendar,
@@ -64,6 +65,48 @@ impl Datum {
             Datum::Array(v) | Datum::Vector(v) => array::to_binary(v),
             Datum::Record(v) => v.to_binary(),
         })
+    }
+
+    /// As [`Datum::to_binary`] for a client whose text is in `encoding`.
+    ///
+    /// # Errors
+    /// A character that the encoding lacks (`22P05`), or that stands within an array or a row
+    /// (`0A000`).
+    pub fn to_binary_in(&self, encoding: Encoding) -> Result<Option<Vec<u8>>> {
+        if encoding.is_same() {
+            return Ok(self.to_binary());
+        }
+        match self {
+            Datum::Text(text) | Datum::Json(text) => {
+                encoding.encode(text).map(|bytes| Some(bytes.into_owned()))
+            }
+            Datum::Enum(_) => {
+                let text = self.to_text().unwrap_or_default();
+                encoding.encode(&text).map(|bytes| Some(bytes.into_owned()))
+            }
+            Datum::Array(_) | Datum::Record(_) | Datum::Jsonb(_)
+                if self.to_text().is_some_and(|text| !text.is_ascii()) =>
+            {
+                let what = format!("the binary form of this value in {}", encoding.name());
+                Err(SqlError::unsupported(what))
+            }
+            _ => Ok(self.to_binary()),
+        }
+    }
+
+    /// As [`Datum::from_binary`] of a client whose text is in `encoding`.
+    ///
+    /// # Errors
+    /// As [`Datum::from_binary`]; bytes that are no text of the encoding (`22021`).
+    pub fn from_binary_in(ty: SqlType, bytes: &[u8], encoding: Encoding) -> Result<Datum> {
+        let is_text = matches!(
+            ty,
+            SqlType::Text | SqlType::Bpchar | SqlType::Name | SqlType::Json | SqlType::Enum(_)
+        );
+        if is_text && !encoding.is_same() {
+            return Datum::from_binary(ty, encoding.decode(bytes)?.as_bytes());
+        }
+        Datum::from_binary(ty, bytes)
     }
 
     /// Reads a value of type `ty`.

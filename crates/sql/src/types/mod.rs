@@ -331,6 +331,12 @@ impl SqlType {
         SqlType::every().find(|ty| ty.short_name() == name)
     }
 
+    /// As [`SqlType::of_short_name`], also of a type that no column can have.
+    pub(crate) fn of_any_name(name: &str) -> Option<SqlType> {
+        let pseudo = [SqlType::Record, SqlType::Void].into_iter().find(|ty| ty.name() == name);
+        pseudo.or_else(|| SqlType::of_short_name(name))
+    }
+
     /// The type with this full name.
     pub(crate) fn of_full_name(name: &str) -> Option<SqlType> {
         SqlType::every().find(|ty| ty.name() == name)
