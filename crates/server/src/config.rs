@@ -3,21 +3,18 @@
 //! Invariants: a configuration that would let strangers in is refused unless it says so.
 //! Does not do: files of settings.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rightlink_env::{Level, Logger};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::auth::{Rules, Users};
 use crate::commands::Commands;
-use crate::config_error::{ConfigError, check_secret};
+use crate::config_error::ConfigError;
 use crate::peers::Limits;
+use crate::tls::Tls;
 
 /// Where and for whom a server listens, and its limits.
 #[derive(Clone)]
@@ -42,7 +39,7 @@ pub struct Config {
     /// a role. Without rules there is a password if there are users.
     pub rules: Option<Rules>,
     /// Certificate chain and key for TLS.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<Tls>,
     /// Listens on other addresses than loopback without users and TLS, and lets connections
     /// without TLS in.
     pub insecure: bool,
@@ -104,20 +101,7 @@ impl Config {
     /// # Errors
     /// Files that cannot be read, hold nothing, or do not belong together.
     pub fn with_tls(mut self, certificates: &Path, key: &Path) -> Result<Config, ConfigError> {
-        let broken = |path: &Path, error: &dyn fmt::Display| {
-            ConfigError::Invalid(format!("{}: {error}", path.display()))
-        };
-        let chain = CertificateDer::pem_file_iter(certificates)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| broken(certificates, &error))?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| broken(key, &error))?;
-        check_secret(key, "the key")?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
-            .map_err(|error| broken(certificates, &error))?;
-        self.tls = Some(Arc::new(config));
+        self.tls = Some(Tls::read(certificates, key)?);
         Ok(self)
     }
 

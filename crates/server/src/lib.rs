@@ -27,6 +27,7 @@
 //! | `descriptors` | how many connections the limit of open files has room for |
 //! | `startup` | from the first byte to the first query: TLS, options, authentication |
 //! | `auth/` | users, SCRAM-SHA-256 |
+//! | `tls` | certificate and key, and their channel binding |
 //! | `sink` | results as messages |
 //! | `transport` | sockets with and without TLS |
 //! | `protocol/` | bytes of messages, to and from; no I/O |
@@ -55,6 +56,7 @@ mod protocol;
 mod server;
 mod sink;
 mod startup;
+mod tls;
 mod transport;
 
 pub use auth::{InvalidRules, InvalidUsers, Rules, Users, verifier};
@@ -63,6 +65,7 @@ pub use config::{Config, OWNER_PLACES};
 pub use config_error::ConfigError;
 pub use owner::{Canceller, CommandError, Owner};
 pub use server::{Server, Stopper};
+pub use tls::Tls;
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

@@ -12,7 +12,7 @@ use rightlink_sql::{Session, SqlError};
 
 use crate::auth::failures::{Failures, Login};
 use crate::auth::rules::{Client, Method};
-use crate::auth::scram::{Claim, Exchange, Refusal, Verifier};
+use crate::auth::scram::{Binding, Claim, Exchange, First, Refusal, Verifier};
 use crate::config::Config;
 use crate::peers::{End, Peer, Peers};
 use crate::protocol::backend::Out;
@@ -138,7 +138,7 @@ impl Starting<'_> {
 
     fn encrypt(&mut self) -> Result<(), Refused> {
         let config = match &self.config.tls {
-            Some(config) if !self.transport.is_encrypted() => Arc::clone(config),
+            Some(tls) if !self.transport.is_encrypted() => Arc::clone(&tls.config),
             _ => return self.refuse_encryption(),
         };
         self.out.raw(b'S');
@@ -218,9 +218,14 @@ impl Starting<'_> {
     }
 
     fn authenticate(&mut self, user: &str) -> Result<(), Refused> {
-        self.out.authentication(AUTH_SASL, b"SCRAM-SHA-256\0\0");
+        let end_point = self.end_point();
+        let methods: &[u8] = match end_point {
+            Some(_) => b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0",
+            None => b"SCRAM-SHA-256\0\0",
+        };
+        self.out.authentication(AUTH_SASL, methods);
         let first = self.password()?;
-        let first = initial(&first)?;
+        let first = initial(&first, end_point.as_deref())?;
         let users = self.config.users.as_ref();
         let of_role = match users.and_then(|users| users.find(user)) {
             Some(_) => None,
@@ -243,6 +248,12 @@ impl Starting<'_> {
         })?;
         self.out.authentication(AUTH_FINAL, answer.as_bytes());
         Ok(())
+    }
+
+    /// What channel binding says of this connection's certificate, if it can be asked for.
+    fn end_point(&self) -> Option<Arc<[u8]>> {
+        let tls = self.config.tls.as_ref().filter(|_| self.transport.is_encrypted())?;
+        tls.end_point.clone()
     }
 
     /// Keeps the answer to a failed login back, also from a client that has gone: its place stays
@@ -278,20 +289,28 @@ impl Starting<'_> {
     }
 }
 
-/// The data of the first answer, after the name of the method and a length.
-fn initial(body: &[u8]) -> Result<&[u8], Refused> {
+/// Reads the client's first answer: the name of a method, a length and the data of SCRAM.
+/// `end_point` is there if the method with channel binding was offered.
+fn initial<'a>(body: &'a [u8], end_point: Option<&'a [u8]>) -> Result<First<'a>, Refused> {
     let malformed = || Refused::from(Violation::new("invalid SASL response"));
-    let rest = body.strip_prefix(b"SCRAM-SHA-256\0").ok_or_else(malformed)?;
+    let (binding, rest) = match (body.strip_prefix(b"SCRAM-SHA-256-PLUS\0"), end_point) {
+        (Some(rest), Some(end_point)) => (Binding::Chosen(end_point), rest),
+        (_, offered) => {
+            let rest = body.strip_prefix(b"SCRAM-SHA-256\0").ok_or_else(malformed)?;
+            (if offered.is_some() { Binding::Offered } else { Binding::Absent }, rest)
+        }
+    };
     let (length, data) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
     if u32::from_be_bytes(*length) as usize != data.len() {
         return Err(malformed());
     }
-    Ok(data)
+    Ok(First { data, binding })
 }
 
 fn refused(refusal: &Refusal, user: &str) -> Refused {
     Refused::With(match refusal {
         Refusal::Malformed(what) => SqlError::new("08P01", *what),
+        Refusal::Binding(what) => SqlError::new("28000", *what),
         Refusal::Wrong => {
             let message = format!("password authentication failed for user \"{user}\"");
             SqlError::new("28P01", message)

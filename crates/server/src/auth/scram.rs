@@ -1,8 +1,9 @@
-//! SCRAM-SHA-256 (RFC 5802, 7677), the server's side.
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, 7677), the server's side.
 //!
 //! Invariants: comparisons of secrets take the same time whatever they hold; every exchange has a
-//! nonce of its own.
-//! Does not do: channel binding; passwords that need normalising (outside of ASCII).
+//! nonce of its own; a client that was told of no channel binding where it was offered is refused.
+//! Does not do: other channel bindings than `tls-server-end-point` (`tls` makes it); passwords that
+//! need normalising (outside of ASCII).
 
 use std::num::NonZeroU32;
 
@@ -143,15 +144,37 @@ pub(crate) struct Exchange {
     verifier: Verifier,
     known: bool,
     nonce: String,
-    header: String,
+    /// The header of the client's first message, and the channel binding that was chosen.
+    bound: Vec<u8>,
+    chosen: bool,
     first: String,
     answer: String,
+}
+
+/// How far server and client have come with channel binding before SCRAM begins.
+#[derive(Clone, Copy)]
+pub(crate) enum Binding<'a> {
+    /// The server has none to offer.
+    Absent,
+    /// The server offered it, and the client chose the method without it.
+    Offered,
+    /// The client chose it. It must name these bytes.
+    Chosen(&'a [u8]),
+}
+
+/// The client's first message of SCRAM.
+#[derive(Clone, Copy)]
+pub(crate) struct First<'a> {
+    pub(crate) data: &'a [u8],
+    pub(crate) binding: Binding<'a>,
 }
 
 /// Why an exchange ends early.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Malformed(&'static str),
+    /// The channel is not the one that the client speaks of.
+    Binding(&'static str),
     /// Name or password is wrong.
     Wrong,
 }
@@ -160,25 +183,50 @@ fn text(bytes: &[u8]) -> Result<&str, Refusal> {
     std::str::from_utf8(bytes).map_err(|_| Refusal::Malformed("a SCRAM message is not UTF-8"))
 }
 
+/// Checks what the header of a client's first message says of channel binding.
+fn check_header(header: &str, binding: Binding<'_>) -> Result<(), Refusal> {
+    const TYPE: &str = "p=tls-server-end-point";
+    let (flag, identity) = match header.split_once(',') {
+        Some((flag, identity)) if !flag.is_empty() => (flag, identity),
+        _ => return Err(Refusal::Malformed("a SCRAM message has no header")),
+    };
+    match (flag, binding) {
+        ("n", Binding::Absent | Binding::Offered)
+        | ("y", Binding::Absent)
+        | (TYPE, Binding::Chosen(_)) => {}
+        // Someone between them has taken the offer away.
+        ("y", Binding::Offered) => {
+            return Err(Refusal::Binding("SCRAM channel binding negotiation error"));
+        }
+        ("n" | "y", Binding::Chosen(_)) => {
+            return Err(Refusal::Malformed("a SCRAM message has no channel binding"));
+        }
+        (other, Binding::Chosen(_)) if other.starts_with("p=") => {
+            return Err(Refusal::Malformed("unsupported SCRAM channel-binding type"));
+        }
+        (other, _) if other.starts_with("p=") => {
+            return Err(Refusal::Malformed("channel binding was not chosen"));
+        }
+        _ => return Err(Refusal::Malformed("a SCRAM message has no header")),
+    }
+    match identity {
+        "," => Ok(()),
+        _ => Err(Refusal::Malformed("authorization identities are not supported")),
+    }
+}
+
 impl Exchange {
     /// Reads the client's first message; `secret` is the server's own.
     pub(crate) fn begin(
-        message: &[u8],
+        first: First<'_>,
         claim: Claim<'_>,
         secret: &[u8; KEY],
     ) -> Result<Exchange, Refusal> {
-        let message = text(message)?;
+        let message = text(first.data)?;
         let bare_at = message.match_indices(',').nth(1).map(|(at, _)| at + 1);
         let (header, bare) =
             message.split_at(bare_at.ok_or(Refusal::Malformed("a SCRAM message has no header"))?);
-        match header.as_bytes().first() {
-            Some(b'n' | b'y') => {}
-            Some(b'p') => return Err(Refusal::Malformed("channel binding was not offered")),
-            _ => return Err(Refusal::Malformed("a SCRAM message has no header")),
-        }
-        if header.split(',').nth(1) != Some("") {
-            return Err(Refusal::Malformed("authorization identities are not supported"));
-        }
+        check_header(header, first.binding)?;
         let client = bare
             .split(',')
             .nth(1)
@@ -193,8 +241,15 @@ impl Exchange {
             claim.verifier.cloned().unwrap_or_else(|| Verifier::mock(claim.name, secret, shape));
         let salt = BASE64.encode(&verifier.salt);
         let answer = format!("r={nonce},s={salt},i={}", verifier.iterations);
-        let (header, first) = (header.to_owned(), bare.to_owned());
-        Ok(Exchange { verifier, known, nonce, header, first, answer })
+        let mut bound = header.as_bytes().to_vec();
+        let chosen = match first.binding {
+            Binding::Chosen(bytes) => {
+                bound.extend(bytes);
+                true
+            }
+            Binding::Absent | Binding::Offered => false,
+        };
+        Ok(Exchange { verifier, known, nonce, bound, chosen, first: bare.to_owned(), answer })
     }
 
     /// The server's first message.
@@ -209,8 +264,11 @@ impl Exchange {
             message.rsplit_once(",p=").ok_or(Refusal::Malformed("a SCRAM message has no proof"))?;
         let mut parts = bare.split(',');
         let binding = parts.next().and_then(|part| part.strip_prefix("c="));
-        if binding != Some(&*BASE64.encode(&self.header)) {
-            return Err(Refusal::Malformed("SCRAM channel binding differs"));
+        if binding != Some(&*BASE64.encode(&self.bound)) {
+            return Err(match self.chosen {
+                true => Refusal::Binding("SCRAM channel binding check failed"),
+                false => Refusal::Malformed("SCRAM channel binding differs"),
+            });
         }
         if parts.next().and_then(|part| part.strip_prefix("r=")) != Some(&*self.nonce) {
             return Err(Refusal::Malformed("SCRAM nonce differs"));
@@ -247,10 +305,14 @@ mod tests {
         BASE64.encode(bytes)
     }
 
+    fn first<'a>(data: &'a str, binding: Binding<'a>) -> First<'a> {
+        First { data: data.as_bytes(), binding }
+    }
+
     fn try_password(password: &str, known: bool) -> Result<String, Refusal> {
         let verifier = Verifier::parse(&verifier("secret").unwrap()).unwrap();
         let claim = Claim { name: "ann", verifier: known.then_some(&verifier), model: None };
-        let exchange = Exchange::begin(b"n,,n=,r=abc", claim, &[7; KEY])?;
+        let exchange = Exchange::begin(first("n,,n=,r=abc", Binding::Absent), claim, &[7; KEY])?;
         let bare = format!("c=biws,r={}", exchange.nonce);
         let signed = format!("n=,r=abc,{},{bare}", exchange.answer());
         let proof = proof(password, &exchange.verifier, &signed);
@@ -279,12 +341,54 @@ mod tests {
         let claim = Claim { name: "ann", verifier: Some(&verifier), model: None };
         for message in ["", "n", "n,,", "n,,n=,r=", "p=tls-unique,,n=,r=a", "n,a=bob,n=,r=a", "x,,"]
         {
-            let begun = Exchange::begin(message.as_bytes(), claim, &[0; KEY]);
-            assert!(matches!(begun, Err(Refusal::Malformed(_))), "{message}");
+            for binding in [Binding::Absent, Binding::Offered, Binding::Chosen(b"hash")] {
+                let begun = Exchange::begin(first(message, binding), claim, &[0; KEY]);
+                assert!(matches!(begun, Err(Refusal::Malformed(_))), "{message}");
+            }
         }
-        let exchange = Exchange::begin(b"y,,n=,r=a", claim, &[0; KEY]).unwrap();
+        let begun = Exchange::begin(first("y,,n=,r=a", Binding::Absent), claim, &[0; KEY]);
+        let exchange = begun.unwrap();
         for message in ["", "c=biws,r=a,p=AAAA", "c=eSws,r=a,p=AAAA", ",p="] {
             assert!(exchange.finish(message.as_bytes()).is_err(), "{message}");
         }
+    }
+
+    /// Ends an exchange with a right password, and `bound` as the channel's binding.
+    fn bind(header: &str, binding: Binding<'_>, bound: &[u8]) -> Result<String, Refusal> {
+        let verifier = Verifier::parse(&verifier("secret").unwrap()).unwrap();
+        let claim = Claim { name: "ann", verifier: Some(&verifier), model: None };
+        let message = format!("{header}n=,r=abc");
+        let exchange = Exchange::begin(first(&message, binding), claim, &[7; KEY])?;
+        let bare = format!("c={},r={}", BASE64.encode(bound), exchange.nonce);
+        let signed = format!("n=,r=abc,{},{bare}", exchange.answer());
+        let proof = proof("secret", &exchange.verifier, &signed);
+        exchange.finish(format!("{bare},p={proof}").as_bytes())
+    }
+
+    #[test]
+    fn channel_binding_is_checked() {
+        let header = "p=tls-server-end-point,,";
+        let chosen = Binding::Chosen(b"hash");
+        assert!(bind(header, chosen, b"p=tls-server-end-point,,hash").is_ok());
+        for wrong in ["p=tls-server-end-point,,hush", header, "n,,"] {
+            let refusal = Refusal::Binding("SCRAM channel binding check failed");
+            assert_eq!(bind(header, chosen, wrong.as_bytes()), Err(refusal), "{wrong}");
+        }
+        // Without it in the method there is none in the message, and the other way round.
+        for (header, binding) in [
+            (header, Binding::Absent),
+            (header, Binding::Offered),
+            ("n,,", chosen),
+            ("y,,", chosen),
+            ("p=tls-unique,,", chosen),
+        ] {
+            let bound = bind(header, binding, header.as_bytes());
+            assert!(matches!(bound, Err(Refusal::Malformed(_))), "{header}");
+        }
+        // A client that could, and was not offered it, says so.
+        assert!(bind("n,,", Binding::Offered, b"n,,").is_ok());
+        assert!(bind("y,,", Binding::Absent, b"y,,").is_ok());
+        let refusal = Refusal::Binding("SCRAM channel binding negotiation error");
+        assert_eq!(bind("y,,", Binding::Offered, b"y,,"), Err(refusal));
     }
 }

@@ -16,6 +16,7 @@ use rightlink_server::{Config, Rules, Users, verifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::config::ChannelBinding::Require as Required;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -26,12 +27,22 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 
 /// TLS that trusts the test's certificate and no other.
 #[derive(Clone)]
-struct Tls(TlsConnector);
+struct Tls {
+    connector: TlsConnector,
+    /// What the client says of the server's certificate; nothing without channel binding.
+    binding: Option<Vec<u8>>,
+}
 
 /// A handshake that is to be made with the server of a name.
-struct Handshake(TlsConnector, ServerName<'static>);
+struct Handshake {
+    tls: Tls,
+    name: ServerName<'static>,
+}
 
-struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
+struct Encrypted {
+    stream: tokio_rustls::client::TlsStream<Socket>,
+    binding: Option<Vec<u8>>,
+}
 
 impl Tls {
     fn new() -> Tls {
@@ -44,7 +55,12 @@ impl Tls {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Tls(TlsConnector::from(Arc::new(config)))
+        Tls { connector: TlsConnector::from(Arc::new(config)), binding: None }
+    }
+
+    /// With channel binding.
+    fn binding(bytes: &[u8]) -> Tls {
+        Tls { binding: Some(bytes.to_vec()), ..Tls::new() }
     }
 }
 
@@ -54,7 +70,7 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = rustls::pki_types::InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, Self::Error> {
-        Ok(Handshake(self.0.clone(), ServerName::try_from(domain.to_owned())?))
+        Ok(Handshake { tls: self.clone(), name: ServerName::try_from(domain.to_owned())? })
     }
 }
 
@@ -64,13 +80,18 @@ impl TlsConnect<Socket> for Handshake {
     type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move { self.0.connect(self.1, socket).await.map(Encrypted) })
+        let Tls { connector, binding } = self.tls;
+        Box::pin(async move {
+            let stream = connector.connect(self.name, socket).await?;
+            Ok(Encrypted { stream, binding })
+        })
     }
 }
 
 impl TlsStream for Encrypted {
     fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
+        let binding = self.binding.clone();
+        binding.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
 
@@ -80,7 +101,7 @@ impl AsyncRead for Encrypted {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, into)
+        Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
@@ -90,15 +111,15 @@ impl AsyncWrite for Encrypted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -161,8 +182,8 @@ async fn roles_log_in_by_their_own_passwords() {
     assert!(server.db.verify().unwrap().is_clean());
 }
 
-#[tokio::test]
-async fn the_same_under_tls() {
+/// Settings of a server with a password, and with the test's certificate.
+fn under_tls() -> Config {
     let folder = Path::new(FOLDER);
     let config = Config { users: users(), ..Config::default() };
     // A clone of the repository has the key for all to read, which the server refuses.
@@ -170,8 +191,38 @@ async fn the_same_under_tls() {
     let key = private.path().join("key.pem");
     std::fs::copy(folder.join("key.pem"), &key).unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let config = config.with_tls(&folder.join("cert.pem"), &key).unwrap();
-    let server = start_with(config);
+    config.with_tls(&folder.join("cert.pem"), &key).unwrap()
+}
+
+/// A client that asks for channel binding gets it, over TLS alone, and only with the certificate
+/// that it sees.
+#[tokio::test]
+async fn channel_binding_names_the_certificate() {
+    let server = start_with(under_tls());
+    let certificate = CertificateDer::from_pem_file(Path::new(FOLDER).join("cert.pem")).unwrap();
+    let hash = ring::digest::digest(&ring::digest::SHA256, &certificate);
+    let mut other = hash.as_ref().to_vec();
+    other[31] ^= 1;
+    let mut settings = settings(server.address, "secret");
+    settings.ssl_mode(SslMode::Require).channel_binding(Required);
+    let (client, connection) = settings.connect(Tls::binding(hash.as_ref())).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("select 1").await.unwrap();
+    for wrong in [&other[..], b"", &other[..31]] {
+        let error = settings.connect(Tls::binding(wrong)).await.map(drop).unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION));
+    }
+    // The password is checked as before.
+    let mut wrong = settings.clone();
+    let error = wrong.password("wrong").connect(Tls::binding(hash.as_ref())).await.map(drop);
+    assert_eq!(error.unwrap_err().code(), Some(&SqlState::INVALID_PASSWORD));
+    // Without TLS it is not offered, and the client gives up.
+    assert!(settings.clone().ssl_mode(SslMode::Disable).connect(NoTls).await.is_err());
+}
+
+#[tokio::test]
+async fn the_same_under_tls() {
+    let server = start_with(under_tls());
     let mut settings = settings(server.address, "secret");
     settings.ssl_mode(SslMode::Require);
     let (client, mut connection) = settings.connect(Tls::new()).await.unwrap();
