@@ -48,8 +48,8 @@ const LAYERS_INSIDE: &[(&str, Layers)] = &[
         ("transaction", 5),
     ]),
     ("crates/engine/src/txn/lock/", &[
-        ("row_lock", 0), ("table_lock", 0), ("state", 1), ("wakeup", 2), ("multixact", 2),
-        ("row_wait_queue", 2), ("writer_priority", 2), ("deadlock", 2),
+        ("row_lock", 0), ("table_lock", 0), ("prepared", 1), ("state", 2), ("wakeup", 3),
+        ("multixact", 3), ("row_wait_queue", 3), ("writer_priority", 3), ("deadlock", 3),
     ]),
     ("crates/engine/src/buffer/", &[
         ("announce", 0), ("insertions", 0), ("locality", 0), ("planned_reads", 0),
@@ -66,7 +66,8 @@ const LAYERS_INSIDE: &[(&str, Layers)] = &[
     ]),
     ("crates/engine/src/upkeep/", &[
         ("idle", 0), ("schedule", 0), ("tracing_events", 0), ("vacuum_runs", 0), ("watch", 0),
-        ("counters", 1), ("options", 1), ("device", 2), ("engine", 3), ("admission", 4),
+        ("prepared_list", 0), ("counters", 1), ("options", 1), ("device", 2), ("engine", 3),
+        ("admission", 4), ("prepared", 4),
         ("checkpoint", 4), ("close", 4), ("open", 4), ("threads", 4), ("vacuum", 4),
         ("backup", 5), ("verify_offline", 5),
     ]),

@@ -101,6 +101,7 @@ pub use db::info::{
 };
 pub use db::many::{Changed, Insert, OnConflict};
 pub use db::numbers::{Numbers, RedefineSequence, SequenceChange};
+pub use db::prepared::{MAX_PREPARED, PreparedTransaction};
 pub use db::reader::Reader;
 pub use db::record::{
     Constant, Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz,

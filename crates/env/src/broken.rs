@@ -184,6 +184,8 @@ variants! {
     CommitNotDurable = "commit-not-durable",
     /// A snapshot can get a commit number before that commit's outcome is published (R14).
     CommitNumberBeforeOutcome = "commit-torn",
+    /// A commit of a transaction that an earlier process prepared counts as an old one (R14).
+    RestoredCommitNumberIgnored = "prepared-number",
     /// Sequence numbers are handed out without a log record (R14).
     SequenceNotLogged = "sequence-not-logged",
     /// The log says that it is durable before it is written (R14).
@@ -272,6 +274,8 @@ variants! {
     LockNotCarriedOver = "lock-carried",
     /// A writer waits for the newest member of a multixact alone (R23).
     LockGroupForgetsMembers = "lock-group",
+    /// Nobody holds a multixact of the process before, not even prepared transactions (R23).
+    RestoredLocksForgotten = "lock-restored",
     /// A transaction uses a table it knew although its definition has changed (R24).
     KnownDefinitionNotRechecked = "known-edition",
     /// An online build starts before writers of the old definition have ended (R24).

@@ -8,7 +8,7 @@
 //! | kind | int2 | [`Kind`] |
 //! | parent | int4 | table of a column or index, 0 for a table |
 //! | namespace | int4 | 0 for tables and indexes, which share one; the table's id for columns; 5: |
-//! | | | collations; 7: texts |
+//! | | | collations; 7: texts; 8: prepared transactions |
 //! | position | int2 | number of a column in its table, order of an index |
 //! | name | text | unique in its namespace |
 //! | definition | bytes | the rest, see `codec` |
@@ -26,6 +26,11 @@ pub const CATALOG: ObjectId = ObjectId(1);
 pub const COLLATIONS: ObjectId = ObjectId(5);
 /// Where the names of texts are unique that a layer above keeps: no object has this number.
 pub const KEPT: ObjectId = ObjectId(7);
+/// Where the names of prepared transactions are unique: no object has this number.
+pub const PREPARED: ObjectId = ObjectId(8);
+/// Object numbers of prepared transactions, which no other object has: as many as there can be at
+/// a time. A number is used again when its transaction has ended.
+pub const PREPARED_OBJECTS: std::ops::Range<u32> = 32..64;
 /// Heap file of the catalog; its maps are the next two.
 pub const CATALOG_HEAP: FileId = FileId(2);
 /// First file number for tables and indexes of users.
@@ -56,13 +61,22 @@ pub enum Kind {
     Collation = 5,
     /// A text of a layer above.
     Kept = 7,
+    /// A prepared transaction.
+    Prepared = 8,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn from_number(number: i16) -> Option<Kind> {
-        let all =
-            [Kind::Table, Kind::Column, Kind::Index, Kind::Sequence, Kind::Collation, Kind::Kept];
+        let all = [
+            Kind::Table,
+            Kind::Column,
+            Kind::Index,
+            Kind::Sequence,
+            Kind::Collation,
+            Kind::Kept,
+            Kind::Prepared,
+        ];
         all.into_iter().find(|kind| *kind as i16 == number)
     }
 }

@@ -7,6 +7,7 @@
 //! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included, rows |
 //! | collation | version (not inside of columns and indexes), name, locale, deterministic u8 |
 //! | kept | version, text |
+//! | prepared | version, time i64, note, shared u8, (not 0:) since u64, table locks, xids |
 //! | sequence | version, file u32, start, increment, smallest, largest i64, (2:) cycle u8, note |
 //!
 //! The version is 1, or 2 if what only version 2 has is not empty: for a sequence what follows
@@ -25,6 +26,7 @@ use crate::table::schema::{
     AutoVacuum, Check, Column, ColumnDefault, ColumnNo, Identity, IndexColumn, IndexDef,
     IndexMethod, SequenceDef, SequenceSchema, TableDef,
 };
+use crate::txn::{PreparedLock, PreparedState, RowLock, SharedRows};
 
 const VERSION: u8 = 1;
 /// Collations follow what version 1 has.
@@ -43,6 +45,17 @@ const TEST_NULL: u8 = 16;
 const TEST_NOT_NULL: u8 = 17;
 const UNIQUE: u8 = 1;
 const UNIQUE_NULLS: u8 = 2;
+
+/// A prepared transaction, but for its name and number.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Prepared {
+    /// When it was prepared, in microseconds since 1970.
+    pub time: i64,
+    /// What a layer above keeps with it.
+    pub note: String,
+    /// What makes it run again.
+    pub state: PreparedState,
+}
 
 /// Encodes a table, whose columns and indexes have rows of their own.
 pub fn encode_table(table: &TableDef, primary: Option<ObjectId>) -> Vec<u8> {
@@ -85,6 +98,15 @@ pub fn decode_table(
         AutoVacuum { enabled: cursor.flag()?, least: cursor.u32()?, per_block: cursor.u32()? };
     cursor.end()?;
     Ok((table, primary))
+}
+
+/// Seven bits a byte, the low ones first; the last byte is below 128.
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -240,6 +262,55 @@ pub fn decode_kept(bytes: &[u8]) -> Result<String, &'static str> {
     Ok(text)
 }
 
+/// Encodes a prepared transaction.
+pub fn encode_prepared(prepared: &Prepared) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend(prepared.time.to_le_bytes());
+    put_text(&mut out, &prepared.note);
+    let PreparedState { xids, tables, shared } = &prepared.state;
+    out.push(shared.map_or(0, |rows| 1 + rows.lock as u8));
+    shared.iter().for_each(|rows| out.extend(rows.since.0.to_le_bytes()));
+    put_varint(&mut out, tables.len() as u64);
+    for lock in tables {
+        out.extend(lock.table.0.to_le_bytes());
+        out.push(lock.modes);
+    }
+    put_varint(&mut out, xids.len() as u64);
+    let mut before = 0;
+    for range in xids {
+        put_varint(&mut out, range.start - before);
+        put_varint(&mut out, range.end - range.start);
+        before = range.end;
+    }
+    out
+}
+
+/// Decodes a prepared transaction.
+pub fn decode_prepared(bytes: &[u8]) -> Result<Prepared, &'static str> {
+    let mut cursor = Cursor::open(bytes)?;
+    let time = cursor.i64()?;
+    let note = cursor.text()?.to_owned();
+    let mut state = PreparedState::default();
+    let lock = match cursor.u8()? {
+        0 => None,
+        tag => Some(RowLock::from_place(tag - 1).ok_or("unknown row lock")?),
+    };
+    if let Some(lock) = lock {
+        state.shared = Some(SharedRows { lock, since: Xid(cursor.u64()?) });
+    }
+    for _ in 0..cursor.varint()? {
+        state.tables.push(PreparedLock { table: ObjectId(cursor.u32()?), modes: cursor.u8()? });
+    }
+    let mut before = 0u64;
+    for _ in 0..cursor.varint()? {
+        let start = before.checked_add(cursor.varint()?).ok_or("an xid is too large")?;
+        before = start.checked_add(cursor.varint()?).ok_or("an xid is too large")?;
+        state.xids.push(start..before);
+    }
+    cursor.end()?;
+    Ok(Prepared { time, note, state })
+}
+
 /// Encodes an index.
 pub fn encode_index(index: &IndexDef) -> Vec<u8> {
     let collated =
@@ -356,6 +427,18 @@ impl<'a> Cursor<'a> {
         let (head, tail) = self.0.split_first_chunk().ok_or("definition is cut short")?;
         self.0 = tail;
         Ok(*head)
+    }
+
+    fn varint(&mut self) -> Result<u64, &'static str> {
+        let mut value = 0;
+        for shift in (0..63).step_by(7) {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err("a number is too long")
     }
 
     fn u8(&mut self) -> Result<u8, &'static str> {

@@ -9,6 +9,7 @@
 //! | `ddl` | statements that change definitions |
 //! | `online` | building an index, or building it anew, while writers go on |
 //! | `sequences`, `collations`, `kept` | sequences, collations, texts of a layer above |
+//! | `prepared` | prepared transactions |
 //!
 //! Invariants:
 //! - An open table exists once: its heap's clock (R3) and its trees' registrations (R6) have one
@@ -32,6 +33,7 @@ mod ddl;
 mod kept;
 mod names;
 mod online;
+pub(crate) mod prepared;
 mod resolve;
 mod sequences;
 mod store;

@@ -4,7 +4,7 @@
 //! rows given to [`assemble`] does not matter.
 //! Does not do: reading or writing tables.
 
-use crate::catalog::bootstrap::{COLLATIONS, KEPT, Kind};
+use crate::catalog::bootstrap::{COLLATIONS, KEPT, Kind, PREPARED};
 use crate::catalog::codec;
 use crate::datum::Value;
 use crate::error::{Error, Result};
@@ -78,9 +78,14 @@ impl Object {
         Self { id, kind, parent: table, namespace, position, name, definition }
     }
 
-    /// The object of a collation or a kept text, whose names are unique among their kind.
+    /// The object of a collation, a kept text or a prepared transaction, whose names are unique
+    /// among their kind.
     pub fn named(id: ObjectId, kind: Kind, name: &str, definition: Vec<u8>) -> Self {
-        let namespace = if kind == Kind::Collation { COLLATIONS } else { KEPT };
+        let namespace = match kind {
+            Kind::Collation => COLLATIONS,
+            Kind::Prepared => PREPARED,
+            _ => KEPT,
+        };
         let (parent, name) = (ObjectId(0), name.to_owned());
         Self { id, kind, parent, namespace, position: 0, name, definition }
     }
@@ -163,6 +168,9 @@ pub fn assemble(table: &Object, mut parts: Vec<Object>) -> Result<TableDef> {
             Kind::Table => return Err(damage(&part.name, "a table inside a table")),
             Kind::Collation => return Err(damage(&part.name, "a collation inside a table")),
             Kind::Kept => return Err(damage(&part.name, "a text inside a table")),
+            Kind::Prepared => {
+                return Err(damage(&part.name, "a prepared transaction inside a table"));
+            }
         }
     }
     let lost =

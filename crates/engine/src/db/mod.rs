@@ -33,6 +33,7 @@ pub(crate) mod define;
 pub(crate) mod info;
 pub(crate) mod many;
 pub(crate) mod numbers;
+pub(crate) mod prepared;
 pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod rows;

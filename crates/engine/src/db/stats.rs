@@ -51,6 +51,7 @@ impl Database {
             ("lock_waits", txns.waits),
             ("lock_waits_given_up", txns.given_up),
             ("lock_wait_us", txns.waited.as_micros() as u64),
+            ("prepared_transactions", engine.prepared.all().len() as u64),
             ("xids_kept", engine.txns.xids_kept()),
             ("xids_left", engine.txns.xids_left()),
             ("device_reads", io.reads),

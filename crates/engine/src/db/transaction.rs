@@ -73,6 +73,8 @@ pub struct Transaction {
     pub(super) handle: Arc<Handle>,
     pub(super) txn: Option<txn::Transaction>,
     pub(super) changes: Changes,
+    /// Has a statement that changes definitions begun in it?
+    has_defined: bool,
     savepoints: Vec<Mark>,
     /// Is it running? For its scans.
     is_running: Arc<RwLock<bool>>,
@@ -136,6 +138,7 @@ impl Transaction {
             handle: Arc::clone(handle),
             txn: Some(txn),
             changes: Changes::default(),
+            has_defined: false,
             savepoints: Vec::new(),
             is_running: Arc::new(RwLock::new(true)),
             relaxed: options.relaxed,
@@ -475,6 +478,11 @@ impl Transaction {
     /// Rolls back, as dropping the transaction does.
     pub fn rollback(self) {}
 
+    /// Has it changed definitions, or tried to?
+    pub fn has_defined(&self) -> bool {
+        self.has_defined
+    }
+
     /// Runs a statement that changes definitions.
     pub(super) fn define(
         &mut self,
@@ -483,6 +491,7 @@ impl Transaction {
         self.handle.engine.check_open()?;
         self.admit()?;
         let engine = &self.handle.engine;
+        self.has_defined = true;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let mut ddl = engine.catalog.ddl(txn, &mut self.changes, engine.build_options())?;
         work(&mut ddl)?;
@@ -558,13 +567,13 @@ impl Transaction {
         Ok(statement)
     }
 
-    fn end_scans(&self) {
+    pub(super) fn end_scans(&self) {
         *self.is_running.write() = false;
     }
 
     /// Lets go of the files that the outcome leaves without a table. What cannot be removed changes
     /// nothing about the outcome: it belongs to no table, and the next opening removes it.
-    fn settle(&mut self, ending: Ending) {
+    pub(super) fn settle(&mut self, ending: Ending) {
         let changes = std::mem::take(&mut self.changes);
         if changes.leaves_nothing() {
             return;

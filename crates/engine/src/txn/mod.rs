@@ -33,6 +33,7 @@ mod xid;
 mod tests;
 
 pub(crate) use lock::multixact::NewVersionLocks;
+pub(crate) use lock::prepared::{PreparedLock, PreparedState, SharedRows};
 pub use lock::row_lock::RowLock;
 pub(crate) use lock::row_lock::{Locker, RowVersion, VersionLink};
 pub(crate) use lock::row_wait_queue::{RowWait, WrittenRow};

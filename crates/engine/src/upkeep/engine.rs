@@ -19,6 +19,7 @@ use crate::table::BuildOptions;
 use crate::txn::{Isolation, LockMode, Transaction, TxnManager};
 use crate::upkeep::counters::UpkeepCounters;
 use crate::upkeep::idle::IdleWait;
+use crate::upkeep::prepared_list::PreparedTransactions;
 use crate::upkeep::schedule::CheckpointSchedule;
 use crate::upkeep::vacuum_runs::{VacuumRuns, VacuumSettings};
 use crate::upkeep::{CheckpointCause, Watch};
@@ -41,6 +42,7 @@ pub(crate) struct Engine {
     pub(crate) schedule: CheckpointSchedule,
     pub(super) vacuum_settings: VacuumSettings,
     pub(crate) upkeep: Upkeep,
+    pub(crate) prepared: PreparedTransactions,
     /// The source of random defaults.
     pub(crate) random: Mutex<Rng>,
     pub(crate) _lock: LockFile,

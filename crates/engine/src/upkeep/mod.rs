@@ -12,6 +12,7 @@
 //! | `vacuum`, `vacuum_runs` | vacuum on request and automatic vacuum; runs and their reports |
 //! | `backup`, `verify_offline` | copies of an open database; checks of one that is not open |
 //! | `device` | the depth of the device |
+//! | `prepared`, `prepared_list` | preparing and deciding transactions; their names |
 //! | `watch` | the end of work that belongs to no transaction of the caller |
 //! | `counters` | counters of checkpoints and vacuums |
 //! | `tracing_events` | log messages as events of `tracing` |
@@ -32,6 +33,8 @@ mod engine;
 mod idle;
 pub(crate) mod open;
 mod options;
+mod prepared;
+mod prepared_list;
 mod schedule;
 pub(crate) mod threads;
 #[cfg(feature = "tracing")]
@@ -44,6 +47,8 @@ mod watch;
 pub(crate) use engine::Engine;
 use engine::Upkeep;
 pub use options::Options;
+pub(crate) use prepared::Decision;
+use prepared_list::PreparedTransactions;
 pub(crate) use schedule::CheckpointCause;
 pub(crate) use vacuum::VacuumRequest;
 pub(crate) use vacuum_runs::VacuumMode;

@@ -23,6 +23,7 @@ mod other_version;
 mod outcomes;
 mod partial_index;
 mod prefetch;
+mod prepared;
 mod read_ahead;
 mod records;
 mod recovery;

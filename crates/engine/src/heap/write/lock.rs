@@ -37,6 +37,7 @@ impl Heap {
         let old = old.into();
         let at = old.at;
         let xid = txn.xid()?;
+        txn.note_row_lock(lock);
         let mut visibility = HeapVisibility::new(self.txns());
         // Taken when it is wanted first, without latches.
         let mut group = None;

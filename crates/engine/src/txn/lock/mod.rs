@@ -6,6 +6,7 @@
 //! | `table_lock` | table locks: modes and fair queues |
 //! | `state` | [`state::SharedState`]: begin and end of transactions, xids, snapshots, waking |
 //! | `multixact` | its row locks with several holders |
+//! | `prepared` | prepared transactions, and what they lock after a restart |
 //! | `row_wait_queue` | its queues of transactions that want to write the same row |
 //! | `writer_priority` | its writers that wait for the sharers of a row |
 //! | `deadlock` | its graph of waits: cycles, and waits that are given up |
@@ -18,6 +19,7 @@
 
 pub(in crate::txn) mod deadlock;
 pub(in crate::txn) mod multixact;
+pub(in crate::txn) mod prepared;
 pub(in crate::txn) mod row_lock;
 pub(in crate::txn) mod row_wait_queue;
 pub(in crate::txn) mod state;

@@ -43,7 +43,9 @@ pub enum NewVersionLocks {
 impl SharedState {
     /// The members of `multixact` that are still running.
     pub(in crate::txn) fn multixact_members(&self, multixact: Xid) -> Vec<Locker> {
-        let Some(known) = self.multixacts.all.get(&multixact.0) else { return Vec::new() };
+        let Some(known) = self.multixacts.all.get(&multixact.0) else {
+            return self.restored.members(multixact);
+        };
         let members = &known.members;
         let counted = if broken(Broken::LockGroupForgetsMembers) {
             &members[members.len() - 1..]

@@ -50,6 +50,12 @@ pub enum RowLock {
 }
 
 impl RowLock {
+    /// The lock at a place of the order, weakest first from 0.
+    pub(crate) fn from_place(place: u8) -> Option<RowLock> {
+        let all = [RowLock::KeyShared, RowLock::Shared, RowLock::Update, RowLock::Exclusive];
+        all.get(usize::from(place)).copied()
+    }
+
     /// True if two transactions can hold `self` and `other` on one row at a time.
     pub fn is_compatible(self, other: RowLock) -> bool {
         use RowLock::{Exclusive, KeyShared, Shared};

@@ -18,6 +18,7 @@ use rightlink_env::sync::{Arc, Condvar};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, RowId, Xid};
+use crate::txn::lock::prepared::Restored;
 use crate::txn::lock::row_lock::{Locker, RowLock, RowVersion, VersionLink};
 use crate::txn::lock::table_lock::{LockMode, TableLocks};
 use crate::txn::status::spill::CsnSpill;
@@ -75,6 +76,8 @@ pub(in crate::txn) struct ActiveTxn {
     pub(in crate::txn) isolation: Isolation,
     pub(in crate::txn) started: Nanos,
     pub(in crate::txn) first_xid: Option<u64>,
+    /// It is prepared, and nobody commits it or rolls it back now.
+    pub(in crate::txn) prepared: bool,
     /// Set while it waits.
     pub(in crate::txn) wait: Option<WaitTarget>,
     /// Its thread sleeps on this while it waits.
@@ -231,6 +234,7 @@ pub(in crate::txn) struct SharedState {
     pub(in crate::txn) wakeups: DeferredWakeups,
     pub(in crate::txn) table_locks: TableLocks,
     pub(in crate::txn) multixacts: MultiXacts,
+    pub(in crate::txn) restored: Restored,
     pub(in crate::txn) row_queues: BTreeMap<RowQueueId, RowWaitQueue>,
     pub(in crate::txn) next_row_queue: u64,
     pub(in crate::txn) row_claims: BTreeMap<RowVersion, Vec<RowClaim>>,
@@ -253,6 +257,7 @@ impl SharedState {
             wakeups: DeferredWakeups::default(),
             table_locks: TableLocks::default(),
             multixacts: MultiXacts::default(),
+            restored: Restored::default(),
             row_queues: BTreeMap::new(),
             next_row_queue: 0,
             row_claims: BTreeMap::new(),
@@ -269,6 +274,7 @@ impl SharedState {
             isolation,
             started,
             first_xid: None,
+            prepared: false,
             wait: None,
             condvar: Arc::new(Condvar::new()),
             waiters: Vec::new(),
@@ -293,6 +299,7 @@ impl SharedState {
         assert!(ended.wait.is_none(), "a transaction that waits cannot end");
         assert!(ended.anchor.is_none(), "an anchor is taken when the wait is over");
         self.xids.release(ended.first_xid, xids);
+        self.restored.forget(id);
         self.release_multixacts(ended.multixacts, xids, committed);
         self.wake_waiters(ended.waiters);
         for table in ended.locked_tables {
@@ -313,6 +320,20 @@ impl SharedState {
             self.txn(id).first_xid = Some(run.start());
         }
         run
+    }
+
+    /// Gives a run of the process before to `id`, which is restored.
+    pub(in crate::txn) fn adopt_run(&mut self, id: TxnId, run: &Arc<XidRun>) {
+        let its_first = self.txn(id).first_xid.is_none();
+        self.xids.adopt(id, run, its_first);
+        if its_first {
+            self.txn(id).first_xid = Some(run.start());
+        }
+    }
+
+    /// Does a transaction that has written run, and is not prepared?
+    pub(in crate::txn) fn has_writer(&self) -> bool {
+        self.running.values().any(|txn| txn.first_xid.is_some() && !txn.prepared)
     }
 
     /// Every xid below is finished and every registered snapshot sees its outcome.

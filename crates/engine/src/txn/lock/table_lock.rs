@@ -95,6 +95,21 @@ impl ModeSet {
         self.0 |= mode.bit();
     }
 
+    /// A bit for each mode.
+    pub(in crate::txn) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set with these bits, if there are such modes.
+    pub(in crate::txn) fn from_bits(bits: u8) -> Option<ModeSet> {
+        (bits >> ALL.len() == 0).then_some(ModeSet(bits))
+    }
+
+    /// Its modes, weakest first.
+    pub(in crate::txn) fn modes(self) -> impl Iterator<Item = LockMode> {
+        ALL.into_iter().filter(move |mode| self.0 & mode.bit() != 0)
+    }
+
     fn conflicts(self, mode: LockMode) -> bool {
         ALL.iter().any(|held| self.0 & held.bit() != 0 && !held.is_compatible(mode))
     }

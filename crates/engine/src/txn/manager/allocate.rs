@@ -120,11 +120,12 @@ impl TxnManager {
     }
 
     /// Stops the assigning of xids and lowers the ceiling to the first one not assigned. For a
-    /// clean close, before its checkpoint; nothing that writes may be running.
+    /// clean close, before its checkpoint; nothing that writes may be running, but
+    /// prepared transactions stay.
     pub fn seal(&self) -> Result<()> {
         let mut ceiling = self.ceiling.lock();
         let mut state = self.state.lock();
-        if !state.xids.all_finished() {
+        if state.has_writer() {
             return Err(Error::Invalid("transactions are still running".to_string()));
         }
         state.check_healthy()?;

@@ -108,6 +108,15 @@ impl RecordBatch {
 impl TxnManager {
     /// Commits; on an error the transaction has ended too.
     pub(in crate::txn) fn commit(&self, ending: &EndingTxn<'_>, relaxed: bool) -> Result<Lsn> {
+        let committed = self.try_commit(ending, relaxed);
+        if !matches!(&committed, Ok(_) | Err(Error::Poisoned(_))) {
+            self.abort(ending);
+        }
+        committed
+    }
+
+    /// Commits; on an error but `Poisoned` the transaction runs on.
+    pub(in crate::txn) fn try_commit(&self, ending: &EndingTxn<'_>, relaxed: bool) -> Result<Lsn> {
         points::hit("txn.commit.before-append");
         let lsn = match self.append_commit(ending) {
             Ok(Some(lsn)) => lsn,
@@ -116,10 +125,7 @@ impl TxnManager {
                 return Ok(Lsn(0));
             }
             Err(error @ Error::Poisoned(_)) => return Err(self.leave_in_doubt(error)),
-            Err(error) => {
-                self.abort(ending);
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         };
         points::hit("txn.commit.after-append");
         if relaxed {

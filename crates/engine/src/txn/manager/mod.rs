@@ -8,12 +8,14 @@
 //! | `outcome` | the outcome of an xid, wherever it is kept |
 //! | `truncate` | forgetting old outcomes and removing their segments |
 //! | `wait` | blocking: time limits and cancel; table locks |
+//! | `restore` | prepared transactions of an earlier process |
 //! | `row_locks` | multixacts and claims of rows |
 //! | `monitor` | running transactions, locks, snapshots and counters, for people |
 //! | `dead_hints`, `helper_threads` | settings and resources that all transactions share |
 //!
 //! Invariants: `horizon` and `finished_below` never go back. Both change under the lock only; they
-//! may lag behind the truth and never run ahead of it.
+//! may lag behind the truth and never run ahead of it. (While a database is opened, they go back to
+//! the first xid of a prepared transaction.)
 //! Does not do: threads, statement retries.
 
 pub(in crate::txn) mod allocate;
@@ -22,13 +24,14 @@ pub(in crate::txn) mod dead_hints;
 pub(in crate::txn) mod helper_threads;
 pub(in crate::txn) mod monitor;
 pub(in crate::txn) mod outcome;
+pub(in crate::txn) mod restore;
 pub(in crate::txn) mod row_locks;
 pub(in crate::txn) mod truncate;
 pub(in crate::txn) mod wait;
 
 use std::time::Duration;
 
-use rightlink_env::sync::{Arc, AtomicU64, Mutex, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Clock, Logger, Nanos};
 
 use crate::buffer::BufferPool;
@@ -45,7 +48,7 @@ use crate::txn::status::file::{PooledStatus, StatusFile};
 use crate::txn::status::recent::RecentOutcomes;
 use crate::txn::status::segment::MAX_XID;
 use crate::txn::xid::assigned::AssignedXids;
-use crate::txn::xid::set::MAX_RUN;
+use crate::txn::xid::set::{MAX_RUN, XidSet};
 
 /// Settings of the manager.
 #[derive(Clone, Debug)]
@@ -107,7 +110,7 @@ pub struct TxnManager {
     opened_at: u64,
     /// First xid whose outcome is kept.
     oldest: AtomicU64,
-    finished_below: AtomicU64,
+    pub(in crate::txn) finished_below: AtomicU64,
     /// How many spills the shared state lists.
     spill_count: AtomicU64,
     /// Held while a thread spills.
@@ -117,6 +120,9 @@ pub struct TxnManager {
     next: AtomicU64,
     horizon: AtomicU64,
     ceiling: Mutex<Ceiling>,
+    /// Xids of transactions that were prepared when the database was opened.
+    restored: Mutex<Vec<Arc<XidSet>>>,
+    has_restored: AtomicBool,
 }
 
 impl TxnManager {
@@ -163,6 +169,8 @@ impl TxnManager {
             dead_hints: DeadHintSetting::default(),
             next: AtomicU64::new(next),
             horizon: AtomicU64::new(next),
+            restored: Mutex::default(),
+            has_restored: AtomicBool::new(false),
         });
         manager.warn_if_few_are_left(next);
         Ok(manager)

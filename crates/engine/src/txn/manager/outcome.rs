@@ -101,7 +101,9 @@ impl TxnManager {
             ABORTED => Err(damaged(xid, "is not an outcome")),
             parent if parent & CHILD != 0 => Err(damaged(xid, "points to another pointer")),
             // A number of an earlier process means nothing here but "committed".
-            _ if xid.0 < self.opened_at => Ok(Status::Committed(CSN_OLD)),
+            _ if xid.0 < self.opened_at && !self.was_restored(xid) => {
+                Ok(Status::Committed(CSN_OLD))
+            }
             csn => Ok(Status::Committed(Csn(csn))),
         }
     }

@@ -9,11 +9,13 @@
 //! | `mod` | statements and their snapshots, xids, savepoints, commit and rollback |
 //! | `wait` | waiting for other transactions, table locks, cancel |
 //! | `row_locks` | multixacts of the rows that it locks together with others |
+//! | `prepare` | a transaction that is prepared, and decided later |
 //!
 //! Invariants: xids are used in ascending order; `used` is the one after the last. The own bound of
 //! a snapshot is `used` when it was taken.
 //! Does not do: rows; what to do about a conflict.
 
+pub(in crate::txn) mod prepare;
 pub(in crate::txn) mod row_locks;
 pub(in crate::txn) mod wait;
 
@@ -23,6 +25,7 @@ use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, ObjectId, RowId, Xid};
+use crate::txn::lock::prepared::SharedRows;
 use crate::txn::lock::row_lock::RowVersion;
 use crate::txn::lock::state::Isolation;
 use crate::txn::lock::table_lock::ModeSet;
@@ -84,6 +87,8 @@ pub struct Transaction {
     /// It has claimed a row.
     has_claim: bool,
     snapshots_may_expire: bool,
+    /// Locks of rows that it took and that others may share.
+    shared_rows: Option<SharedRows>,
     ended: bool,
 }
 
@@ -122,6 +127,7 @@ impl Transaction {
             may_have_grant: false,
             has_claim: false,
             snapshots_may_expire: false,
+            shared_rows: None,
             ended: false,
         }
     }

@@ -66,6 +66,15 @@ impl AssignedXids {
         run
     }
 
+    /// Lists a run of an earlier process, whose owner is restored.
+    pub(in crate::txn) fn adopt(&mut self, owner: TxnId, run: &Arc<XidRun>, its_first: bool) {
+        assert!(run.end() <= self.next, "the run was assigned before");
+        self.owners.insert(run.start(), Assignment { owner, run: Arc::clone(run) });
+        if its_first {
+            self.firsts.insert(run.start());
+        }
+    }
+
     /// The transaction that owned `xids` has ended; `first` is the lowest of them.
     pub(in crate::txn) fn release(&mut self, first: Option<u64>, xids: &XidSet) {
         for run in xids.runs() {
@@ -90,10 +99,5 @@ impl AssignedXids {
     /// Every xid below is finished.
     pub(in crate::txn) fn finished_below(&self) -> u64 {
         self.firsts.first().copied().unwrap_or(self.next)
-    }
-
-    /// No running transaction owns an xid.
-    pub(in crate::txn) fn all_finished(&self) -> bool {
-        self.firsts.is_empty()
     }
 }

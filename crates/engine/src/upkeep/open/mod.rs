@@ -23,7 +23,7 @@ use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
 use crate::txn::TxnManager;
 use crate::upkeep::schedule::CheckpointSchedule;
-use crate::upkeep::{Engine, Options, Upkeep, device};
+use crate::upkeep::{Engine, Options, PreparedTransactions, Upkeep, device};
 use crate::wal::{Control, RedoSpeed, Wal};
 
 mod create;
@@ -140,6 +140,7 @@ fn assemble(
         schedule,
         vacuum_settings: settings::vacuum_settings(options),
         upkeep: Upkeep::default(),
+        prepared: PreparedTransactions::default(),
         _lock: lock,
     })
 }

@@ -71,6 +71,7 @@ pub(in crate::upkeep) fn recover(
     }
     let parts = Parts { pool, txns, catalog, device, replayed };
     let engine = assemble(directory, &control, parts, options)?;
+    engine.restore_prepared()?;
     if options.offline {
         return Ok(Arc::new(engine));
     }

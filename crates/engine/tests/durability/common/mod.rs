@@ -43,7 +43,20 @@ pub(crate) struct TableModel {
     pub(crate) rows: BTreeMap<i64, Vec<Value>>,
 }
 
-/// All tables, as they should be or as they were found.
+impl TableModel {
+    /// What stands for a prepared transaction among the tables.
+    pub(crate) fn nothing() -> TableModel {
+        let (columns, indexes, rows) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        TableModel { columns, indexes, logged: true, rows }
+    }
+}
+
+/// The name by which a prepared transaction stands among the tables.
+pub(crate) fn prepared_name(gid: &str) -> String {
+    format!("prepared {gid}")
+}
+
+/// All tables, as they should be or as they were found, and a name for each prepared transaction.
 pub(crate) type Content = BTreeMap<String, Arc<TableModel>>;
 
 type Change = Box<dyn Fn(&mut Content)>;
@@ -127,6 +140,8 @@ pub(crate) struct Script {
     strict: bool,
     on_record: Option<OnRecord>,
     db: Option<Database>,
+    /// What prepared transactions will have changed, by name.
+    prepared: BTreeMap<String, Vec<Change>>,
 }
 
 impl Script {
@@ -149,6 +164,7 @@ impl Script {
             strict,
             on_record: Some(Box::new(on_record)),
             db: None,
+            prepared: BTreeMap::new(),
         };
         let ended = (scenario.run)(&mut script);
         assert!(ended.is_ok() || !strict, "{}: the script stopped", scenario.name);
@@ -307,6 +323,42 @@ impl Script {
             self.states.push(Committed { began, content });
         }
         if self.judge(result)?.is_some() && !relaxed {
+            self.floors.push((self.disk.op_count(), self.states.len() - 1));
+        }
+        Ok(())
+    }
+
+    /// Prepares a transaction.
+    pub(crate) fn prepare(&mut self, tx: Tx, gid: &str) -> Out {
+        let began = self.disk.op_count();
+        let result = tx.txn.prepare(gid, "note");
+        let name = prepared_name(gid);
+        self.prepared.insert(gid.to_string(), tx.changes);
+        self.decided(began, result, move |content| {
+            content.insert(name.clone(), Arc::new(TableModel::nothing()));
+        })
+    }
+
+    /// Commits a prepared transaction, or rolls it back.
+    pub(crate) fn decide(&mut self, gid: &str, commit: bool) -> Out {
+        let (began, db) = (self.disk.op_count(), self.db());
+        let result = if commit { db.commit_prepared(gid) } else { db.rollback_prepared(gid) };
+        let changes = self.prepared.remove(gid).filter(|_| commit).unwrap_or_default();
+        let name = prepared_name(gid);
+        self.decided(began, result, move |content| {
+            changes.iter().for_each(|change| change(content));
+            content.remove(&name);
+        })
+    }
+
+    /// A change began after so many calls, and is durable if `result` says so.
+    fn decided(&mut self, began: u64, result: Result<()>, change: impl Fn(&mut Content)) -> Out {
+        let mut content = self.states.last().expect("one state at least").content.clone();
+        if matches!(result, Ok(()) | Err(Error::Poisoned(_))) {
+            change(&mut content);
+            self.states.push(Committed { began, content });
+        }
+        if self.judge(result)?.is_some() {
             self.floors.push((self.disk.op_count(), self.states.len() - 1));
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rightlink::{Database, IndexInfo, ScanOptions, TableInfo, Value};
 use rightlink_env::sync::Arc;
 
-use super::{Content, Script, TableModel};
+use super::{Content, Script, TableModel, prepared_name};
 
 /// What is wrong, for a person.
 pub(crate) type Finding = String;
@@ -30,6 +30,9 @@ pub(crate) fn read(db: &Database) -> Found<Content> {
     let mut content = Content::new();
     for info in db.tables().map_err(|error| format!("tables: {error}"))? {
         content.insert(info.name.clone(), Arc::new(read_table(db, &info)?));
+    }
+    for prepared in db.prepared() {
+        content.insert(prepared_name(&prepared.gid), Arc::new(TableModel::nothing()));
     }
     check_sequences(db, &content)?;
     let report = db.verify().map_err(|error| format!("verify: {error}"))?;

@@ -6,6 +6,7 @@
 
 mod definitions;
 mod hash;
+mod prepared;
 mod vacuum;
 
 use rightlink::{Error, IndexMethod, IndexSchema, Predicate, Value};
@@ -18,6 +19,7 @@ use definitions::{
     online_index, partial_index, reindex, rewrite, sequence,
 };
 use hash::{hash_build, hash_overflow, hash_split, hash_squeeze};
+use prepared::{prepared, prepared_and_killed};
 use vacuum::{between_snapshots, tail_cut, vacuum_interrupted, vacuum_reuse};
 
 const ROOMY: Settings = Settings::ROOMY;
@@ -148,6 +150,13 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("online-index", ROOMY, ["online.kept", "online.committed"], online_index),
     scenario!("reindex", ROOMY, ["online.caught-up", "online.committed"], reindex),
     scenario!("backup", LITTLE, ["backup.marked", "backup.before-unmark"], backup),
+    scenario!("prepared", ROOMY, ["prepare.durable", "prepare.finished"], prepared),
+    scenario!(
+        "prepared-and-killed",
+        LITTLE,
+        ["recovery.record", "prepare.finished", "checkpoint.after-control"],
+        prepared_and_killed
+    ),
     scenario!("long-transaction", LITTLE, ["checkpoint.after-control"], long_transaction),
 ];
 
