@@ -221,6 +221,18 @@ pub(crate) struct Mark {
     outbox: usize,
 }
 
+impl Mark {
+    /// Has the transaction advisory locks that end with it?
+    pub(crate) fn has_locked(&self) -> bool {
+        self.advisory > 0
+    }
+
+    /// Has it executed LISTEN, UNLISTEN or NOTIFY?
+    pub(crate) fn has_said(&self) -> bool {
+        self.outbox > 0
+    }
+}
+
 /// A session's place on the list; it leaves when this is dropped.
 pub(crate) struct Seat {
     activity: Activity,

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rightlink::{Database, LockInfo, LockMode, Locked};
+use rightlink::{Database, LockInfo, LockMode, Locked, PreparedTransaction};
 
 use super::SessionInfo;
 use super::numbers::{DATABASE, OWNER, number, oid, relation_oid, text};
@@ -15,6 +15,7 @@ use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::names::{bare, is_own, is_shown, schema_of};
 use crate::roles::actor::Actor;
+use crate::roles::preparer::Preparer;
 use crate::roles::role::{READ_ALL_STATS, Roles};
 use crate::statistics::Statistics;
 use crate::statistics::record::Record;
@@ -281,6 +282,22 @@ const fn mode(mode: LockMode) -> &'static str {
         LockMode::ShareWrite => "ShareRowExclusiveLock",
         LockMode::Exclusive => "AccessExclusiveLock",
     }
+}
+
+/// Transactions that are prepared; one that is being prepared or decided is none.
+pub(super) fn prepared(view: &View, db: &Database, database: &str, roles: &Roles) -> Vec<Row> {
+    let all = db.prepared().into_iter().filter(|one| !one.is_busy);
+    let row = |one: PreparedTransaction| {
+        let values = vec![
+            ("transaction", number(one.xid)),
+            ("gid", text(one.gid)),
+            ("prepared", time(one.prepared_at - EPOCH_SECONDS * 1_000_000)),
+            ("owner", text(Preparer::read(&one.note).name(roles))),
+            ("database", text(database)),
+        ];
+        row_of(view, values)
+    };
+    all.map(row).collect()
 }
 
 pub(super) fn locks(view: &View, db: &Database, session: &SessionInfo<'_>) -> Result<Vec<Row>> {

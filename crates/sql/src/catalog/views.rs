@@ -39,6 +39,7 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
             | Kind::PageUse
             | Kind::Cursors
             | Kind::PreparedStatements
+            | Kind::PreparedTransactions
             | Kind::Locks
             | Kind::Settings
             | Kind::ZoneNames
@@ -119,6 +120,9 @@ pub(crate) fn rows(
         Kind::PageUse => vec![figures::pages(view, db)],
         Kind::Cursors => listing(session).cursors.clone(),
         Kind::PreparedStatements => listing(session).prepared_statements.clone(),
+        Kind::PreparedTransactions => {
+            figures::prepared(view, db, session.database, &Roles::load(txn)?)
+        }
         Kind::Locks => figures::locks(view, db, session)?,
         Kind::Settings => settings(session),
         Kind::ZoneNames => zones::names(session),

@@ -20,6 +20,7 @@
 pub(crate) mod acl;
 pub(crate) mod actor;
 pub(crate) mod need;
+pub(crate) mod preparer;
 pub(crate) mod rights;
 pub(crate) mod role;
 pub(crate) mod verifier;

@@ -410,9 +410,14 @@ impl Session {
         }
     }
 
+    /// Has the transaction declared a cursor WITH HOLD?
+    pub(super) fn has_new_held_cursor(&self) -> bool {
+        self.cursors.values().any(|cursor| cursor.kind.hold && !cursor.is_held())
+    }
+
     /// The transaction commits: rows of cursors WITH HOLD are kept beyond it.
     pub(super) fn hold_cursors(&mut self) -> Result<()> {
-        if !self.cursors.values().any(|cursor| cursor.kind.hold && !cursor.is_held()) {
+        if !self.has_new_held_cursor() {
             return Ok(());
         }
         let (context, budget) = (self.context(Vec::new()), self.db.budget().clone());

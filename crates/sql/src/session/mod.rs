@@ -5,11 +5,10 @@
 //! | `transaction` | blocks, savepoints, the failed state, implicit transactions |
 //! | `statement` | one statement after the other, and its tag |
 //! | `like` | CREATE TABLE LIKE |
-//! | `listing` | catalogs of prepared statements and cursors |
 //! | `prepared`, `declared_types`, `portal` | typed parameters, row limits |
 //! | `custom` | plans for the values of parameters, or for any values |
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
-//! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
+//! | `cursor`, `listing` | DECLARE, FETCH, MOVE, CLOSE; catalogs of cursors and statements |
 //! | `utility` | everything that is neither query nor definition |
 //! | `schema` | CREATE SCHEMA with what is to be in it |
 //! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
@@ -18,6 +17,7 @@
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text and as JSON |
 //! | `temporary` | temporary tables, and what happens to them at commits |
+//! | `two_phase` | transactions that are prepared, and decided later |
 //! | `stack` | the stack that a message takes |
 //!
 //! Invariants: after an error the session is usable: outside of a block nothing of the message
@@ -47,6 +47,7 @@ mod stack;
 mod statement;
 mod temporary;
 mod transaction;
+mod two_phase;
 mod utility;
 
 use std::collections::HashMap;

@@ -137,6 +137,7 @@ impl Session {
     ) -> Result<Option<&'static str>> {
         Ok(Some(match utility {
             Utility::Commit { chain } => self.commit_block(*chain, sink)?,
+            Utility::PrepareTransaction(gid) => self.prepare_transaction(gid, sink)?,
             Utility::Rollback { chain } => {
                 self.rollback_block(*chain, sink)?;
                 "ROLLBACK"

@@ -39,6 +39,11 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
+    /// Its schema, if there is one.
+    pub(super) fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
     /// How many tables something happens to: what a savepoint remembers.
     pub(super) fn len(&self) -> usize {
         self.on_commit.len()

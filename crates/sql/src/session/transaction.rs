@@ -2,7 +2,7 @@
 //!
 //! Invariants: a message with several statements and no block is one transaction. After an error in
 //! a block every statement but its end and ROLLBACK TO is refused.
-//! Does not do: serializable; two-phase commit.
+//! Does not do: serializable; two-phase commit (`two_phase`).
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct Active {
     /// Has it changed statistics?
     pub(super) analyzed: Vec<u32>,
     /// Temporary tables before it to which something happens at commits.
-    temporary: usize,
+    pub(super) temporary: usize,
 }
 
 /// A savepoint: where the session stood.

@@ -94,6 +94,7 @@ impl Session {
             Utility::Fetch { name, direction, moves } => {
                 return self.fetch(name, *direction, *moves, sink);
             }
+            Utility::FinishPrepared { gid, decision } => self.finish_prepared(gid, *decision)?,
             Utility::Close(name) => {
                 self.close_cursor(name.as_deref())?;
                 if name.is_some() { "CLOSE CURSOR" } else { "CLOSE CURSOR ALL" }

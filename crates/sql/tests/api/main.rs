@@ -33,5 +33,6 @@ mod spill;
 mod state;
 mod statistics;
 mod temporary;
+mod two_phase;
 mod types;
 mod views;

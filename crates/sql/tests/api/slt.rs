@@ -187,7 +187,7 @@ files!(
     arrays array_functions array_edges element_assignment
     json_access json_change json_path
     enums enum_names domains row_comparison no_columns
-    time_zones time_styles time_of_day formats
+    time_zones time_styles time_of_day formats two_phase
 );
 
 #[test]

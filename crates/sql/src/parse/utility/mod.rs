@@ -37,6 +37,11 @@ pub(crate) enum Utility {
     Rollback {
         chain: bool,
     },
+    PrepareTransaction(String),
+    FinishPrepared {
+        gid: String,
+        decision: Decision,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
@@ -168,6 +173,13 @@ pub(crate) enum Utility {
         options: ExplainOptions,
         statement: Box<Parsed>,
     },
+}
+
+/// What becomes of a prepared transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Commit,
+    Rollback,
 }
 
 /// What a cursor was declared as.
@@ -391,8 +403,15 @@ fn begin(cursor: &mut Cursor, start: bool) -> Result<Utility> {
 }
 
 fn end(cursor: &mut Cursor, word: &str) -> Result<Utility> {
-    if cursor.is("prepared") {
-        return Err(SqlError::unsupported("two-phase commit"));
+    let decision = match word {
+        "commit" => Some(Decision::Commit),
+        "rollback" => Some(Decision::Rollback),
+        _ => None,
+    };
+    if let Some(decision) = decision
+        && cursor.take("prepared")
+    {
+        return Ok(Utility::FinishPrepared { gid: gid(cursor)?, decision });
     }
     cursor.take_any(&["transaction", "work"]);
     if word == "rollback" && cursor.take("to") {
@@ -408,6 +427,11 @@ fn end(cursor: &mut Cursor, word: &str) -> Result<Utility> {
         "commit" | "end" => Utility::Commit { chain },
         _ => Utility::Rollback { chain },
     })
+}
+
+/// The name of a prepared transaction.
+fn gid(cursor: &mut Cursor) -> Result<String> {
+    cursor.string().ok_or_else(|| cursor.unexpected())
 }
 
 fn setting_name(cursor: &mut Cursor) -> Result<String> {
@@ -541,8 +565,9 @@ fn wrapped(cursor: &mut Cursor, refused: &[&'static str]) -> Result<Box<Parsed>>
 }
 
 fn prepare(cursor: &mut Cursor) -> Result<Utility> {
-    if cursor.is("transaction") {
-        return Err(SqlError::unsupported("two-phase commit"));
+    if cursor.is("transaction") && !cursor.is_at(1, "as") {
+        cursor.take("transaction");
+        return Ok(Utility::PrepareTransaction(gid(cursor)?));
     }
     let name = cursor.name()?;
     let mut types = Vec::new();
