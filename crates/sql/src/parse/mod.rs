@@ -7,7 +7,7 @@
 //! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
 //! | `cursor`, `assigned` | a walk over tokens; subscripts behind columns that are assigned to |
 //! | `create_as` | CREATE TABLE AS, SELECT INTO |
-//! | `interval` | interval literals with a precision |
+//! | `typed_literals` | literals behind their types |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
@@ -33,11 +33,11 @@ pub(crate) mod explain;
 pub(crate) mod frame;
 pub(crate) mod grouping;
 pub(crate) mod identifiers;
-mod interval;
 pub(crate) mod like;
 pub(crate) mod modes;
 mod order;
 pub(crate) mod roles;
+mod typed_literals;
 pub(crate) mod types;
 pub(crate) mod utility;
 pub(crate) mod view;
@@ -306,7 +306,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
 /// The tokens of a text that is kept with a definition.
 fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens = tokens(text)?;
-    interval::literals(&mut tokens);
+    typed_literals::literals(&mut tokens);
     grouping::sets(&mut tokens);
     frame::exclusions(&mut tokens);
     Ok(tokens)
@@ -334,7 +334,7 @@ pub fn is_complete(text: &str) -> bool {
 /// One statement from its tokens.
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     order::options(&mut tokens);
-    interval::literals(&mut tokens);
+    typed_literals::literals(&mut tokens);
     grouping::sets(&mut tokens);
     frame::exclusions(&mut tokens);
     let depth = depth::check(&tokens, MAX_DEPTH)?;
