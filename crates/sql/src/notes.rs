@@ -59,7 +59,7 @@ pub(crate) struct ColumnNotes {
     pub(crate) modifier: Option<Modifier>,
     /// The type of the elements, if it holds arrays, which the store has as bytes.
     pub(crate) element: Option<ElementType>,
-    /// Its type, if the store has none for it: of a column of a view, `jsonb` or `timetz`.
+    /// Its type, if the store has none for it, as for `jsonb` and for columns of views.
     pub(crate) shown_as: Option<SqlType>,
     /// Its type, if that was made by CREATE TYPE.
     pub(crate) made: Option<MadeType>,
@@ -219,8 +219,7 @@ impl ColumnNotes {
             SqlType::Array(element) => Some(element).filter(|_| self.made.is_none()),
             _ => None,
         };
-        self.shown_as =
-            Some(declared.ty).filter(|ty| matches!(ty, SqlType::Jsonb | SqlType::Timetz));
+        self.shown_as = Some(declared.ty).filter(|ty| ty.is_noted());
     }
 
     /// The type of the column, which the store has as `kind`.

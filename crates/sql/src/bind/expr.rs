@@ -13,12 +13,12 @@ use super::scope::{self, Lookup};
 use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
-use crate::expr::{Expr, Typed, collation_of, records};
+use crate::expr::{Expr, Typed, bits, collation_of, records};
 use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::collate::Collated;
 use crate::types::declared::{Declared, Modifier};
-use crate::types::{Datum, SqlType, numeric};
+use crate::types::{Bits, Datum, SqlType, numeric};
 
 impl Binder<'_> {
     /// Position of a piece of syntax.
@@ -342,6 +342,10 @@ impl Binder<'_> {
         let literal = |text: &str| {
             Ok(Typed::new(Expr::Const(Datum::Text(text.to_owned())), SqlType::Unknown))
         };
+        let of_digits = |digits: &str, width| {
+            let value = Datum::Bit(Bits::parse_digits(digits, width)?);
+            Ok(Typed::new(Expr::Const(value), SqlType::Bit))
+        };
         match value {
             Value::Number(digits, _) => number(digits),
             Value::SingleQuotedString(text)
@@ -359,9 +363,8 @@ impl Binder<'_> {
                     SqlError::syntax(format!("syntax error at or near \"{name}\""))
                 })?)
             }
-            Value::HexStringLiteral(_) | Value::SingleQuotedByteStringLiteral(_) => {
-                Err(SqlError::unsupported("a bit string"))
-            }
+            Value::HexStringLiteral(digits) => of_digits(digits, 4),
+            Value::SingleQuotedByteStringLiteral(digits) => of_digits(digits, 1),
             other => Err(SqlError::syntax(format!("syntax error at or near \"{other}\""))),
         }
     }
@@ -374,6 +377,13 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let declared = identifiers::data_type(kind, self).map_err(|error| error.at(position))?;
         self.cast_to(value, declared, position)
+    }
+
+    /// The function that makes bits of a number, over a number of this type.
+    fn bits_of_number(&mut self, value: Typed, length: Typed) -> Result<Expr> {
+        let found = registry::resolve(bits::OF_NUMBER, &[value.ty, length.ty]);
+        let Ok(found) = found else { unreachable!("{} is registered", bits::OF_NUMBER) };
+        Ok(self.apply(found, vec![value, length])?.expr)
     }
 
     fn cast_to(
@@ -405,6 +415,13 @@ impl Binder<'_> {
                 let at = value.position.or(position);
                 Expr::Const(self.interval_literal(literal, fields, at)?)
             }
+            // The lowest bits, where others are cut behind the first.
+            (_, Declared { ty: SqlType::Bit, modifier: Some(Modifier::Bits(_, length)), .. })
+                if matches!(value.ty, SqlType::Int4 | SqlType::Int8) =>
+            {
+                let length = Expr::Const(Datum::Int4(length as i32));
+                self.bits_of_number(value, Typed::new(length, SqlType::Int4))?
+            }
             _ => self.coerce_checked(value, declared.ty, CastContext::Explicit)?,
         };
         let expr = match declared.modifier {
@@ -422,7 +439,11 @@ impl Binder<'_> {
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> Result<Typed> {
         let position = self.lines.position(typed.value.span);
-        let declared = identifiers::data_type(&typed.data_type, self)?;
+        let declared = match &typed.data_type {
+            // Of a literal it declares no length.
+            ast::DataType::Bit(None) => Declared::plain(SqlType::Bit),
+            other => identifiers::data_type(other, self)?,
+        };
         let value = self.value(&typed.value.value)?.at(position);
         self.cast_to(value, declared, position)
     }

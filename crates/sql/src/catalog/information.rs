@@ -346,6 +346,10 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
             let length = i32::try_from(length).unwrap_or(i32::MAX);
             [int(length), int(length.saturating_mul(MAX_CHARACTER)), NULL, NULL, NULL, NULL]
         }
+        (_, Some(Modifier::Bits(_, length))) => {
+            let length = i32::try_from(length).unwrap_or(i32::MAX);
+            [int(length), NULL, NULL, NULL, NULL, NULL]
+        }
         (_, Some(Modifier::Numeric(precision, scale))) => {
             let precision = i32::try_from(precision).unwrap_or(i32::MAX);
             [NULL, NULL, int(precision), int(10), int(scale), NULL]

@@ -38,6 +38,9 @@ pub(crate) struct Asking<'a> {
     pub(crate) user: &'a str,
 }
 
+/// Names that mean another type in quotes, and so stay as they are written.
+const NAMES_WITH_QUOTES: [&str; 2] = ["bit", "char"];
+
 impl Objects {
     /// The name that an object is shown by.
     pub(crate) fn shown(&self, kind: RegKind, oid: u32, asking: Asking<'_>) -> Option<String> {
@@ -227,7 +230,8 @@ impl Objects {
         let text = parse::types::with_types(text, |parts| {
             let last = parts.last().map_or("", String::as_str);
             if SqlType::of_short_name(last).is_some() {
-                return Some(last.to_owned()).filter(|_| parts.len() == 1);
+                let plain = parts.len() == 1 && !NAMES_WITH_QUOTES.contains(&last);
+                return Some(last.to_owned()).filter(|_| plain);
             }
             let stored = kept_name(parts)?;
             self.number_of_type(&stored).map(|_| self.spelled_type(&stored, path))

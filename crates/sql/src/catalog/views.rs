@@ -6,7 +6,7 @@
 //! Invariants: a row has exactly the columns that `plan::views` lists, of their types.
 //! Does not do: reading rows in part.
 
-use rightlink::{Database, Transaction};
+use rightlink::{ColumnSchema, Database, Transaction, Value};
 
 use super::numbers::{number, text};
 use super::objects::Objects;
@@ -16,6 +16,7 @@ use super::{trees, tuples, types, zones};
 use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
+use crate::notes::ColumnNotes;
 use crate::roles::role::Roles;
 use crate::schemas::no_table;
 use crate::settings::Shown;
@@ -163,8 +164,16 @@ fn columns(object: &super::objects::Object<'_>, objects: &Objects) -> Vec<Row> {
     let float = |number: f64| Datum::Float4(number as f32);
     let list =
         |values: Vec<Datum>| if values.is_empty() { Datum::Null } else { list_text(&values) };
-    let row = |column: &ColumnStatistics| {
-        let (values, shares): (Vec<Datum>, Vec<f64>) = column.common.iter().cloned().unzip();
+    let row = |(schema, column): (&ColumnSchema, &ColumnStatistics)| {
+        let ty = ColumnNotes::decode(&schema.note).type_of(schema.kind, &objects.made);
+        // Of some types what the store keeps for a value is known.
+        let shown = |value: &Datum| match value {
+            Datum::Bytes(kept) => Datum::stored(Value::Bytes(kept.clone()), ty),
+            other => Ok(other.clone()),
+        };
+        let shown = |value: &Datum| shown(value).unwrap_or_else(|_| value.clone());
+        let values = column.common.iter().map(|(value, _)| shown(value)).collect();
+        let shares: Vec<f64> = column.common.iter().map(|(_, share)| *share).collect();
         vec![
             text(object.schema()),
             text(object.name()),
@@ -175,7 +184,7 @@ fn columns(object: &super::objects::Object<'_>, objects: &Objects) -> Vec<Row> {
             float(column.distinct),
             list(values),
             shares_of(&shares),
-            list(column.bounds.clone()),
+            list(column.bounds.iter().map(shown).collect()),
             column.correlation.map_or(Datum::Null, float),
             // Elements of arrays are not counted.
             Datum::Null,
@@ -183,8 +192,10 @@ fn columns(object: &super::objects::Object<'_>, objects: &Objects) -> Vec<Row> {
             Datum::Null,
         ]
     };
-    let names = object.table.columns.iter().map(|column| &column.name);
-    let found = names.filter_map(|name| known.columns.iter().find(|one| one.name == *name));
+    let found = object.table.columns.iter().filter_map(|schema| {
+        let of_it = known.columns.iter().find(|one| one.name == schema.name);
+        of_it.map(|column| (schema, column))
+    });
     found.map(row).collect()
 }
 

@@ -44,6 +44,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_OFFSET: &str = "2201X";
     pub(crate) const INVALID_ESCAPE_SEQUENCE: &str = "22025";
     pub(crate) const INVALID_PARAMETER: &str = "22023";
+    pub(crate) const LENGTH_MISMATCH: &str = "22026";
     pub(crate) const ARRAY_SUBSCRIPT: &str = "2202E";
     pub(crate) const INVALID_TEXT: &str = "22P02";
     pub(crate) const INVALID_BINARY: &str = "22P03";

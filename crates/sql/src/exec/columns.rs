@@ -104,6 +104,7 @@ pub(crate) fn is_steady(expr: &Expr) -> bool {
             Expr::Call(function, _) => {
                 let short = match function.result {
                     SqlType::Text | SqlType::Bpchar | SqlType::Bytea => false,
+                    SqlType::Bit | SqlType::Varbit => false,
                     // Arrays, and elements of any type.
                     SqlType::Array(_) | SqlType::Unknown => false,
                     SqlType::Numeric => matches!(function.name, "+" | "-" | "*" | "/" | "%"),

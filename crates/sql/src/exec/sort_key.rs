@@ -69,6 +69,9 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
         Datum::Char(value) => out.push(*value),
         Datum::Reg(value) => out.extend_from_slice(&value.oid.to_be_bytes()),
         Datum::Enum(value) => bytes(out, value.code()),
+        Datum::Inet(value) | Datum::Cidr(value) => bytes(out, &value.to_stored()),
+        Datum::Bit(value) | Datum::Varbit(value) => bytes(out, &value.to_stored()),
+        Datum::Lsn(value) => out.extend_from_slice(&value.0.to_be_bytes()),
         Datum::Array(value) | Datum::Vector(value) => array(out, value),
         Datum::Record(value) => record(out, value),
     }
@@ -411,6 +414,10 @@ mod tests {
         kinds.push(of(SqlType::Jsonb, &documents));
         let times = ["10:00+02", "08:00+00", "09:00+01", "10:00+01", "24:00-15", "00:00+15"];
         kinds.push(of(SqlType::Timetz, &times));
+        kinds.push(of(SqlType::Varbit, &["", "0", "00", "01", "1", "00000000", "000000000"]));
+        kinds.push(of(SqlType::Lsn, &["0/0", "0/FFFFFFFF", "1/0", "FFFFFFFF/1"]));
+        let addresses = ["10.1.2.3", "10.1.2.3/24", "10.0.0.0/8", "0.0.0.0/0", "::", "::1/0"];
+        kinds.push(of(SqlType::Inet, &addresses));
         kinds.push(of(SqlType::Time, &["00:00", "12:00:00.5", "24:00"]));
         kinds.push(records());
         for mut values in kinds {

@@ -17,9 +17,9 @@ use crate::expr::json::JsonAgg;
 use crate::expr::regression::{Regression, Spread, Sums};
 use crate::expr::state::row_bytes;
 pub(crate) use crate::expr::state::{ARGUMENTS, Input, Ordered, State};
-use crate::expr::{Context, Expr, SortKey};
+use crate::expr::{Context, Expr, SortKey, bits};
 use crate::types::array::null_array;
-use crate::types::{Array, Datum, ElementType, Row, SqlType, numeric};
+use crate::types::{Array, Bits, Datum, ElementType, Row, SqlType, numeric};
 
 /// What is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +85,8 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
     let known = match (name, input) {
         (_, T::Unknown) | ("min" | "max" | "string_agg", T::Name | T::Char) => T::Text,
         ("min" | "max", T::Reg(_)) => T::Oid,
+        ("min" | "max", T::Cidr) => T::Inet,
+        ("bit_and" | "bit_or" | "bit_xor", T::Varbit) => T::Bit,
         (_, input) => input,
     };
     if let Some(spread) = Spread::named(name) {
@@ -95,6 +97,7 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         };
         return Some((Kind::Spread(spread), ty, ty));
     }
+    let has_bits = matches!(known, T::Int2 | T::Int4 | T::Int8 | T::Bit);
     Some(match name {
         "count" => (Kind::Count, known, T::Int8),
         "sum" => match known {
@@ -113,7 +116,15 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         "min" | "max"
             if !matches!(
                 known,
-                T::Bool | T::Bytea | T::Uuid | T::Json | T::Jsonb | T::Jsonpath | T::Record
+                T::Bool
+                    | T::Bytea
+                    | T::Uuid
+                    | T::Bit
+                    | T::Varbit
+                    | T::Json
+                    | T::Jsonb
+                    | T::Jsonpath
+                    | T::Record
             ) =>
         {
             (if name == "min" { Kind::Min } else { Kind::Max }, known, known)
@@ -122,9 +133,9 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
             (Kind::And, T::Bool, T::Bool)
         }
         "bool_or" if matches!(input, T::Bool | T::Unknown) => (Kind::Or, T::Bool, T::Bool),
-        "bit_and" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitAnd, known, known),
-        "bit_or" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitOr, known, known),
-        "bit_xor" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitXor, known, known),
+        "bit_and" if has_bits => (Kind::BitAnd, known, known),
+        "bit_or" if has_bits => (Kind::BitOr, known, known),
+        "bit_xor" if has_bits => (Kind::BitXor, known, known),
         "array_agg" if known.is_array() => (Kind::ArrayAgg, known, known),
         "array_agg" => (Kind::ArrayAgg, known, T::array_of(input)?),
         "json_agg" => (Kind::Json(JsonAgg::Items), known, T::Json),
@@ -306,6 +317,15 @@ impl Aggregate {
         Ok(Some(Input { value: first, other: second, rest }))
     }
 
+    /// Two strings of bits as `bit_and` and its kind combine them.
+    fn combined_bits(&self, a: &Bits, b: &Bits) -> Result<Bits> {
+        match self.kind {
+            Kind::BitAnd => bits::combine(a, b, "AND", |a, b| a & b),
+            Kind::BitOr => bits::combine(a, b, "OR", |a, b| a | b),
+            _ => bits::combine(a, b, "XOR", |a, b| a ^ b),
+        }
+    }
+
     /// Takes a value in; one of several distinct ones when all are there. Returns how many bytes
     /// the state has grown by.
     pub(crate) fn add(&self, state: &mut State, input: Input) -> Result<usize> {
@@ -443,6 +463,12 @@ impl Aggregate {
                 if state.count == 0 || decides {
                     state.value = value;
                 }
+            }
+            Kind::BitAnd | Kind::BitOr | Kind::BitXor if self.result == SqlType::Bit => {
+                state.value = match (&state.value, value) {
+                    (Datum::Bit(a), Datum::Bit(b)) => Datum::Bit(self.combined_bits(a, &b)?),
+                    (_, first) => first,
+                };
             }
             Kind::BitAnd | Kind::BitOr | Kind::BitXor => {
                 let bits = value.as_int().unwrap_or(0);

@@ -4,6 +4,7 @@
 
 use crate::expr::{Expr, SubqueryKind, arrays, records};
 use crate::names::reference;
+use crate::types::SqlType;
 use crate::types::literal::{constant, literal};
 
 /// `expr` with columns called `names`, which are quoted where they need it.
@@ -23,6 +24,7 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
             (records::IS_NOT_NULL, [row]) => format!("({} IS NOT NULL)", inner(row)),
             (name, args) => call(name, args, names),
         },
+        Expr::Cast(value, SqlType::Bit) => format!("({})::\"bit\"", inner(value)),
         Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
         Expr::Fit(value, modifier, _) => format!("({})::{modifier}", inner(value)),
         Expr::Pad(value, _) | Expr::Weights(value, _) => inner(value),

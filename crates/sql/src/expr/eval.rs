@@ -29,7 +29,9 @@ impl Expr {
                 cast(value, *to, &context.times)
             }
             Expr::Fit(inner, modifier, written) => {
-                modifier.fit(inner.eval(row, context)?, *written)
+                let value = inner.eval(row, context)?;
+                context.held.check_fits(modifier.bytes_filled(&value))?;
+                modifier.fit(value, *written)
             }
             Expr::Weights(inner, collation) => Ok(match inner.eval(row, context)? {
                 Datum::Text(text) => {
@@ -145,6 +147,7 @@ fn length(value: &Datum) -> usize {
     match value {
         Datum::Text(text) => text.len(),
         Datum::Bytes(bytes) => bytes.len(),
+        Datum::Bit(bits) | Datum::Varbit(bits) => bits.bytes().len(),
         Datum::Numeric(number) => number.as_bytes().len(),
         Datum::Array(array) => array.values().len(),
         _ => 0,

@@ -27,6 +27,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod arrays;
 pub(crate) mod assign;
+pub(crate) mod bits;
 mod bytes;
 mod catalog;
 mod clock;
@@ -42,8 +43,10 @@ pub(crate) mod held;
 pub(crate) mod json;
 mod length;
 pub(crate) mod like;
+mod lsn;
 mod math;
 mod moments;
+mod network;
 pub(crate) mod operators;
 mod overlaps;
 mod privileges;

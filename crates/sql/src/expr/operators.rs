@@ -283,6 +283,8 @@ fn comparisons(registry: &mut Registry) {
                 add(&[a, b]);
             }
         }
+        add(&[T::Inet, T::Cidr]);
+        add(&[T::Cidr, T::Inet]);
         add(&[T::Float4, T::Float8]);
         add(&[T::Float8, T::Float4]);
         // Whether two of them can be compared is known when they are.
@@ -398,12 +400,13 @@ fn stretch(values: &[Datum], divides: bool) -> Result<Datum> {
     result.map(Datum::Interval).ok_or_else(interval_out_of_range)
 }
 
-/// A boolean stands as `true` or `false` in a concatenation with text.
+/// A boolean stands as `true` or `false` in a concatenation with text, and an address has its mask.
 fn concat(values: &[Datum], context: &Context) -> Result<Datum> {
     let mut out = String::new();
     for value in values {
         match value {
             Datum::Bool(v) => out.push_str(if *v { "true" } else { "false" }),
+            Datum::Inet(v) => out.push_str(&v.to_text(true)),
             other => other.write_text_in(&context.times, &mut out),
         }
         check_length(out.len())?;

@@ -16,8 +16,9 @@ use crate::error::{SqlError, code};
 use crate::expr::function::Registry;
 pub(crate) use crate::expr::function::{Function, JsonPart, SetFunction};
 use crate::expr::{
-    arrays, assign, bytes, catalog, clock, degrees, format, json, math, moments, operators,
-    overlaps, privileges, records, regex, sessions, sets, spans, strings, system, to_char,
+    arrays, assign, bits, bytes, catalog, clock, degrees, format, json, lsn, math, moments,
+    network, operators, overlaps, privileges, records, regex, sessions, sets, spans, strings,
+    system, to_char,
 };
 use crate::types::{Category, SqlType};
 
@@ -31,6 +32,7 @@ fn registry() -> &'static Registry {
         strings::register(&mut registry);
         format::register(&mut registry);
         bytes::register(&mut registry);
+        bits::register(&mut registry);
         moments::register(&mut registry);
         clock::register(&mut registry);
         overlaps::register(&mut registry);
@@ -44,6 +46,8 @@ fn registry() -> &'static Registry {
         sets::register(&mut registry);
         records::register(&mut registry);
         json::register(&mut registry);
+        network::register(&mut registry);
+        lsn::register(&mut registry);
         for count in [2, 3] {
             let args = &[SqlType::Text; 3][..count];
             registry.add("string_to_array", args, SqlType::texts(), arrays::of_string).strict =
@@ -128,8 +132,13 @@ pub(crate) fn resolve_operator(
         if let Some(found) = of_made(name, same) {
             return Ok(found);
         }
+        // PostgreSQL compares a `cidr` as an `inet`, and takes a literal beside it for one.
+        let taken = |ty| match (ty, same) {
+            (SqlType::Unknown, SqlType::Cidr) => SqlType::Inet,
+            _ => same,
+        };
         let all = registry().by_name.get(name).ok_or(Miss::None)?;
-        let found = all.iter().find(|f| f.args == [same, same]);
+        let found = all.iter().find(|f| f.args == [taken(*a), taken(*b)]);
         if let Some(found) = found.filter(|_| same != SqlType::Unknown) {
             return Ok(found);
         }

@@ -14,6 +14,7 @@ use crate::expr::length::{MAX_BYTES, check_length, too_long};
 use crate::expr::operators::mismatch;
 use crate::names;
 use crate::types::casing::{self, Casing};
+use crate::types::cast::cast;
 use crate::types::{Datum, SqlType, literal};
 
 /// Adds them.
@@ -298,14 +299,17 @@ fn codes(registry: &mut Registry) {
     registry
         .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&Md5::digest(bytes(v, 0))))));
     registry.add("quote_literal", &[T::Unknown], T::Text, |v, context| {
-        Ok(v[0]
-            .to_text_in(&context.times)
-            .map_or(Datum::Null, |text| Datum::Text(literal::literal(&text))))
+        Ok(match cast(v[0].clone(), T::Text, &context.times)? {
+            Datum::Text(text) => Datum::Text(literal::literal(&text)),
+            other => other,
+        })
     });
     for ty in [T::Text, T::Unknown] {
         let quote = registry.add("quote_nullable", &[ty], T::Text, |v, context| {
-            let text = v[0].to_text_in(&context.times);
-            Ok(Datum::Text(text.map_or("NULL".to_owned(), |text| literal::literal(&text))))
+            Ok(Datum::Text(match cast(v[0].clone(), T::Text, &context.times)? {
+                Datum::Text(text) => literal::literal(&text),
+                _ => "NULL".to_owned(),
+            }))
         });
         quote.strict = false;
     }

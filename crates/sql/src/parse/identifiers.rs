@@ -131,6 +131,11 @@ pub(crate) fn data_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<De
         DataType::Char(None) | DataType::Character(None) => return Declared::text(true, 1),
         DataType::Bytea => SqlType::Bytea,
         DataType::Uuid => SqlType::Uuid,
+        DataType::Bit(length) => return Declared::bits(SqlType::Bit, length.unwrap_or(1)),
+        DataType::BitVarying(Some(length)) | DataType::VarBit(Some(length)) => {
+            return Declared::bits(SqlType::Varbit, *length);
+        }
+        DataType::BitVarying(None) | DataType::VarBit(None) => SqlType::Varbit,
         DataType::JSON => SqlType::Json,
         DataType::JSONB => SqlType::Jsonb,
         DataType::Regclass => SqlType::Reg(RegKind::Class),
@@ -265,6 +270,21 @@ fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
     Ok(Declared::modified(SqlType::Numeric, modifier))
 }
 
+/// PostgreSQL's types that are not there.
+const REFUSED: [&str; 11] = [
+    "money",
+    "xml",
+    "point",
+    "macaddr",
+    "macaddr8",
+    "int4range",
+    "int8range",
+    "numrange",
+    "tsrange",
+    "tstzrange",
+    "daterange",
+];
+
 /// Types that sqlparser has no word for; those that are there without being made come first.
 fn custom(name: &ObjectName, types: &mut dyn TypeNames) -> Result<Declared> {
     let parts = parts(name)?;
@@ -277,9 +297,7 @@ fn custom(name: &ObjectName, types: &mut dyn TypeNames) -> Result<Declared> {
         return Ok(made);
     }
     match last {
-        "inet" | "cidr" | "money" | "xml" | "point" => {
-            Err(SqlError::unsupported(format!("type {last}")))
-        }
+        name if REFUSED.contains(&name) => Err(SqlError::unsupported(format!("type {name}"))),
         _ => {
             let message = format!("type \"{}\" does not exist", parts.join("."));
             Err(SqlError::new(code::UNDEFINED_OBJECT, message))

@@ -19,7 +19,7 @@ use crate::plan::node::Estimate;
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
 use crate::plan::path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
-use crate::plan::term::{flatten, is_integer};
+use crate::plan::term::{compares_alike, flatten};
 use crate::settings::planner::penalty;
 use crate::types::SqlType;
 
@@ -127,7 +127,7 @@ impl Lowerer<'_> {
             let own = table.types[column];
             let is_column = matches!(equality.sides[1], Expr::Column(id)
                 if side.scan.columns.get(column) == Some(&id));
-            let fits = |ty: SqlType| ty == own || (is_integer(ty) && is_integer(own));
+            let fits = |ty: SqlType| ty == own || compares_alike(ty, own);
             is_column && fits(equality.types[0]) && fits(equality.types[1])
         };
         let mut best: Option<Lookup> = None;
@@ -429,7 +429,7 @@ pub(super) fn turned(equality: &Equality, left: u64, right: u64) -> Option<Equal
 /// Have equal values of two types equal hashes?
 pub(crate) fn hash_alike(a: SqlType, b: SqlType) -> bool {
     let float = |ty: SqlType| matches!(ty, SqlType::Float4 | SqlType::Float8);
-    a == b || (is_integer(a) && is_integer(b)) || (float(a) && float(b))
+    a == b || compares_alike(a, b) || (float(a) && float(b))
 }
 
 /// The two values that a condition says are equal, if equal ones can be found by a hash.

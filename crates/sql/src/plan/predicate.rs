@@ -7,7 +7,7 @@
 use rightlink::{Collation, Comparison, Predicate, Term, Test, Value};
 
 use super::Table;
-use super::term::{Fit, fit, flip, is_integer};
+use super::term::{Fit, fit, fits_key, flip};
 use crate::expr::Expr;
 use crate::types::{Datum, SqlType};
 
@@ -74,8 +74,7 @@ fn exact(condition: &Expr, types: &[SqlType]) -> Option<(usize, Test)> {
             if own.is_encoded() {
                 return None;
             }
-            let text = other == SqlType::Text && own == SqlType::Bpchar;
-            if other != own && !text && !(is_integer(other) && is_integer(own)) {
+            if !fits_key(other, own) {
                 return None;
             }
             let comparison = comparison(name)?;

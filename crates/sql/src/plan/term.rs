@@ -106,9 +106,7 @@ pub(super) fn term(
             if !serves(collation, under, name == "=") {
                 return None;
             }
-            let text = other == SqlType::Text && own == SqlType::Bpchar;
-            let fits = other == own || text || is_integer(other) && is_integer(own);
-            if !value.is_stable() || !fits {
+            if !value.is_stable() || !fits_key(other, own) {
                 return None;
             }
             let value = value.clone();
@@ -137,11 +135,9 @@ pub(super) fn term(
             });
             let under = pair.first().and_then(weights_of);
             let other = if under.is_some() { SqlType::Text } else { *function.args.get(1)? };
-            let text = other == SqlType::Text && own == SqlType::Bpchar;
-            let fits = other == own || text || is_integer(other) && is_integer(own);
             let found = function.name == "="
                 && is_plain
-                && fits
+                && fits_key(other, own)
                 && is_column(&any.needle)
                 && serves(collation, under, true);
             found.then(|| Term::AnyOf(Keys::Elements(any.array.clone())))
@@ -172,6 +168,18 @@ fn weights_of(expr: &Expr) -> Option<&Collation> {
 fn serves(own: Option<&Collation>, wanted: Option<&Collation>, equality: bool) -> bool {
     let exact = wanted.is_none() && equality && own.is_some_and(Collation::is_deterministic);
     own == wanted || exact
+}
+
+/// Can a key column of type `own` tell how its values compare with those of type `other`?
+pub(super) fn fits_key(other: SqlType, own: SqlType) -> bool {
+    let text = other == SqlType::Text && own == SqlType::Bpchar;
+    other == own || text || compares_alike(other, own)
+}
+
+/// Do values of two types compare as those of one do?
+pub(super) fn compares_alike(a: SqlType, b: SqlType) -> bool {
+    let is_address = |ty| matches!(ty, SqlType::Inet | SqlType::Cidr);
+    is_integer(a) && is_integer(b) || is_address(a) && is_address(b)
 }
 
 pub(super) fn is_integer(ty: SqlType) -> bool {

@@ -161,18 +161,15 @@ fn value(ty: SqlType, text: &str) -> Option<Datum> {
     Datum::from_text(ty, text).ok()
 }
 
-/// The type of what is known about values of type `ty`: of an enum the codes of its labels, which
-/// stay what they are when labels get other names.
+/// The type of what is known about values of type `ty`: the bytes that the store keeps for them,
+/// where those compare as they do. Codes of labels stay what they are when labels get other names.
 pub(crate) fn kept_type(ty: SqlType) -> SqlType {
-    if matches!(ty, SqlType::Enum(_)) { SqlType::Bytea } else { ty }
+    if matches!(ty, SqlType::Enum(_)) || ty.is_coded() { SqlType::Bytea } else { ty }
 }
 
 /// A value as one of [`kept_type`].
 fn kept_value(value: &Datum) -> Cow<'_, Datum> {
-    match value {
-        Datum::Enum(value) => Cow::Owned(Datum::Bytes(value.code().to_vec())),
-        other => Cow::Borrowed(other),
-    }
+    value.code().map_or(Cow::Borrowed(value), |code| Cow::Owned(Datum::Bytes(code)))
 }
 
 /// When statistics changed in this process: editions are counted.

@@ -11,8 +11,8 @@ use rightlink::internal::datum::{DATES, TIMESTAMPS};
 use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::types::{
-    Datum, Decimal, ElementType, Interval, Registered, SqlType, Times, ZonedTime, array, calendar,
-    text,
+    Bits, Datum, Decimal, ElementType, Interval, Lsn, Network, Registered, SqlType, Times,
+    ZonedTime, array, calendar, text,
 };
 
 /// In front of the text of a `jsonb` and of a `jsonpath`.
@@ -53,6 +53,10 @@ impl Datum {
                 self.write_text_in(&Times::utc(), &mut out);
                 out.into_bytes()
             }
+            Datum::Inet(v) => v.to_binary(false),
+            Datum::Cidr(v) => v.to_binary(true),
+            Datum::Bit(v) | Datum::Varbit(v) => v.to_binary(),
+            Datum::Lsn(v) => v.0.to_be_bytes().to_vec(),
             Datum::Tid(v) => {
                 let mut out = v.block.0.to_be_bytes().to_vec();
                 out.extend(v.slot.to_be_bytes());
@@ -167,6 +171,11 @@ impl Datum {
                 }
                 None => return Err(malformed()),
             },
+            SqlType::Inet => Datum::Inet(Network::from_binary(bytes, ty)?),
+            SqlType::Cidr => Datum::Cidr(Network::from_binary(bytes, ty)?),
+            SqlType::Bit => Datum::Bit(Bits::from_binary(bytes)?),
+            SqlType::Varbit => Datum::Varbit(Bits::from_binary(bytes)?),
+            SqlType::Lsn => Datum::Lsn(Lsn(u64::from_be_bytes(fixed(bytes)?))),
             SqlType::Tid => {
                 let [a, b, c, d, e, f] = fixed::<6>(bytes)?;
                 let block = u32::from_be_bytes([a, b, c, d]);
@@ -316,6 +325,35 @@ mod tests {
     fn a_numeric_has_postgresqls_bytes() {
         let bytes = Datum::Numeric("12345.6789".parse().unwrap()).to_binary().unwrap();
         assert_eq!(bytes, [0, 3, 0, 1, 0, 0, 0, 4, 0, 1, 9, 41, 26, 133]);
+    }
+
+    /// What PostgreSQL's functions of sending give.
+    #[test]
+    fn addresses_and_bits_have_postgresqls_bytes() {
+        for (ty, text, bytes) in [
+            (SqlType::Inet, "10.1.2.3/24", "\\x021800040a010203"),
+            (SqlType::Inet, "::1", "\\x0380001000000000000000000000000000000001"),
+            (SqlType::Cidr, "10/8", "\\x020801040a000000"),
+            (SqlType::Bit, "101", "\\x00000003a0"),
+            (SqlType::Varbit, "111111111", "\\x00000009ff80"),
+            (SqlType::Varbit, "", "\\x00000000"),
+            (SqlType::Lsn, "1/A", "\\x000000010000000a"),
+        ] {
+            let value = Datum::from_text(ty, text).unwrap();
+            let sent = value.to_binary().unwrap();
+            assert_eq!(Datum::Bytes(sent.clone()).to_text().as_deref(), Some(bytes));
+            assert_eq!(Datum::from_binary(ty, &sent).unwrap(), value);
+        }
+        // Bits behind the mask, another family, and too few bytes for the length.
+        for (ty, bytes) in [
+            (SqlType::Cidr, &[2, 8, 1, 4, 10, 0, 0, 1][..]),
+            (SqlType::Inet, &[4, 8, 0, 4, 10, 0, 0, 1]),
+            (SqlType::Inet, &[2, 33, 0, 4, 10, 0, 0, 1]),
+            (SqlType::Inet, &[2, 8, 0, 16, 10, 0, 0, 1]),
+            (SqlType::Bit, &[0xff, 0xff, 0xff, 0xff]),
+        ] {
+            assert_eq!(Datum::from_binary(ty, bytes).unwrap_err().sqlstate, "22P03");
+        }
     }
 
     /// As many digits as there can be, in front of the point and behind it.

@@ -9,8 +9,8 @@ use crate::error::{Result, SqlError, code};
 use crate::types::json::Node;
 use crate::types::time::Times;
 use crate::types::{
-    Category, Datum, Decimal, Interval, Jsonb, RegKind, Registered, SqlType, ZonedTime, calendar,
-    numeric, text,
+    Bits, Category, Datum, Decimal, Interval, Jsonb, RegKind, Registered, SqlType, ZonedTime,
+    calendar, numeric, text,
 };
 
 /// When a cast may happen.
@@ -68,6 +68,10 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Explicit,
         (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Implicit,
         (T::Timestamptz, T::Timestamp) | (T::Timestamp | T::Timestamptz, T::Date) => Assignment,
+        (T::Bit, T::Varbit) | (T::Varbit, T::Bit) => Implicit,
+        (T::Bit, T::Int4 | T::Int8) | (T::Int4 | T::Int8, T::Bit) => Explicit,
+        (T::Cidr, T::Inet) => Implicit,
+        (T::Inet, T::Cidr) => Assignment,
         (T::Time, T::Interval | T::Timetz) => Implicit,
         (T::Interval | T::Timestamp | T::Timestamptz | T::Timetz, T::Time) => Assignment,
         (T::Timestamptz, T::Timetz) => Assignment,
@@ -155,11 +159,24 @@ pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
         SqlType::Time | SqlType::Timetz => to_time(value, to, times),
         SqlType::Bytea
         | SqlType::Uuid
+        | SqlType::Lsn
         | SqlType::Jsonpath
         | SqlType::Enum(_)
         | SqlType::Record
         | SqlType::Void
         | SqlType::Tid => through_text(value, to, times),
+        SqlType::Bit | SqlType::Varbit => match value {
+            Datum::Bit(bits) | Datum::Varbit(bits) if to == SqlType::Bit => Ok(Datum::Bit(bits)),
+            Datum::Bit(bits) | Datum::Varbit(bits) => Ok(Datum::Varbit(bits)),
+            Datum::Int4(v) => Ok(Datum::Bit(Bits::of_number(i64::from(v), 32))),
+            Datum::Int8(v) => Ok(Datum::Bit(Bits::of_number(v, 64))),
+            other => through_text(other, to, times),
+        },
+        SqlType::Inet | SqlType::Cidr => match value.as_network() {
+            Some(network) if to == SqlType::Inet => Ok(Datum::Inet(network)),
+            Some(network) => Ok(Datum::Cidr(network.network())),
+            None => through_text(value, to, times),
+        },
         SqlType::Json | SqlType::Jsonb => match value {
             Datum::Json(text) => text::parse(to, &text, times),
             Datum::Jsonb(document) => Ok(Datum::Json(document.to_text())),
@@ -244,10 +261,11 @@ fn cast_element(value: Datum, from: SqlType, to: SqlType, times: &Times) -> Resu
     }
 }
 
-/// A boolean is spelled out when it is cast.
+/// A boolean is spelled out when it is cast, and an address has its mask.
 fn to_text(value: Datum, times: &Times) -> Datum {
     match value {
         Datum::Bool(v) => Datum::Text(if v { "true" } else { "false" }.to_owned()),
+        Datum::Inet(v) => Datum::Text(v.to_text(true)),
         other => other.to_text_in(times).map_or(Datum::Null, Datum::Text),
     }
 }
@@ -274,6 +292,7 @@ fn to_int(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
         Datum::Oid(v) => Ok(of_oid(v, to)),
         Datum::Reg(v) => Ok(of_oid(v.oid, to)),
         Datum::Char(v) => Ok(Datum::Int4(i32::from(v as i8))),
+        Datum::Bit(v) => integer(v.to_number(if to == SqlType::Int4 { 32 } else { 64 }), to),
         Datum::Float4(v) => integer(float_to_int(f64::from(v)), to),
         Datum::Float8(v) => integer(float_to_int(v), to),
         Datum::Numeric(v) if !v.is_finite() => {

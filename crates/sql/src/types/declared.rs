@@ -30,6 +30,8 @@ pub(crate) enum Modifier {
     Char(u32),
     /// `character varying(n)`; 0 is one of no declared length.
     Varchar(u32),
+    /// `bit(n)` or `bit varying(n)`
+    Bits(SqlType, u32),
     /// `time`, `timestamp` and those with a zone, with so many digits of seconds.
     Seconds(SqlType, u32),
     /// `interval` of some parts, and with so many digits of seconds.
@@ -117,6 +119,19 @@ impl Declared {
         Declared::modified(SqlType::Text, Some(Modifier::Varchar(0)))
     }
 
+    /// A string of at most, or exactly, `length` bits.
+    pub(crate) fn bits(ty: SqlType, length: u64) -> Result<Declared> {
+        let name = ty.short_name();
+        let refuse = |what: String| Err(SqlError::new(code::INVALID_PARAMETER, what));
+        if length == 0 {
+            return refuse(format!("length for type {name} must be at least 1"));
+        }
+        if length > 8 * MAX_LENGTH {
+            return refuse(format!("length for type {name} cannot exceed {}", 8 * MAX_LENGTH));
+        }
+        Ok(Declared::modified(ty, Some(Modifier::Bits(ty, length as u32))))
+    }
+
     /// A text of at most, or exactly, `length` characters.
     pub(crate) fn text(fixed: bool, length: u64) -> Result<Declared> {
         let name = if fixed { "char" } else { "varchar" };
@@ -142,6 +157,7 @@ impl fmt::Display for Modifier {
             Modifier::Char(length) => write!(f, "character({length})"),
             Modifier::Varchar(0) => f.write_str("character varying"),
             Modifier::Varchar(length) => write!(f, "character varying({length})"),
+            Modifier::Bits(ty, length) => write!(f, "{}({length})", ty.name()),
             Modifier::Seconds(ty, digits) => {
                 let (name, zone) = ty.name().split_once(' ').unwrap_or((ty.name(), ""));
                 write!(f, "{name}({digits}) {zone}")
@@ -186,6 +202,10 @@ impl Modifier {
             }
             "character" => inner.parse().ok().map(Modifier::Char),
             "character varying" => inner.parse().ok().map(Modifier::Varchar),
+            "bit" => inner.parse().ok().map(|length| Modifier::Bits(SqlType::Bit, length)),
+            "bit varying" => {
+                inner.parse().ok().map(|length| Modifier::Bits(SqlType::Varbit, length))
+            }
             _ => None,
         }
     }
@@ -197,6 +217,7 @@ impl Modifier {
             Modifier::Varchar(0) => -1,
             Modifier::Char(length) | Modifier::Varchar(length) => length as i32 + 4,
             Modifier::Seconds(_, digits) => digits as i32,
+            Modifier::Bits(_, length) => length as i32,
             Modifier::Interval(fields, digits) => {
                 let digits = digits.map_or(0xffff, |digits| digits as i32);
                 mask(fields) << 16 | digits
@@ -214,6 +235,7 @@ impl Modifier {
                 Modifier::Numeric((rest >> 16) as u32, scale)
             }),
             SqlType::Bpchar => rest.map(|length| Modifier::Char(length as u32)),
+            SqlType::Bit | SqlType::Varbit if number > 0 => Some(Modifier::Bits(ty, number as u32)),
             SqlType::Time | SqlType::Timetz | SqlType::Timestamp | SqlType::Timestamptz => {
                 u32::try_from(number).ok().map(|digits| Modifier::Seconds(ty, digits))
             }
@@ -233,6 +255,20 @@ impl Modifier {
         Some(Modifier::Varchar(length as u32))
     }
 
+    /// Bytes that fitting a value takes where it fills it up, or the elements of an array.
+    pub(crate) fn bytes_filled(self, value: &Datum) -> usize {
+        match (self, value) {
+            (Modifier::Bits(SqlType::Bit, length), Datum::Array(array)) => {
+                array.values().len().saturating_mul(length as usize / 8)
+            }
+            (Modifier::Bits(SqlType::Bit, length), _) => length as usize / 8,
+            (Modifier::Char(length), Datum::Array(array)) => {
+                array.values().len().saturating_mul(length as usize)
+            }
+            _ => 0,
+        }
+    }
+
     /// `value` as a column so declared holds it. A cast that is written cuts what is too long;
     /// storing refuses it, blanks at the end aside.
     pub(crate) fn fit(self, value: Datum, written: bool) -> Result<Datum> {
@@ -247,6 +283,12 @@ impl Modifier {
             }
             (Modifier::Varchar(length), Datum::Text(text)) if length > 0 => {
                 self.cut(text, length, written).map(Datum::Text)
+            }
+            (Modifier::Bits(ty, length), Datum::Bit(bits)) => {
+                bits.fit(ty, length as usize, written).map(Datum::Bit)
+            }
+            (Modifier::Bits(ty, length), Datum::Varbit(bits)) => {
+                bits.fit(ty, length as usize, written).map(Datum::Varbit)
             }
             (Modifier::Seconds(_, digits), Datum::Timestamp(micros)) => {
                 Ok(Datum::Timestamp(rounded(micros, digits)))
@@ -372,6 +414,8 @@ mod tests {
             Modifier::Char(84),
             Modifier::Varchar(1),
             Modifier::Varchar(0),
+            Modifier::Bits(SqlType::Bit, 3),
+            Modifier::Bits(SqlType::Varbit, 12),
             Modifier::Seconds(SqlType::Timestamptz, 3),
             Modifier::Seconds(SqlType::Time, 0),
         ];

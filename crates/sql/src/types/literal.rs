@@ -18,6 +18,8 @@ pub(crate) fn constant(value: &Datum) -> String {
         Datum::Int4(v) if *v < 0 => format!("'{v}'::integer"),
         Datum::Int4(v) => v.to_string(),
         Datum::Numeric(v) if !v.is_negative() => v.to_string(),
+        // Of any length: without quotes the name of the type means one bit.
+        Datum::Bit(v) => format!("{}::\"bit\"", literal(&v.to_text())),
         other => {
             let ty = other.type_of().unwrap_or(SqlType::Unknown);
             format!("{}::{}", literal(&other.to_text().unwrap_or_default()), ty.name())

@@ -2,6 +2,7 @@
 //!
 //! | file | hides |
 //! |---|---|
+//! | `stored` | what the store keeps for values |
 //! | `numeric` | arithmetic of exact decimal numbers |
 //! | `text`, `binary` | values from and to text and bytes |
 //! | `declared` | lengths, precision and scale that declarations add |
@@ -11,18 +12,21 @@
 //! | `calendar` | fields of dates and times |
 //! | `time` | their texts, and zones |
 //! | `registered` | objects of catalogs by their names |
+//! | `bits`, `lsn`, `network` | strings of bits; places in a log; addresses |
 //! | `enums` | enums, whose labels are in an order of their own |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
 //! exists in expressions only. The store keeps an array as bytes, in its binary form, a `jsonb` in
-//! a form of its own, and for a label of an enum its code; notes of the column say so.
+//! a form of its own, and for labels of enums, addresses and other types that are coded bytes that
+//! compare as they do; notes of the column say so.
 //! Does not do: composite types, collations other than byte order.
 
 pub(crate) mod array;
 mod array_text;
 pub(crate) mod binary;
+pub(crate) mod bits;
 pub(crate) mod calendar;
 pub(crate) mod casing;
 pub(crate) mod cast;
@@ -31,26 +35,30 @@ pub(crate) mod declared;
 pub(crate) mod enums;
 pub(crate) mod json;
 pub(crate) mod literal;
+pub(crate) mod lsn;
+pub(crate) mod network;
 pub(crate) mod numeric;
 pub(crate) mod record;
 mod registered;
+mod stored;
 pub(crate) mod text;
 pub(crate) mod time;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use rightlink::{RowId, Type, Value};
+use rightlink::{RowId, Type};
 
 pub use array::{Array, Dimension, ElementType};
+pub use bits::Bits;
 pub use enums::{EnumType, EnumValue};
 pub use json::{JsonPath, Jsonb};
+pub use lsn::Lsn;
+pub use network::Network;
 pub use record::{Field, Record};
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
 pub use time::{Times, ZonedTime};
-
-use crate::error::Result;
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -96,6 +104,16 @@ pub enum SqlType {
     Jsonb,
     /// `jsonpath`: a path of SQL/JSON
     Jsonpath,
+    /// `inet`: the address of a host, perhaps with its network
+    Inet,
+    /// `cidr`: the address of a network
+    Cidr,
+    /// `bit(n)`: a string of so many bits
+    Bit,
+    /// `bit varying(n)`: a string of bits
+    Varbit,
+    /// `pg_lsn`: a place in the log of PostgreSQL
+    Lsn,
     /// `tid`: where a row version lies
     Tid,
     /// `oid`: the number of an object
@@ -130,6 +148,9 @@ pub(crate) enum Category {
     String,
     DateTime,
     Timespan,
+    /// Addresses of hosts and networks.
+    Network,
+    BitString,
     User,
     /// Of catalogs alone.
     Internal,
@@ -146,7 +167,7 @@ pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
 
 impl SqlType {
     /// Every type that a value can have, besides arrays of these.
-    pub const ALL: [SqlType; 30] = [
+    pub const ALL: [SqlType; 35] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -167,6 +188,11 @@ impl SqlType {
         SqlType::Json,
         SqlType::Jsonb,
         SqlType::Jsonpath,
+        SqlType::Inet,
+        SqlType::Cidr,
+        SqlType::Bit,
+        SqlType::Varbit,
+        SqlType::Lsn,
         SqlType::Tid,
         SqlType::Oid,
         SqlType::Name,
@@ -205,6 +231,11 @@ impl SqlType {
             SqlType::Json => 114,
             SqlType::Jsonb => 3802,
             SqlType::Jsonpath => 4072,
+            SqlType::Inet => 869,
+            SqlType::Cidr => 650,
+            SqlType::Bit => 1560,
+            SqlType::Varbit => 1562,
+            SqlType::Lsn => 3220,
             SqlType::Tid => 27,
             SqlType::Oid => 26,
             SqlType::Name => 19,
@@ -283,6 +314,11 @@ impl SqlType {
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
             SqlType::Jsonpath => "jsonpath",
+            SqlType::Inet => "inet",
+            SqlType::Cidr => "cidr",
+            SqlType::Bit => "bit",
+            SqlType::Varbit => "bit varying",
+            SqlType::Lsn => "pg_lsn",
             SqlType::Tid => "tid",
             SqlType::Oid => "oid",
             SqlType::Name => "name",
@@ -365,6 +401,7 @@ impl SqlType {
             SqlType::Time => "time",
             SqlType::Timetz => "timetz",
             SqlType::Bpchar => "bpchar",
+            SqlType::Varbit => "varbit",
             SqlType::Char => "char",
             SqlType::Enum(ty) => ty.short(),
             SqlType::Array(element) => element.array_short_name(),
@@ -384,7 +421,8 @@ impl SqlType {
             | SqlType::Float8
             | SqlType::Timestamp
             | SqlType::Timestamptz
-            | SqlType::Time => 8,
+            | SqlType::Time
+            | SqlType::Lsn => 8,
             SqlType::Timetz => 12,
             SqlType::Uuid | SqlType::Interval => 16,
             SqlType::Tid => 6,
@@ -396,6 +434,10 @@ impl SqlType {
             | SqlType::Json
             | SqlType::Jsonb
             | SqlType::Jsonpath
+            | SqlType::Inet
+            | SqlType::Cidr
+            | SqlType::Bit
+            | SqlType::Varbit
             | SqlType::Int2Vector
             | SqlType::OidVector
             | SqlType::Record
@@ -421,6 +463,8 @@ impl SqlType {
             | SqlType::Time
             | SqlType::Timetz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
+            SqlType::Inet | SqlType::Cidr => Category::Network,
+            SqlType::Bit | SqlType::Varbit => Category::BitString,
             SqlType::Bytea
             | SqlType::Uuid
             | SqlType::Json
@@ -429,6 +473,7 @@ impl SqlType {
             | SqlType::Enum(_)
             | SqlType::Record
             | SqlType::Void
+            | SqlType::Lsn
             | SqlType::Tid => Category::User,
             SqlType::Char => Category::Internal,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,
@@ -439,6 +484,26 @@ impl SqlType {
     /// Have its values an order, so that they can be compared?
     pub(crate) fn is_ordered(self) -> bool {
         !matches!(self.element().unwrap_or(self), SqlType::Json | SqlType::Jsonpath)
+    }
+
+    /// Has the store no type of its own for it, and keeps bytes or text that notes tell apart?
+    pub(crate) fn is_noted(self) -> bool {
+        matches!(self, SqlType::Jsonb | SqlType::Timetz | SqlType::Name) || self.is_coded()
+    }
+
+    /// Does the store keep bytes for its values that compare as they do? Enums have notes of their
+    /// own.
+    pub(crate) fn is_coded(self) -> bool {
+        matches!(
+            self,
+            SqlType::Inet
+                | SqlType::Cidr
+                | SqlType::Bit
+                | SqlType::Varbit
+                | SqlType::Lsn
+                | SqlType::Oid
+                | SqlType::Char
+        )
     }
 
     /// Does the store keep its values as bytes whose order is another than theirs?
@@ -456,6 +521,8 @@ impl SqlType {
                 | SqlType::Text
                 | SqlType::Timestamptz
                 | SqlType::Interval
+                | SqlType::Inet
+                | SqlType::Varbit
         )
     }
 
@@ -485,8 +552,9 @@ impl SqlType {
     /// The column type that holds it, `None` where the store has none.
     pub fn to_column(self) -> Option<Type> {
         match self {
-            SqlType::Bpchar => return Some(Type::Text),
-            SqlType::Jsonb | SqlType::Timetz | SqlType::Enum(_) => return Some(Type::Bytes),
+            SqlType::Bpchar | SqlType::Name => return Some(Type::Text),
+            SqlType::Enum(_) => return Some(Type::Bytes),
+            ty if ty.is_noted() => return Some(Type::Bytes),
             _ => {}
         }
         if let Some(element) = self.element() {
@@ -544,6 +612,16 @@ pub enum Datum {
     Jsonb(Jsonb),
     /// `jsonpath`
     Jsonpath(Arc<JsonPath>),
+    /// `inet`
+    Inet(Network),
+    /// `cidr`
+    Cidr(Network),
+    /// `bit`
+    Bit(Bits),
+    /// `bit varying`
+    Varbit(Bits),
+    /// `pg_lsn`
+    Lsn(Lsn),
     /// `tid`
     Tid(RowId),
     /// `oid`
@@ -594,6 +672,11 @@ impl Datum {
             Datum::Json(_) => SqlType::Json,
             Datum::Jsonb(_) => SqlType::Jsonb,
             Datum::Jsonpath(_) => SqlType::Jsonpath,
+            Datum::Inet(_) => SqlType::Inet,
+            Datum::Cidr(_) => SqlType::Cidr,
+            Datum::Bit(_) => SqlType::Bit,
+            Datum::Varbit(_) => SqlType::Varbit,
+            Datum::Lsn(_) => SqlType::Lsn,
             Datum::Tid(_) => SqlType::Tid,
             Datum::Oid(_) => SqlType::Oid,
             Datum::Char(_) => SqlType::Char,
@@ -614,67 +697,13 @@ impl Datum {
             Datum::Text(text) | Datum::Json(text) => text.capacity(),
             Datum::Jsonb(document) => document.len(),
             Datum::Bytes(bytes) => bytes.capacity(),
+            Datum::Bit(bits) | Datum::Varbit(bits) => bits.bytes().len(),
             Datum::Numeric(number) => number.as_bytes().len(),
             Datum::Array(array) | Datum::Vector(array) => array.heap_bytes(),
             Datum::Reg(one) => one.heap_bytes(),
             Datum::Record(record) => record.heap_bytes(),
             _ => 0,
         }
-    }
-
-    /// A value of a column of type `ty`, as the store has it.
-    pub(crate) fn stored(value: Value, ty: SqlType) -> Result<Datum> {
-        match (value, ty) {
-            (Value::Bytes(bytes), SqlType::Array(element)) => {
-                Ok(array::from_stored(element, &bytes)?.into())
-            }
-            (Value::Bytes(bytes), SqlType::Enum(ty)) => ty.stored_value(&bytes),
-            (Value::Bytes(bytes), SqlType::Timetz) => Datum::from_binary(ty, &bytes),
-            (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
-            (value, _) => Ok(Datum::from(value)),
-        }
-    }
-
-    /// The values of a row, as the store has it, of columns of these types.
-    pub(crate) fn stored_row<'t>(
-        values: &'t [Value],
-        types: &'t [SqlType],
-    ) -> impl Iterator<Item = Result<Datum>> + use<'t> {
-        values.iter().zip(types).map(|(value, ty)| Datum::stored(value.clone(), *ty))
-    }
-
-    /// The value of a column of the store; `None` for a type that it does not have.
-    pub(crate) fn into_value(self) -> Option<Value> {
-        Some(match self {
-            Datum::Null => Value::Null,
-            Datum::Bool(v) => Value::Bool(v),
-            Datum::Int2(v) => Value::Int2(v),
-            Datum::Int4(v) => Value::Int4(v),
-            Datum::Int8(v) => Value::Int8(v),
-            Datum::Float4(v) => Value::Float4(v),
-            Datum::Float8(v) => Value::Float8(v),
-            Datum::Text(v) => Value::Text(v),
-            Datum::Bytes(v) => Value::Bytes(v),
-            Datum::Uuid(v) => Value::Uuid(v),
-            Datum::Date(v) => Value::Date(v),
-            Datum::Timestamp(v) => Value::Timestamp(v),
-            Datum::Timestamptz(v) => Value::TimestampTz(v),
-            Datum::Numeric(v) => Value::Decimal(v),
-            Datum::Interval(v) => Value::Interval(v),
-            Datum::Time(v) => Value::Time(v),
-            Datum::Timetz(v) => Value::Bytes(v.to_bytes()),
-            Datum::Json(v) => Value::Json(v),
-            Datum::Jsonb(v) => Value::Bytes(v.into_stored()),
-            Datum::Enum(v) => Value::Bytes(v.code().to_vec()),
-            Datum::Array(v) => Value::Bytes(array::to_stored(&v)),
-            Datum::Tid(_)
-            | Datum::Oid(_)
-            | Datum::Char(_)
-            | Datum::Reg(_)
-            | Datum::Jsonpath(_)
-            | Datum::Vector(_)
-            | Datum::Record(_) => return None,
-        })
     }
 
     /// Order of two values of one type, nulls last. Numbers of different types are compared as the
@@ -697,6 +726,9 @@ impl Datum {
             (D::Timetz(a), D::Timetz(b)) => a.cmp(b),
             (D::Tid(a), D::Tid(b)) => a.cmp(b),
             (D::Numeric(a), D::Numeric(b)) => a.cmp(b),
+            (D::Inet(a) | D::Cidr(a), D::Inet(b) | D::Cidr(b)) => a.cmp(b),
+            (D::Bit(a) | D::Varbit(a), D::Bit(b) | D::Varbit(b)) => a.cmp(b),
+            (D::Lsn(a), D::Lsn(b)) => a.cmp(b),
             (D::Oid(a), D::Oid(b)) => a.cmp(b),
             (D::Char(a), D::Char(b)) => a.cmp(b),
             (D::Reg(a), D::Reg(b)) => a.oid.cmp(&b.oid),
@@ -729,31 +761,6 @@ impl Datum {
             Datum::Float4(v) => Some(f64::from(*v)),
             Datum::Float8(v) => Some(*v),
             other => other.as_int().map(|v| v as f64),
-        }
-    }
-}
-
-impl From<Value> for Datum {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Null => Datum::Null,
-            Value::Bool(v) => Datum::Bool(v),
-            Value::Int2(v) => Datum::Int2(v),
-            Value::Int4(v) => Datum::Int4(v),
-            Value::Int8(v) => Datum::Int8(v),
-            Value::Float4(v) => Datum::Float4(v),
-            Value::Float8(v) => Datum::Float8(v),
-            Value::Text(v) => Datum::Text(v),
-            Value::Bytes(v) => Datum::Bytes(v),
-            Value::Uuid(v) => Datum::Uuid(v),
-            Value::Date(v) => Datum::Date(v),
-            Value::Timestamp(v) => Datum::Timestamp(v),
-            Value::TimestampTz(v) => Datum::Timestamptz(v),
-            Value::Interval(v) => Datum::Interval(v),
-            Value::Time(v) => Datum::Time(v),
-            Value::Decimal(v) => Datum::Numeric(v),
-            Value::Json(v) => Datum::Json(v),
-            other => Datum::Text(other.to_string()),
         }
     }
 }

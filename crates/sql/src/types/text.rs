@@ -12,8 +12,8 @@ use rightlink::{RowId, Value};
 use crate::error::{Result, SqlError, code};
 use crate::types::time::{self, IntervalStyle, Refusal, Times};
 use crate::types::{
-    Array, Category, Datum, ElementType, JsonPath, Jsonb, Registered, SqlType, array_text, json,
-    numeric,
+    Array, Bits, Category, Datum, ElementType, JsonPath, Jsonb, Lsn, Network, Registered, SqlType,
+    array_text, json, numeric,
 };
 
 impl Datum {
@@ -66,6 +66,10 @@ impl Datum {
             Datum::Json(v) => v.clone(),
             Datum::Jsonb(v) => v.to_text(),
             Datum::Jsonpath(v) => v.to_string(),
+            Datum::Inet(v) => v.to_text(false),
+            Datum::Cidr(v) => v.to_text(true),
+            Datum::Bit(v) | Datum::Varbit(v) => v.to_text(),
+            Datum::Lsn(v) => v.to_string(),
             Datum::Tid(v) => format!("({},{})", v.block.0, v.slot),
             Datum::Oid(v) => v.to_string(),
             Datum::Char(v) => char_text(*v),
@@ -183,6 +187,11 @@ pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
         }
         SqlType::Jsonb => Jsonb::parse(text).map(Datum::Jsonb),
         SqlType::Jsonpath => JsonPath::parse(text).map(|path| Datum::Jsonpath(Arc::new(path))),
+        SqlType::Inet => Network::parse(text, ty).map(Datum::Inet),
+        SqlType::Cidr => Network::parse(text, ty).map(Datum::Cidr),
+        SqlType::Bit => Bits::parse(text).map(Datum::Bit),
+        SqlType::Varbit => Bits::parse(text).map(Datum::Varbit),
+        SqlType::Lsn => Lsn::parse(text).map(Datum::Lsn).ok_or_else(|| invalid(ty, text)),
         SqlType::Tid => parse_tid(trimmed).map(Datum::Tid).ok_or_else(|| invalid(ty, text)),
         SqlType::Uuid => {
             let value = Value::parse(rightlink::Type::Uuid, text);

@@ -94,7 +94,9 @@ impl Definer<'_> {
         let mut schema = ColumnSchema::new(column.name.clone(), kind).nullable();
         let mut notes = ColumnNotes::default();
         notes.declare(Declared::modified(column.ty, column.modifier));
-        notes.shown_as = Some(column.ty).filter(|_| known.is_none());
+        if known.is_none() {
+            notes.shown_as = Some(column.ty);
+        }
         if let (Type::Text, Some(rule)) = (kind, &column.collation) {
             (schema.collation, notes.collation) = rule.kept();
         }
