@@ -12,7 +12,7 @@
 //!
 //! The version is 1, or 2 if what only version 2 has is not empty: for a sequence what follows
 //! (2:), for a column its collation, for an index the collation of each key column and the data
-//! version. `docs/format.md` describes the parts.
+//! version. Version 3 of a column is a computed one. `docs/format.md` describes the parts.
 //!
 //! Invariants: decoding never trusts a length or a tag. What is encoded decodes to an equal
 //! definition.
@@ -31,6 +31,8 @@ use crate::txn::{PreparedLock, PreparedState, RowLock, SharedRows};
 const VERSION: u8 = 1;
 /// Collations follow what version 1 has.
 const COLLATED: u8 = 2;
+/// Of a column: a layer above computes its values; whether a collation follows is said.
+const COMPUTED: u8 = 3;
 /// Of a sequence: the end of version 1 is not the end.
 const LONGER: u8 = 2;
 const DESCENDING: u8 = 1;
@@ -132,7 +134,11 @@ fn put_predicate(out: &mut Vec<u8>, predicate: &Predicate<ColumnNo>) {
 
 /// Encodes a column.
 pub fn encode_column(column: &Column) -> Vec<u8> {
-    let version = if column.collation.is_some() { COLLATED } else { VERSION };
+    let version = match (column.computed, &column.collation) {
+        (true, _) => COMPUTED,
+        (false, Some(_)) => COLLATED,
+        (false, None) => VERSION,
+    };
     let mut out = vec![version, column.ty.tag()];
     out.extend([u8::from(column.nullable), u8::from(column.dropped)]);
     out.push(u8::from(!column.missing.is_null()));
@@ -157,6 +163,9 @@ pub fn encode_column(column: &Column) -> Vec<u8> {
         }
     }
     put_text(&mut out, &column.note);
+    if column.computed {
+        out.push(u8::from(column.collation.is_some()));
+    }
     if let Some(collation) = &column.collation {
         put_collation(&mut out, collation);
     }
@@ -186,7 +195,11 @@ fn put_collation(out: &mut Vec<u8>, collation: &Collation) {
 
 /// Decodes a column called `name`. Of a generated one the sequence is still to be looked up.
 pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
-    let (mut cursor, collated) = Cursor::open_collated(bytes)?;
+    let computed = bytes.first() == Some(&COMPUTED);
+    let (mut cursor, collated) = match computed {
+        true => (Cursor(&bytes[1..]), false),
+        false => Cursor::open_collated(bytes)?,
+    };
     let ty = Type::from_tag(cursor.u8()?).ok_or("unknown type tag")?;
     let (nullable, dropped) = (cursor.flag()?, cursor.flag()?);
     let missing = if cursor.flag()? { cursor.value(ty)? } else { Value::Null };
@@ -208,10 +221,11 @@ pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
         _ => return Err("unknown kind of identity"),
     };
     let note = cursor.text()?.to_owned();
+    let collated = collated || computed && cursor.flag()?;
     let collation = if collated { Some(cursor.collation()?) } else { None };
     cursor.end()?;
     let base = Column::new(name, ty, nullable);
-    Ok(Column { missing, dropped, default, identity, note, collation, ..base })
+    Ok(Column { missing, dropped, default, identity, note, collation, computed, ..base })
 }
 
 /// Encodes a sequence.
@@ -557,7 +571,9 @@ mod tests {
         assert_eq!(decode_column("when", &encode_column(&column)), Ok(column.clone()));
         column.note = "type timestamp(3)".into();
         column.missing = Value::parse(Type::Timestamp, "2013-01-02 03:04:05").unwrap();
-        assert_eq!(decode_column("when", &encode_column(&column)), Ok(column));
+        assert_eq!(decode_column("when", &encode_column(&column)), Ok(column.clone()));
+        column.computed = true;
+        assert_eq!(decode_column("when", &encode_column(&column)), Ok(column.clone()));
         let columns = vec![IndexColumn::ascending(3), IndexColumn::descending(1)];
         let mut index = IndexDef::new(ObjectId(9), "by", FileId(70), columns, true);
         index.included = vec![2];

@@ -41,13 +41,14 @@ pub(crate) fn table(schema: &TableSchema) -> Result<TableDef> {
 
 /// A column to create in the table called `table`.
 pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Result<Column> {
-    let ColumnSchema { name, kind, nullable, default, identity, note, collation } = schema.clone();
+    let ColumnSchema { name, kind, nullable, default, identity, note, collation, computed } =
+        schema.clone();
     if let Some(collation) = &collation {
         // Else the first comparison would find it out.
         collation.check(&format!("column {name} of table {table}"))?;
     }
     let identity = identity.map(|wanted| self::identity(&wanted, kind, table, &name));
-    Ok(Column { default, identity, note, collation, ..Column::new(name, kind, nullable) })
+    Ok(Column { default, identity, note, collation, computed, ..Column::new(name, kind, nullable) })
 }
 
 /// What generates the numbers of a column of type `kind`.
@@ -163,6 +164,7 @@ fn column_schema(column: &Column) -> ColumnSchema {
         identity: column.identity.as_ref().map(identity),
         note: column.note.clone(),
         collation: column.collation.clone(),
+        computed: column.computed,
     }
 }
 
@@ -197,11 +199,10 @@ pub(crate) fn assigned(old: &[Value], assignments: &[(usize, Value)]) -> Vec<Val
 
 /// Places among the live columns and their new values.
 pub(crate) fn assignments(set: &[(&str, Value)], def: &TableDef) -> Result<Vec<(usize, Value)>> {
-    let live: Vec<ColumnNo> = def.live().map(|(no, _)| no).collect();
+    def.refuse_computed()?;
     let place = |(name, value): &(&str, Value)| -> Result<(usize, Value)> {
         let no = def.column_no(name)?;
-        let at = live.binary_search(&no).expect("a named column is live");
-        Ok((at, value.clone()))
+        Ok((def.place(no), value.clone()))
     };
     set.iter().map(place).collect()
 }

@@ -39,6 +39,7 @@ impl Filler<'_> {
         columns: &[&str],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Vec<Value>>> {
+        self.def.refuse_computed()?;
         let named = columns.iter().map(|name| self.def.column_no(name));
         let named = named.collect::<Result<Vec<_>>>()?;
         let table = &self.def.name;

@@ -711,3 +711,46 @@ fn numbers_are_drawn_inside_of_a_statement() {
     assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 1_000);
     clean(&db);
 }
+
+/// Values of a computed column come with whole rows, and stand behind columns that come later.
+#[test]
+fn computed_columns_stand_behind_others_and_only_whole_rows_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    let low = ColumnSchema { computed: true, ..ColumnSchema::new("low", Type::Text).nullable() };
+    let schema = TableSchema::new("t").column("id", Type::Int8).nullable("name", Type::Text);
+    let schema =
+        schema.with_column(low).primary_key(["id"]).index(IndexSchema::new("t_low").on("low"));
+    txn.create_table(&schema).unwrap();
+    txn.insert("t", &[Value::Int8(1), text("Ada"), text("ada")]).unwrap();
+    let age = ColumnSchema::new("age", Type::Int4).nullable();
+    txn.alter_table("t", AlterTable::AddColumn(&age)).unwrap();
+    let random = ColumnSchema::new("random", Type::Uuid).default(ColumnDefault::RandomUuid);
+    txn.alter_table("t", AlterTable::AddColumn(&random.nullable())).unwrap();
+    let id = Value::Uuid([7; 16]);
+    txn.insert("t", &[Value::Int8(2), text("Bob"), Value::Int4(7), id.clone(), text("bob")])
+        .unwrap();
+    let names: Vec<String> =
+        txn.catalog().describe("t").unwrap().columns.iter().map(|one| one.name.clone()).collect();
+    assert_eq!(names, ["id", "name", "age", "random", "low"]);
+    let rows = [vec![Value::Int8(3)]];
+    for refused in [
+        txn.insert_into("t").columns(&["id"]).rows(&rows).map(drop),
+        txn.update("t", rightlink::RowId::new(0, 1), &[("name", text("Eve"))]).map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    }
+    txn.commit().unwrap();
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    let found = txn.scan("t", &ScanOptions::index("t_low").equal(vec![text("bob")])).unwrap();
+    let found: Vec<_> = found.map(|row| row.unwrap().values).collect();
+    assert_eq!(found, [[Value::Int8(2), text("Bob"), Value::Int4(7), id, text("bob")]]);
+    let old = txn.get("t", &[Value::Int8(1)]).unwrap().unwrap().values;
+    assert_eq!((&old[2], &old[4]), (&Value::Null, &text("ada")));
+    assert!(!old[3].is_null());
+    drop(txn);
+    assert!(db.verify().unwrap().is_clean());
+}

@@ -112,9 +112,10 @@ impl DdlStatement<'_> {
         let identity = column.identity.as_ref();
         objects.extend(identity.map(|own| Object::sequence_of(def.id, no, &own.sequence)));
         def.columns.push(column);
+        let place = def.place(no);
         let mut rewrite = |txn: &mut Transaction, mut rows: Vec<Vec<Value>>| {
             let values = fill(txn, sequence.as_deref(), rows.len())?;
-            rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+            rows.iter_mut().zip(values).for_each(|(row, value)| row.insert(place, value));
             Ok(rows)
         };
         self.rewrite(&entry, def, Some(&mut rewrite))?;

@@ -127,12 +127,14 @@ fn cells<'r>(
     values: &'r [Value],
     stored: &'r [(usize, OverflowPointer)],
 ) -> impl ExactSizeIterator<Item = Cell<'r>> {
-    let mut given = values.iter().enumerate();
+    let (mut given, mut computed) = (0.., def.given()..);
     def.columns.iter().map(move |column| {
         if column.dropped {
             return Cell::Here(&Value::Null);
         }
-        let (place, value) = given.next().expect("one value per column");
+        let places = if column.computed { &mut computed } else { &mut given };
+        let place = places.next().expect("places have no end");
+        let value = &values[place];
         let found = stored.iter().find(|(known, _)| *known == place);
         found.map_or(Cell::Here(value), |(_, stored)| Cell::There(*stored))
     })
@@ -278,7 +280,9 @@ impl Projection {
     /// All live columns in their order.
     pub fn all(def: &TableDef) -> Self {
         let wanted = def.live().enumerate().map(|(place, (column, _))| (column, place as u16));
-        Self { wanted: wanted.collect() }
+        let mut wanted: Vec<_> = wanted.collect();
+        wanted.sort_unstable();
+        Self { wanted }
     }
 
     /// No columns.

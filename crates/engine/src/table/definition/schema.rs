@@ -1,7 +1,8 @@
 //! Definitions of tables, columns and indexes, as the catalog hands them down.
 //!
 //! Invariants: a column's number is its position in [`TableDef::columns`] and never changes:
-//! dropping one leaves its place marked, adding one appends, and neither rewrites a row. A
+//! dropping one leaves its place marked, adding one appends, and neither rewrites a row. In rows
+//! given by callers computed columns stand behind all others, whatever their numbers. A
 //! definition that passed [`TableDef::validate`] keeps all limits of `config` and names only live
 //! columns in its indexes.
 //! Does not do: storing definitions, handing out ids and files.
@@ -103,6 +104,8 @@ pub struct Column {
     pub note: String,
     /// How its text compares where a key column or query says nothing else; `None`: by its bytes.
     pub collation: Option<Collation>,
+    /// Does a layer above make its values from the other columns? Then it stands behind these.
+    pub computed: bool,
 }
 
 /// A column of an index key.
@@ -187,6 +190,7 @@ impl Column {
             identity: None,
             note: String::new(),
             collation: None,
+            computed: false,
         }
     }
 
@@ -472,9 +476,32 @@ impl TableDef {
     }
 
     /// The live columns with their numbers, in order: what a row given by a caller consists of.
+    /// Computed ones come last.
     pub fn live(&self) -> impl Iterator<Item = (ColumnNo, &Column)> {
+        self.live_of(false).chain(self.live_of(true))
+    }
+
+    /// The live columns that are computed, or those that are not, by number.
+    fn live_of(&self, computed: bool) -> impl Iterator<Item = (ColumnNo, &Column)> {
         let numbered = |(no, column)| (no as ColumnNo, column);
-        self.columns.iter().enumerate().map(numbered).filter(|(_, column)| !column.dropped)
+        let all = self.columns.iter().enumerate().map(numbered);
+        all.filter(move |(_, column)| !column.dropped && column.computed == computed)
+    }
+
+    /// How many live columns are not computed: the place of the first that is.
+    pub(crate) fn given(&self) -> usize {
+        self.live_of(false).count()
+    }
+
+    /// Fails if only a layer above can make whole rows from some of their values.
+    pub(crate) fn refuse_computed(&self) -> Result<()> {
+        match self.live_of(true).next() {
+            None => Ok(()),
+            Some(_) => Err(Error::Invalid(format!(
+                "table {} has computed columns: it is written to by whole rows, as SQL does",
+                self.name
+            ))),
+        }
     }
 
     /// The table with one more index.
@@ -530,8 +557,11 @@ impl TableDef {
 
     /// Place of a live column among the live columns.
     pub fn place(&self, column: ColumnNo) -> usize {
-        let before = &self.columns[..usize::from(column)];
-        before.iter().filter(|column| !column.dropped).count()
+        let (before, rest) = self.columns.split_at(usize::from(column));
+        let computed = rest.first().is_some_and(|column| column.computed);
+        let alike = |known: &&Column| !known.dropped && known.computed == computed;
+        let first = if computed { self.given() } else { 0 };
+        first + before.iter().filter(alike).count()
     }
 
     /// The free-space map's file.
@@ -664,6 +694,26 @@ mod tests {
         assert_eq!(def.index("people_id").unwrap().id, ObjectId(2));
         assert_eq!(def.visibility_map(), FileId(66));
         assert!(def.indexes[0].touches(0) && !def.indexes[0].touches(2));
+    }
+
+    #[test]
+    fn computed_columns_stand_behind_all_others() {
+        let mut def = people();
+        def.columns.push(Column { computed: true, ..Column::new("low", Type::Text, true) });
+        def.columns.push(Column::new("age", Type::Int4, true));
+        def.columns.push(Column { computed: true, ..Column::new("next", Type::Int4, true) });
+        let live: Vec<ColumnNo> = def.live().map(|(no, _)| no).collect();
+        assert_eq!(live, [0, 2, 4, 3, 5]);
+        for (place, no) in live.into_iter().enumerate() {
+            assert_eq!(def.place(no), place, "column {no}");
+        }
+        assert_eq!(def.given(), 3);
+        assert!(def.refuse_computed().is_err() && people().refuse_computed().is_ok());
+        let text = |text: &str| Value::Text(text.into());
+        let row = [Value::Int8(7), text("Ada"), Value::Int4(36), text("ada"), Value::Int4(37)];
+        def.check_row(&row).unwrap();
+        let bytes = crate::table::definition::row::encode(&def, &row).unwrap();
+        assert_eq!(crate::table::definition::row::read_strictly(&def, &bytes).unwrap(), row);
     }
 
     #[test]

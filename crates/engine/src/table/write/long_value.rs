@@ -179,6 +179,7 @@ impl Table {
     /// `Invalid` if the column is neither text nor bytes, or an index or a check asks for its
     /// value.
     pub fn begin_long(&self, statement: &mut Statement<'_>, no: ColumnNo) -> Result<LongWriter> {
+        self.def.refuse_computed()?;
         let ty = self.streamed(no)?;
         let asked = self.def.checks.iter().any(|check| check.predicate.names(no));
         if asked || self.is_used(no) || self.is_counted(no) {
