@@ -14,6 +14,9 @@ pub(crate) const PUBLIC: &str = "public";
 pub const SEPARATOR: char = '␟';
 /// The table that statistics are kept in, as PostgreSQL calls it.
 pub(crate) const STATISTICS: &str = "pg_statistic";
+/// In front of the number of a column that has the values of an expression for indexes. Clients
+/// cannot name it.
+const COMPUTED: char = SEPARATOR;
 /// In front of a name that was looked for and is in no schema of the path.
 pub(crate) const NOWHERE: &str = "␟␟";
 /// Behind the name of the table that a type is kept as.
@@ -113,6 +116,31 @@ pub fn shown_name(stored: &str) -> Option<String> {
 /// Is the relation an object for clients, and neither the mark of a schema nor the entry of a type?
 pub(crate) fn is_shown(stored: &str) -> bool {
     marked(stored).is_none() && !stored.ends_with(OF_TYPE)
+}
+
+/// The name of the column that has the values of an expression for indexes.
+pub(crate) fn computed(number: usize) -> String {
+    format!("{COMPUTED}{number}")
+}
+
+/// Names that are given, with numbers behind those that stand before.
+pub(crate) fn distinct(given: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for wanted in given {
+        let mut free = wanted.clone();
+        let mut number = 0;
+        while names.contains(&free) {
+            number += 1;
+            free = format!("{wanted}{number}");
+        }
+        names.push(free);
+    }
+    names
+}
+
+/// Does a column of this name have the values of an expression?
+pub(crate) fn is_computed(column: &str) -> bool {
+    column.starts_with(COMPUTED)
 }
 
 /// Is it a table of this layer's own?

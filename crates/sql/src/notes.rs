@@ -46,6 +46,12 @@ pub fn has_sql_default(column: &ColumnSchema) -> bool {
     column.default.is_none() && kept.is_some_and(|text| !is_null(&text))
 }
 
+/// The expression whose values a column has for indexes, if it has such values.
+#[must_use]
+pub fn index_expression(column: &ColumnSchema) -> Option<String> {
+    ColumnNotes::decode(&column.note).computed.map(|one| one.text).filter(|_| column.computed)
+}
+
 /// Does the note of a table say that it is a view?
 #[must_use]
 pub fn is_view(note: &str) -> bool {
@@ -74,6 +80,17 @@ pub(crate) struct ColumnNotes {
     pub(crate) owned: Vec<String>,
     /// The collation it was declared with, if that is one by bytes.
     pub(crate) collation: Option<ByteOrder>,
+    /// The expression whose values it has for indexes.
+    pub(crate) computed: Option<ComputedNotes>,
+}
+
+/// An expression whose values a column has.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ComputedNotes {
+    /// As it was written.
+    pub(crate) text: String,
+    /// What a column of an index is called that has its values.
+    pub(crate) name: String,
 }
 
 /// A type that was made, as a column has it.
@@ -287,6 +304,10 @@ impl ColumnNotes {
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
                 ["owns", name] => notes.owned.push((*name).to_owned()),
                 ["collation", name] => notes.collation = ByteOrder::parse(name),
+                ["computed", text, name] => {
+                    let (text, name) = ((*text).to_owned(), (*name).to_owned());
+                    notes.computed = Some(ComputedNotes { text, name });
+                }
                 _ => {}
             }
         }
@@ -325,6 +346,9 @@ impl ColumnNotes {
         }
         if let Some(order) = self.collation {
             line(&mut out, &["collation", order.name()]);
+        }
+        if let Some(ComputedNotes { text, name }) = &self.computed {
+            line(&mut out, &["computed", text, name]);
         }
         out
     }
@@ -570,6 +594,7 @@ mod tests {
             comment: Some(String::new()),
             owned: vec!["s\t".into(), "r".into()],
             collation: Some(ByteOrder::Posix),
+            computed: Some(ComputedNotes { text: "lower(\ta)".into(), name: "lower".into() }),
         };
         assert_eq!(ColumnNotes::decode(&column.encode()), column);
         let sequence = SequenceNotes {

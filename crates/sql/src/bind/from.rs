@@ -477,7 +477,7 @@ pub(crate) fn table_columns(table: &Table, first: usize) -> Vec<ScopeColumn> {
         computed: None,
         origin: Some(ColumnOrigin::new(relation_oid(table.info.id), at)),
     };
-    table.info.columns.iter().enumerate().map(column).collect()
+    table.shown().iter().enumerate().map(column).collect()
 }
 
 /// The hidden column that stands after those of a table.

@@ -12,13 +12,13 @@ use sqlparser::tokenizer::Span;
 use super::from::table_relation;
 use super::scope::Scope;
 use super::view_text::FoundForm;
-use super::{Binder, Place, Slot};
+use super::{Binder, Catalog, Place, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
 use crate::expr::{Expr, Typed};
 use crate::names::bare;
 use crate::notes::ForeignKey;
-use crate::parse;
+use crate::parse::{self, Lines};
 use crate::plan::{ParentKey, Rules, Table};
 use crate::roles::role::OWNER;
 use crate::schemas;
@@ -110,6 +110,18 @@ impl Binder<'_> {
         self.condition_of(node, table, ("check constraints", "CHECK"))
     }
 
+    /// An expression over the columns of a table, whose values an index has.
+    pub(crate) fn index_expression(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        table: &Table,
+    ) -> Result<Typed> {
+        self.over(table, "index expressions", |binder| {
+            let value = binder.expr(node)?;
+            binder.settle(value)
+        })
+    }
+
     /// Which rows of a table an index holds.
     pub(crate) fn index_condition(
         &mut self,
@@ -175,6 +187,7 @@ impl Binder<'_> {
         let mut rules = Rules {
             is_parent: !table.notes.children.is_empty(),
             types: table.types.clone(),
+            shown: table.shown().len(),
             ..Rules::default()
         };
         for (at, notes) in table.column_notes.iter().enumerate() {
@@ -299,6 +312,23 @@ impl Binder<'_> {
         }
         Ok(Typed::new(Expr::Sequence(ask, sequence, bound), SqlType::Int8))
     }
+}
+
+/// The expressions of the columns of `table` that are computed, in order.
+pub(crate) fn computed(catalog: &mut dyn Catalog, table: &Table) -> Result<Vec<Expr>> {
+    let notes = table.column_notes[table.shown().len()..].iter();
+    let computed = notes.filter_map(|notes| notes.computed.as_ref());
+    let texts: Vec<&String> = computed.map(|one| &one.text).collect();
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lines = Lines::default();
+    let mut binder = Binder::new(catalog, &lines, &[]);
+    let mut bind = |text: &&String| {
+        let node = parse::expression(text)?;
+        binder.of_kept(|binder| binder.index_expression(&node, table)).map(|value| value.expr)
+    };
+    texts.iter().map(&mut bind).collect()
 }
 
 /// Place of the column called `name`.

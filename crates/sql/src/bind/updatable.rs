@@ -99,7 +99,7 @@ pub(super) struct ChangedRelation {
 
 impl ChangedRelation {
     fn of_table(table: Arc<Table>) -> ChangedRelation {
-        let origins = (0..table.types.len()).map(Origin::Column).collect();
+        let origins = (0..table.shown().len()).map(Origin::Column).collect();
         let relation = table_relation(&table, 0);
         ChangedRelation { table, relation, origins, levels: Vec::new() }
     }

@@ -29,7 +29,7 @@ use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
-use crate::names::{bare, beside};
+use crate::names::{bare, beside, is_computed};
 use crate::parse::assigned::{Assigned, assigned};
 use crate::parse::cursor::{CURRENT, Overriding};
 use crate::parse::{ARBITER, identifiers};
@@ -39,9 +39,17 @@ use crate::plan::rel::{self, Join, JoinKind, Rel};
 use crate::plan::term::flatten;
 use crate::plan::{
     Asks, Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target,
-    lower, path, predicate, shape,
+    computed, lower, path, predicate, shape,
 };
 use crate::privileges::Privileges;
+
+/// What ON CONFLICT says beside names of columns.
+struct ConflictKey<'k> {
+    /// The rows that a partial index must hold to say what is in the way.
+    only: Option<&'k ast::Expr>,
+    /// Expressions, under the names that stand for them.
+    expressions: &'k [ast::Setting],
+}
 
 /// The number of no column: of a view through which rows are written nothing is read.
 const NO_COLUMN: ColumnId = usize::MAX / 2;
@@ -112,7 +120,11 @@ impl Binder<'_> {
             Some(OnInsert::OnConflict(on)) => {
                 let mut settings = insert.settings.iter().flatten();
                 let only = settings.find(|one| one.key.value == ARBITER).map(|one| &one.value);
-                Some(self.conflict(on, only, &changed)?)
+                let all = insert.settings.iter().flatten();
+                let expressions: Vec<_> =
+                    all.filter(|one| is_computed(&one.key.value)).cloned().collect();
+                let target = ConflictKey { only, expressions: &expressions };
+                Some(self.conflict(on, &target, &changed)?)
             }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY")),
         };
@@ -143,11 +155,10 @@ impl Binder<'_> {
         Ok(Insert { table, given, source, conflict, rules, returning, asks, reads })
     }
 
-    /// `only`: the rows that a partial index must hold to say what is in the way.
     fn conflict(
         &mut self,
         on: &ast::OnConflict,
-        only: Option<&ast::Expr>,
+        key: &ConflictKey<'_>,
         changed: &ChangedRelation,
     ) -> Result<Conflict> {
         let table = &changed.table;
@@ -156,11 +167,15 @@ impl Binder<'_> {
             Some(ConflictTarget::Columns(columns)) => {
                 let mut names = Vec::with_capacity(columns.len());
                 for name in columns {
+                    if is_computed(&name.value) {
+                        names.push(self.computed_in_key(&name.value, key, changed)?);
+                        continue;
+                    }
                     let at = changed.column(&identifiers::ident(name))?;
                     let place = changed.place(at, Action::Insert).map_err(|_| no_target())?;
                     names.push(table.info.columns[place].name.clone());
                 }
-                match only {
+                match key.only {
                     Some(_) if !changed.is_table() => {
                         return Err(SqlError::unsupported("ON CONFLICT WHERE through a view"));
                     }
@@ -204,6 +219,31 @@ impl Binder<'_> {
             None => None,
         };
         Ok(Conflict { target, assignments: Some(assignments), condition })
+    }
+
+    /// The column that has the values of the expression that ON CONFLICT has by this number.
+    fn computed_in_key(
+        &mut self,
+        name: &str,
+        key: &ConflictKey<'_>,
+        changed: &ChangedRelation,
+    ) -> Result<String> {
+        let mut all = key.expressions.iter();
+        let node =
+            all.find(|one| one.key.value == name).map(|one| &one.value).ok_or_else(no_target)?;
+        if !changed.is_table() {
+            return Err(SqlError::unsupported("an expression of ON CONFLICT through a view"));
+        }
+        if matches!(node, ast::Expr::Collate { .. }) {
+            return Err(SqlError::unsupported("COLLATE in ON CONFLICT"));
+        }
+        let table = &changed.table;
+        let mut expr = self.index_expression(node, table)?.expr;
+        computed::in_whole(&mut expr, &computed::of_table(table, &places(table)));
+        match expr {
+            Expr::Column(at) if at < table.types.len() => Ok(table.info.columns[at].name.clone()),
+            _ => Err(no_target()),
+        }
     }
 
     /// The unique index on these columns that holds every row of which `only` is true.
@@ -465,6 +505,9 @@ impl Binder<'_> {
         let reads = self.reads(exprs, &layout)?;
         if source.is_none() {
             scan.filter = condition.clone();
+            if let Some(filter) = &mut scan.filter {
+                computed::in_condition(filter, &computed::of_table(&scan.table, &scan.columns));
+            }
             shape::narrow_scan(&mut scan, &mut []);
             scan.statistics = self.catalog.statistics(&scan.table)?;
             match current {
@@ -509,6 +552,11 @@ impl Binder<'_> {
         let known = self.known()?;
         lower::over_row(exprs, layout, &known)
     }
+}
+
+/// Places of all columns.
+fn places(table: &Table) -> Vec<ColumnId> {
+    (0..table.types.len()).collect()
 }
 
 /// What RETURNING makes.

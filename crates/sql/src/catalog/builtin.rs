@@ -100,6 +100,8 @@ pub(crate) struct BuiltIn {
     pub(crate) arguments: Vec<u32>,
     pub(crate) result: u32,
     pub(crate) is_set: bool,
+    /// Is its result decided by its arguments alone?
+    pub(crate) is_immutable: bool,
 }
 
 impl BuiltIn {
@@ -124,6 +126,7 @@ fn functions() -> &'static Vec<BuiltIn> {
         let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
         let at = |name: &str| at(name).expect("pg_proc has this column");
         let [arguments, result, set] = ["proargtypes", "prorettype", "proretset"].map(at);
+        let volatile = at("provolatile");
         let function = |row: Row| match (&row[0], &row[1], &row[arguments], &row[result], &row[set])
         {
             (
@@ -136,12 +139,18 @@ fn functions() -> &'static Vec<BuiltIn> {
                 let number = |value: &Datum| if let Datum::Oid(oid) = value { *oid } else { 0 };
                 let arguments = arguments.values().iter().map(number).collect();
                 let (name, result, is_set) = (name.clone(), *result, *is_set);
-                Some(BuiltIn { oid: *oid, name, arguments, result, is_set })
+                let is_immutable = row[volatile] == Datum::Char(b'i');
+                Some(BuiltIn { oid: *oid, name, arguments, result, is_set, is_immutable })
             }
             _ => None,
         };
         rows(view, text).into_iter().flatten().filter_map(function).collect()
     })
+}
+
+/// The functions of this name.
+pub(crate) fn functions_named(name: &str) -> impl Iterator<Item = &'static BuiltIn> {
+    functions().iter().filter(move |one| one.name == name)
 }
 
 /// The function that has a number.

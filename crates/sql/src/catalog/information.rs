@@ -271,7 +271,7 @@ fn columns(
         row.extend([text("NEVER"), Datum::Null, yes(true)]);
         row
     };
-    table.columns.iter().enumerate().map(one).collect()
+    rules::columns(table).enumerate().map(one).collect()
 }
 
 /// What the standard calls the type of a column, and its name in `pg_type`.

@@ -71,7 +71,7 @@ fn columns(object: &Object<'_>, including: Including) -> Vec<String> {
         }
         text
     };
-    object.table.columns.iter().map(one).collect()
+    rules::columns(object.table).map(one).collect()
 }
 
 /// COMMENT on columns.

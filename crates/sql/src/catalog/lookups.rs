@@ -193,14 +193,16 @@ impl Objects {
         if column == 0 {
             let condition = object.condition(pretty, &self.made);
             let condition = condition.map(|text| self.spelled_expression(&text, path));
-            return Ok(object.definition(condition.transpose()?));
+            return Ok(object.definition(condition.transpose()?, pretty));
         }
         let place = usize::try_from(column).unwrap_or(usize::MAX) - 1;
         // A column by itself has no order.
-        let name = match index.columns.get(place) {
-            Some(key) => Some(&key.name),
-            None => index.included.get(place - index.columns.len()),
-        };
+        if let Some(key) = index.columns.get(place) {
+            let expression = rules::expression(object.table, &key.name);
+            let shown = expression.map(|text| rules::Shown::of(text).in_key(pretty));
+            return Ok(Some(shown.unwrap_or_else(|| identifier(&key.name))));
+        }
+        let name = index.included.get(place - index.columns.len());
         Ok(Some(name.map_or(String::new(), |name| identifier(name))))
     }
 

@@ -55,7 +55,7 @@ use crate::parse::modes::TransactionModes;
 use crate::settings::Settings;
 use crate::types::Row;
 
-pub(crate) use builtin::function_of;
+pub(crate) use builtin::{BuiltIn, function_of, functions_named};
 pub(crate) use like::Copied;
 pub(crate) use lookups::{Asking, Sizes, no_object};
 pub(crate) use numbers::{DATABASE, TABLESPACE, relation_oid};

@@ -41,6 +41,15 @@ pub(super) struct Object<'o> {
     pub(super) index: Option<&'o IndexInfo>,
 }
 
+/// How the statement that makes an index names it.
+struct DefinedOn<'d> {
+    /// Its name and a blank, or nothing.
+    name: String,
+    table: &'d str,
+    /// Is the statement for people, who need fewer parentheses?
+    pretty: bool,
+}
+
 /// A comment on an object, or on a column of it.
 pub(super) struct Comment {
     pub(super) oid: u32,
@@ -489,22 +498,19 @@ impl<'o> Object<'o> {
     }
 
     /// The statement that would make an index, with its condition as it is to be shown.
-    pub(super) fn definition(&self, condition: Option<String>) -> Option<String> {
-        self.definition_of(identifier(self.name()) + " ", &self.table.name, condition)
+    pub(super) fn definition(&self, condition: Option<String>, pretty: bool) -> Option<String> {
+        let on = DefinedOn { name: identifier(self.name()) + " ", table: &self.table.name, pretty };
+        self.definition_of(on, condition)
     }
 
     /// The statement that would make such an index of another table, under a name of its own.
     pub(super) fn definition_on(&self, table: &str, made: &MadeTypes) -> Option<String> {
-        self.definition_of(String::new(), table, self.condition(false, made))
+        let on = DefinedOn { name: String::new(), table, pretty: false };
+        self.definition_of(on, self.condition(false, made))
     }
 
-    /// The statement with this name and blank, of this table.
-    fn definition_of(
-        &self,
-        name: String,
-        table: &str,
-        condition: Option<String>,
-    ) -> Option<String> {
+    fn definition_of(&self, on: DefinedOn<'_>, condition: Option<String>) -> Option<String> {
+        let DefinedOn { name, table, pretty } = on;
         let index = self.index?;
         let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
         let included = match names.is_empty() {
@@ -518,9 +524,17 @@ impl<'o> Object<'o> {
             if index.unique { "UNIQUE " } else { "" },
             full_reference(table),
             self.method(),
-            keys(index, self.table).join(", "),
+            keys(index, self.table, pretty).join(", "),
             condition.unwrap_or_default()
         ))
+    }
+
+    /// The expressions among the key columns of an index, as SQL.
+    pub(super) fn expressions(&self) -> Option<String> {
+        let keys = self.index?.columns.iter();
+        let texts = keys.filter_map(|key| rules::expression(self.table, &key.name));
+        let texts: Vec<String> = texts.map(|text| rules::Shown::of(text).alone(false)).collect();
+        Some(texts.join(", ")).filter(|text| !text.is_empty())
     }
 
     /// A value of a column that the condition of an index compares it with.
@@ -568,9 +582,13 @@ fn made_object(info: &TableInfo) -> Option<MadeObject> {
 }
 
 /// The key columns of an index, as they are declared.
-pub(super) fn keys(index: &IndexInfo, table: &TableInfo) -> Vec<String> {
+pub(super) fn keys(index: &IndexInfo, table: &TableInfo, pretty: bool) -> Vec<String> {
     let key = |key: &rightlink::KeyColumn| {
-        let mut text = identifier(&key.name);
+        let expression = rules::expression(table, &key.name);
+        let mut text = match expression {
+            Some(text) => rules::Shown::of(text).in_key(pretty),
+            None => identifier(&key.name),
+        };
         let column = table.columns.iter().find(|column| column.name == key.name);
         if column.is_some_and(|column| column.collation.as_ref() != key.collation.given()) {
             let name = key.collation.given().map_or("C", rightlink::Collation::name);

@@ -34,7 +34,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
     let is_table = object.index.is_none() && !object.is_view();
     let columns = match object.index {
         Some(index) => index.columns.len() + index.included.len(),
-        None => object.table.columns.len(),
+        None => rules::columns(object.table).count(),
     };
     let checks = if is_table { rules::checks(object.table).len() } else { 0 };
     let visible = f64::from(object.table.visible_share) * f64::from(object.blocks());
@@ -159,16 +159,14 @@ struct Attribute<'a> {
 pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for object in objects.all() {
-        let names: Vec<&String> = match object.index {
-            None => object.table.columns.iter().map(|column| &column.name).collect(),
-            Some(index) => {
-                index.columns.iter().map(|key| &key.name).chain(&index.included).collect()
+        match object.index {
+            None => {
+                let columns = rules::columns(object.table).enumerate();
+                rows.extend(
+                    columns.map(|(at, column)| of_column(&object, at + 1, column, objects)),
+                );
             }
-        };
-        for (at, name) in names.into_iter().enumerate() {
-            let Some(place) = rules::place(object.table, name) else { continue };
-            let column = &object.table.columns[place - 1];
-            rows.push(of_column(&object, at + 1, column, objects));
+            Some(index) => rows.extend(of_index(&object, index, objects)),
         }
     }
     for sequence in objects.sequences() {
@@ -195,6 +193,20 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// The columns of an index, under the names that they have there.
+fn of_index(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Vec<Row> {
+    let keys = index.columns.iter().map(|key| &key.name).chain(&index.included);
+    let names = rules::index_columns(object.table, index);
+    let mut rows = Vec::with_capacity(names.len());
+    for (at, (key, name)) in keys.zip(names).enumerate() {
+        let found = object.table.columns.iter().find(|column| column.name == *key);
+        let Some(column) = found else { continue };
+        let column = ColumnSchema { name, ..column.clone() };
+        rows.push(of_column(object, at + 1, &column, objects));
+    }
+    rows
 }
 
 fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: &Objects) -> Row {
@@ -355,7 +367,7 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
         vector(SqlType::Oid, collations)?,
         vector(SqlType::Oid, classes)?,
         vector(SqlType::Int2, options)?,
-        Datum::Null,
+        object.expressions().map_or(Datum::Null, text),
         object.condition(false, &objects.made).map_or(Datum::Null, text),
     ])
 }
@@ -403,7 +415,7 @@ pub(super) fn rewrite_oid(view: u32) -> u32 {
 /// Rows of `pg_indexes`.
 pub(super) fn definitions(objects: &Objects) -> Result<Vec<Row>> {
     let one = |object: Object<'_>| {
-        let definition = object.definition(object.condition(false, &objects.made))?;
+        let definition = object.definition(object.condition(false, &objects.made), false)?;
         let (schema, table) = (text(object.schema()), text(object.table_name()));
         Some(vec![schema, table, text(object.name()), Datum::Null, text(definition)])
     };

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
-use rightlink::{IndexInfo, TableInfo};
+use rightlink::{ColumnSchema, IndexInfo, TableInfo};
 
 use super::numbers::{made_oid, relation_oid};
-use crate::names::identifier;
-use crate::notes::{ForeignKey, TableNotes};
+use crate::names::{distinct, identifier, is_computed};
+use crate::notes::{ColumnNotes, ComputedNotes, ForeignKey, TableNotes};
+use crate::parse;
 
 /// A key of a table, which is a constraint: a primary key or a unique constraint.
 #[derive(Clone, Copy)]
@@ -21,7 +22,8 @@ pub(super) struct Key<'o> {
 
 /// Does an index stand for a constraint? One that is made by itself has the same form.
 pub(super) fn is_key(index: &IndexInfo) -> bool {
-    let is_plain = |key: &rightlink::KeyColumn| !key.descending && !key.nulls_first;
+    let is_plain =
+        |key: &rightlink::KeyColumn| !key.descending && !key.nulls_first && !is_computed(&key.name);
     index.primary || index.unique && index.is_whole() && index.columns.iter().all(is_plain)
 }
 
@@ -72,9 +74,35 @@ pub(super) fn has_keys(table: &TableInfo) -> bool {
     !notes.keys.is_empty() || !notes.children.is_empty()
 }
 
+/// The columns of a table that clients can name.
+pub(super) fn columns(table: &TableInfo) -> impl Iterator<Item = &ColumnSchema> {
+    table.columns.iter().filter(|column| !column.computed)
+}
+
 /// The number of a column, from 1.
 pub(super) fn place(table: &TableInfo, column: &str) -> Option<usize> {
-    table.columns.iter().position(|known| known.name == column).map(|at| at + 1)
+    columns(table).position(|known| known.name == column).map(|at| at + 1)
+}
+
+/// The text of the expression whose values the column of a table has that a part of a key is
+/// called by; `None` for a column by itself.
+pub(super) fn expression(table: &TableInfo, key: &str) -> Option<String> {
+    computed(table, key).map(|one| one.text)
+}
+
+fn computed(table: &TableInfo, key: &str) -> Option<ComputedNotes> {
+    let column = table.columns.iter().find(|column| column.computed && column.name == key)?;
+    ColumnNotes::decode(&column.note).computed
+}
+
+/// What the columns of an index are called, those that are included behind the key.
+pub(super) fn index_columns(table: &TableInfo, index: &IndexInfo) -> Vec<String> {
+    let name = |key: &rightlink::KeyColumn| {
+        computed(table, &key.name).map_or_else(|| key.name.clone(), |one| one.name)
+    };
+    let mut names = distinct(index.columns.iter().map(name));
+    names.extend(index.included.iter().cloned());
+    names
 }
 
 /// All checks and foreign keys of tables, by name.
@@ -160,4 +188,84 @@ pub(super) fn key_definition(key: Key<'_>) -> String {
         (false, false) => "UNIQUE",
     };
     format!("{what} ({}){included}", list(&mut index.columns.iter().map(|key| &key.name)))
+}
+
+fn without_parentheses(mut expr: &sqlparser::ast::Expr) -> &sqlparser::ast::Expr {
+    while let sqlparser::ast::Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
+}
+
+/// The text of an expression, and what of it PostgreSQL puts parentheses around.
+pub(super) struct Shown {
+    text: String,
+    form: Form,
+}
+
+/// How PostgreSQL writes an expression.
+enum Form {
+    Call,
+    /// With parentheses around all of it, unless it is for people.
+    Operator,
+    /// The bytes of what is cast; for people that has no parentheses around it.
+    Cast(usize),
+    Other,
+}
+
+impl Shown {
+    pub(super) fn of(mut text: String) -> Shown {
+        use sqlparser::ast::{CastKind, Expr as Ast};
+        let form = match parse::expression(&text) {
+            Ok(
+                Ast::Function(_)
+                | Ast::Extract { .. }
+                | Ast::Ceil { .. }
+                | Ast::Floor { .. }
+                | Ast::Position { .. }
+                | Ast::Substring { .. }
+                | Ast::Overlay { .. }
+                | Ast::Trim { .. },
+            ) => Form::Call,
+            Ok(Ast::Cast { kind: CastKind::DoubleColon, expr, .. }) => {
+                let (written, value) = (expr.to_string(), without_parentheses(&expr));
+                match value {
+                    Ast::Identifier(name) => {
+                        let name = name.to_string();
+                        text.replace_range(..written.len(), &name);
+                        Form::Cast(name.len())
+                    }
+                    _ => Form::Other,
+                }
+            }
+            Ok(
+                Ast::Nested(_)
+                | Ast::Value(_)
+                | Ast::Identifier(_)
+                | Ast::Case { .. }
+                | Ast::Cast { .. },
+            )
+            | Err(_) => Form::Other,
+            Ok(_) => Form::Operator,
+        };
+        Shown { text, form }
+    }
+
+    /// By itself, with fewer parentheses if it is for people.
+    pub(super) fn alone(&self, pretty: bool) -> String {
+        match self.form {
+            Form::Operator if !pretty => format!("({})", self.text),
+            Form::Cast(length) if !pretty => {
+                let (value, to) = self.text.split_at(length);
+                format!("({value}){to}")
+            }
+            _ => self.text.clone(),
+        }
+    }
+
+    /// As a part of a key.
+    pub(super) fn in_key(&self, pretty: bool) -> String {
+        let text = self.alone(pretty);
+        if matches!(self.form, Form::Call) { text } else { format!("({text})") }
+    }
 }

@@ -192,7 +192,7 @@ fn columns(object: &super::objects::Object<'_>, objects: &Objects) -> Vec<Row> {
             Datum::Null,
         ]
     };
-    let found = object.table.columns.iter().filter_map(|schema| {
+    let found = super::rules::columns(object.table).filter_map(|schema| {
         let of_it = known.columns.iter().find(|one| one.name == schema.name);
         of_it.map(|column| (schema, column))
     });

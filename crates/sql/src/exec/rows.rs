@@ -84,18 +84,29 @@ pub(crate) fn complete(
         });
     }
     check(table, rules, &whole, context)?;
+    compute(table, &mut whole, context)?;
     whole.into_iter().map(to_value).collect()
 }
 
 /// The values of a row that meets the rules.
 pub(crate) fn checked(
     (table, rules): (&Table, &Rules),
-    row: Row,
+    mut row: Row,
     context: &Context,
 ) -> Result<Vec<Value>> {
     check(table, rules, &row, context)?;
-    check_views(rules, &row, context)?;
+    check_views(rules, shown(table, &row), context)?;
+    compute(table, &mut row, context)?;
     row.into_iter().map(to_value).collect()
+}
+
+/// Sets the columns that have values of expressions over the others.
+fn compute(table: &Table, row: &mut Row, context: &Context) -> Result<()> {
+    let first = row.len() - table.computed.len();
+    for (at, expr) in table.computed.iter().enumerate() {
+        row[first + at] = expr.eval(row, context)?;
+    }
+    Ok(())
 }
 
 /// What domains ask, NOT NULL and CHECK.
@@ -110,7 +121,8 @@ fn check(table: &Table, rules: &Rules, row: &Row, context: &Context) -> Result<(
             column.name,
             table.bare_name()
         );
-        let error = SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(row));
+        let error =
+            SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(shown(table, row)));
         return Err(error.of_column(&table.info.name, &column.name));
     }
     for (name, condition) in &rules.checks {
@@ -119,14 +131,20 @@ fn check(table: &Table, rules: &Rules, row: &Row, context: &Context) -> Result<(
                 "new row for relation \"{}\" violates check constraint \"{name}\"",
                 table.bare_name()
             );
-            let error = SqlError::new(code::CHECK_VIOLATION, message).detail(failing(row));
+            let error =
+                SqlError::new(code::CHECK_VIOLATION, message).detail(failing(shown(table, row)));
             return Err(error.of_constraint(&table.info.name, name));
         }
     }
     Ok(())
 }
 
-/// WITH CHECK OPTION.
+/// The part of a row that clients see.
+pub(crate) fn shown<'r>(table: &Table, row: &'r [Datum]) -> &'r [Datum] {
+    &row[..row.len() - table.computed.len()]
+}
+
+/// WITH CHECK OPTION, of the part of a row that clients see.
 pub(crate) fn check_views(rules: &Rules, row: &[Datum], context: &Context) -> Result<()> {
     for check in &rules.view_checks {
         if !check.condition.holds(row, context)? {

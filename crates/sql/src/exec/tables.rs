@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rightlink::Transaction;
 
 use crate::bind::Catalog;
+use crate::bind::rules;
 use crate::error::Result;
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
@@ -135,7 +136,10 @@ impl Catalog for Tables<'_> {
         }
         let columns = info.columns.iter().zip(&column_notes);
         let types = columns.map(|(column, notes)| notes.type_of(column.kind, &made)).collect();
-        Ok(Arc::new(Table { info, version, types, notes, column_notes, used }))
+        let computed = Vec::new();
+        let mut table = Table { info, version, types, notes, column_notes, used, computed };
+        table.computed = rules::computed(self, &table)?;
+        Ok(Arc::new(table))
     }
 
     fn collation(&mut self, name: &str) -> Result<Option<rightlink::Collation>> {

@@ -107,7 +107,7 @@ impl Inserting<'_, '_, '_> {
         if self.returned.returning.is_some() || asks_views {
             let row: Row = Datum::stored_row(&new, &rules.types).collect::<Result<_>>()?;
             if asks_views {
-                rows::check_views(rules, &row, context)?;
+                rows::check_views(rules, &row[..rules.shown], context)?;
             }
             self.returned.add(row, Found::alone(id), context)?;
         }

@@ -169,7 +169,7 @@ impl Function {
         }
     }
 
-    pub(super) fn arg(&self, at: usize) -> Option<SqlType> {
+    pub(crate) fn arg(&self, at: usize) -> Option<SqlType> {
         match self.args.get(at) {
             None if self.variadic => self.args.last().copied(),
             found => found.copied(),

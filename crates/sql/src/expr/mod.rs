@@ -19,7 +19,7 @@
 //! | `aggregate`, `state`, `regression` | functions over many rows |
 //! | `deferred` | foreign keys that are looked at when the transaction commits |
 //! | `domain` | values of domains |
-//! | `deparse` | expressions as text, as EXPLAIN shows them |
+//! | `deparse`, `immutable` | expressions as EXPLAIN shows them; which are the same at all times |
 //!
 //! Invariants: a bound expression evaluates without looking anything up; an evaluation that cannot
 //! give the exact answer of its type fails. Does not do: choosing types (`bind`).
@@ -40,6 +40,7 @@ mod exec_state;
 mod format;
 pub(crate) mod function;
 pub(crate) mod held;
+pub(crate) mod immutable;
 pub(crate) mod json;
 mod length;
 pub(crate) mod like;

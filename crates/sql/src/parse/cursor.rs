@@ -7,6 +7,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Result, SqlError};
+use crate::names;
 use crate::parse::{Lines, near, run};
 
 /// In place of a table behind OF, or in front of one: the lock is one that leaves keys alone.
@@ -482,6 +483,47 @@ impl Cursor {
             }
         }
         None
+    }
+
+    /// Takes expressions out of the list of ON CONFLICT, which sqlparser takes for one of columns:
+    /// there a name of [`names::computed`] stands in the place of each, by its number.
+    pub(crate) fn conflict_expressions(&mut self) -> Result<Vec<ast::Expr>> {
+        if !self.is("insert") {
+            return Ok(Vec::new());
+        }
+        let begins = |at: usize| {
+            is(&self.tokens[at].token, "on")
+                && is(&self.tokens[at + 1].token, "conflict")
+                && self.tokens[at + 2].token == Token::LParen
+        };
+        let last = self.tokens.len().saturating_sub(2);
+        let Some(start) = (self.at..last).find(|at| begins(*at)) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let (mut from, mut at, mut depth) = (start + 3, start + 3, 0usize);
+        while let Some(token) = self.tokens.get(at).map(|token| token.token.clone()) {
+            let ends = depth == 0 && matches!(token, Token::Comma | Token::RParen);
+            if ends && at > from {
+                if at - from > 1 || !matches!(self.tokens[from].token, Token::Word(_)) {
+                    let name = names::computed(found.len());
+                    let name = TokenWithSpan::new(
+                        Token::make_word(&name, Some('"')),
+                        self.tokens[from].span,
+                    );
+                    let tokens = self.tokens.splice(from..at, [name]).collect();
+                    found.push(run(tokens, &self.lines, |parser| parser.parse_expr())?);
+                    at = from + 1;
+                }
+                from = at + 1;
+            }
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => break,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+        }
+        Ok(found)
     }
 
     /// Takes the condition behind the columns of ON CONFLICT out of an INSERT: sqlparser knows

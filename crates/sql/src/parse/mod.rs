@@ -362,10 +362,16 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
             let arbiter = cursor
                 .arbiter()?
                 .map(|value| ast::Setting { key: ast::Ident::new(ARBITER), value });
+            let of_conflict = cursor.conflict_expressions()?;
+            let of_conflict = of_conflict.into_iter().enumerate().map(|(at, value)| ast::Setting {
+                key: ast::Ident::new(names::computed(at)),
+                value,
+            });
             let mut statement = cursor.parse(|parser| parser.parse_statement())?;
             if let ast::Statement::Insert(insert) = &mut statement {
                 // A place that this dialect has no other use for.
-                insert.settings = Some(arbiter.into_iter().chain(overriding).collect());
+                insert.settings =
+                    Some(arbiter.into_iter().chain(overriding).chain(of_conflict).collect());
             }
             view::put_back(&mut statement, about_view);
             assigned::put_back(&mut statement, &mut subscripts);

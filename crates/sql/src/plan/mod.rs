@@ -10,6 +10,7 @@
 //! | `join` | how two sides are joined |
 //! | `known` | tables with their statistics, for the planner |
 //! | `lower`, `made`, `node` | from the algebra to what runs |
+//! | `computed` | columns in the place of the expressions whose values they have |
 //! | `bound` | a query whose names are resolved, which is what is planned |
 //! | `custom` | the same again for the values of parameters |
 //! | `path`, `index_path` | which index conditions and an order ask for, and its range of keys |
@@ -24,6 +25,7 @@
 //! Does not do: running it (`exec`).
 
 pub(crate) mod bound;
+pub(crate) mod computed;
 pub(crate) mod custom;
 pub(crate) mod index_path;
 pub(crate) mod join;
@@ -45,7 +47,7 @@ pub(crate) mod window;
 
 use std::sync::Arc;
 
-use rightlink::{Busy, RowLock, TableInfo, TableVersion};
+use rightlink::{Busy, ColumnSchema, RowLock, TableInfo, TableVersion};
 
 use crate::catalog::system_views;
 use crate::expr::aggregate::Aggregate;
@@ -74,12 +76,20 @@ pub(crate) struct Table {
     pub(crate) column_notes: Vec<ColumnNotes>,
     /// Types of columns that were made.
     pub(crate) used: Vec<UsedType>,
+    /// The expressions of its last columns, which clients cannot name: over the other ones.
+    pub(crate) computed: Vec<Expr>,
 }
 
 impl Table {
     /// Its name without a schema.
     pub(crate) fn bare_name(&self) -> &str {
         names::bare(&self.info.name)
+    }
+
+    /// The columns that clients can name. Those that are computed stand behind them.
+    pub(crate) fn shown(&self) -> &[ColumnSchema] {
+        let count = self.info.columns.iter().take_while(|column| !column.computed).count();
+        &self.info.columns[..count]
     }
 }
 
@@ -301,6 +311,8 @@ pub(crate) enum Target {
 pub(crate) struct Rules {
     /// Types of the columns of the table.
     pub(crate) types: Vec<SqlType>,
+    /// How many of them clients see.
+    pub(crate) shown: usize,
     /// Names and conditions over the columns of the table.
     pub(crate) checks: Vec<(String, Expr)>,
     /// What domains ask of columns, by their places.

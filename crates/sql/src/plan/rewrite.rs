@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expr::{ColumnId, Expr, Subquery, SubqueryKind, columns_of};
+use crate::plan::computed;
 use crate::plan::rel::{BoundSubquery, CteBody, Grouping, Join, JoinKind, Rel};
 use crate::plan::simplify::conjuncts;
 use crate::plan::term::parts_of;
@@ -24,7 +25,12 @@ use crate::types::Datum;
 
 /// Rewrites a relation.
 pub(crate) fn rewrite(rel: Rel) -> Rel {
-    push(inlined(rel), Vec::new())
+    let mut rel = inlined(rel);
+    // Before conditions get another form, and after they have come down to the rows.
+    computed::replace(&mut rel);
+    let mut rel = push(rel, Vec::new());
+    computed::replace(&mut rel);
+    rel
 }
 
 /// May an expression be asked elsewhere, more or less often?

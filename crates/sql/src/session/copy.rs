@@ -319,7 +319,7 @@ fn not_copying() -> SqlError {
 type Placed = (Vec<(String, SqlType)>, Vec<Option<usize>>);
 
 fn places(table: &Table, columns: &[String]) -> Result<Placed> {
-    let all = table.info.columns.iter().map(|column| column.name.clone());
+    let all = table.shown().iter().map(|column| column.name.clone());
     let names: Vec<String> = if columns.is_empty() { all.collect() } else { columns.to_vec() };
     let mut places = vec![None; table.types.len()];
     let mut named = Vec::with_capacity(names.len());

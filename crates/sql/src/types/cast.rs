@@ -360,6 +360,29 @@ fn to_date_time(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
 /// May a cast of this value give something else in another session?
 pub(crate) fn depends_on_session(value: &Datum, to: SqlType) -> bool {
     let Some(from) = value.type_of() else { return false };
+    is_of_session_time(from, to)
+}
+
+/// Is a cast of values of one type to another not the same in every session, or not for ever?
+pub(crate) fn is_of_session(from: SqlType, to: SqlType) -> bool {
+    let is_text = |ty: SqlType| ty.category() == Category::String || ty == SqlType::Unknown;
+    // Texts of these hold no setting and no name.
+    let is_plain = |ty: SqlType| matches!(ty, SqlType::Time | SqlType::Timetz);
+    match (from.element(), to.element()) {
+        (Some(from), Some(to)) => is_of_session(from, to),
+        (None, None) if from == to => false,
+        (None, None) if is_plain(from) && is_text(to) => false,
+        // Labels and names of objects change.
+        (None, None) => {
+            let is_named = |ty: SqlType| matches!(ty, SqlType::Enum(_) | SqlType::Reg(_));
+            is_named(from) || is_named(to) || is_of_session_time(from, to)
+        }
+        _ => true,
+    }
+}
+
+/// Does a cast between these types go by the zone or the form of dates of a session?
+fn is_of_session_time(from: SqlType, to: SqlType) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     let is_zoned = |ty: SqlType| matches!(ty, SqlType::Timestamptz | SqlType::Timetz);
     let is_time = |ty: SqlType| matches!(ty.category(), Category::DateTime | Category::Timespan);

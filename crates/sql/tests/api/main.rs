@@ -16,6 +16,7 @@ mod deferred;
 mod definitions;
 mod documents;
 mod explain;
+mod expression_indexes;
 mod faults;
 mod full_disk;
 mod gather;

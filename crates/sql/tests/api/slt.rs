@@ -175,7 +175,8 @@ macro_rules! files {
 
 files!(
     expressions basics errors transactions paths grouping unsupported lengths definitions references
-    upsert catalogs collations storage partial unique_constraints retype cascades names sequences
+    upsert catalogs collations storage partial expression_indexes unique_constraints
+    retype cascades names sequences
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
     session_state catalog_joins catalog_relations strict_syntax casing tool_start numerics joins

@@ -108,11 +108,13 @@ fn add(
                 Some(name) => beside(table, &identifiers::ident(name)),
                 None => format!("{table}_{}_key", columns_in_name(&schema)),
             };
+            let expressions = vec![None; schema.columns.len()];
             Alteration::AddUnique(NewIndex {
                 schema,
                 named,
                 condition: None,
                 collations: Vec::new(),
+                expressions,
             })
         }
         TableConstraint::PrimaryKey(key) => {

@@ -34,7 +34,9 @@ use sqlparser::ast::{
 };
 
 use super::collate;
+use super::target::name_of;
 use crate::error::{Result, SqlError, code};
+use crate::names::distinct;
 use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
 use crate::parse::roles::RoleName;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
@@ -206,6 +208,18 @@ pub(crate) struct NewIndex {
     pub(crate) condition: Option<Ast>,
     /// Names of collations of the key columns; not in the schema yet.
     pub(crate) collations: Vec<Option<String>>,
+    /// Expressions of the key columns that are none of the table; these have no names in the schema
+    /// yet.
+    pub(crate) expressions: Vec<Option<Ast>>,
+}
+
+/// A part of the key of an index.
+struct KeyPart {
+    key: KeyColumn,
+    /// The name of its collation.
+    collation: Option<String>,
+    /// What it is if it is no column.
+    expression: Option<Ast>,
 }
 
 /// A change of a table.
@@ -475,22 +489,62 @@ fn refuse_twice(columns: &[String], what: &str) -> Result<()> {
 }
 
 fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
-    let name = |column| match key_column(column)? {
-        (key, None) => Ok(key.name),
-        (_, Some(_)) => Err(SqlError::syntax("syntax error at or near \"COLLATE\"")),
+    let name = |column| match key_part(column)? {
+        KeyPart { expression: Some(_), .. } => {
+            Err(SqlError::syntax("syntax error at or near \"(\""))
+        }
+        KeyPart { collation: Some(_), .. } => {
+            Err(SqlError::syntax("syntax error at or near \"COLLATE\""))
+        }
+        KeyPart { key, .. } => Ok(key.name),
     };
     columns.iter().map(name).collect()
 }
 
-/// A key column and the name of its collation.
-fn key_column(column: &ast::IndexColumn) -> Result<(KeyColumn, Option<String>)> {
-    let (expr, collation) = match &column.column.expr {
+/// Takes the parentheses around an expression away.
+fn unnested(mut expr: &Ast) -> &Ast {
+    while let Ast::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
+}
+
+/// Fails for an expression of an index that needs parentheses.
+fn refuse_bare(expr: &Ast) -> Result<()> {
+    let word = match expr {
+        Ast::Nested(_)
+        | Ast::Identifier(_)
+        | Ast::Function(_)
+        | Ast::Extract { .. }
+        | Ast::Ceil { .. }
+        | Ast::Floor { .. }
+        | Ast::Position { .. }
+        | Ast::Substring { .. }
+        | Ast::Overlay { .. }
+        | Ast::Trim { .. }
+        | Ast::Cast { kind: ast::CastKind::Cast, .. } => return Ok(()),
+        Ast::Cast { .. } => "::".to_owned(),
+        Ast::BinaryOp { op, .. } => op.to_string(),
+        other => other.to_string(),
+    };
+    Err(SqlError::syntax(format!("syntax error at or near \"{word}\"")))
+}
+
+/// A part of a key as it is written.
+fn key_part(column: &ast::IndexColumn) -> Result<KeyPart> {
+    let (expr, mut collation) = match &column.column.expr {
         Ast::Collate { expr, collation } => (&**expr, Some(collate::name_of(collation)?)),
         expr => (expr, None),
     };
-    let name = match expr {
-        Ast::Identifier(name) => identifiers::ident(name),
-        _ => return Err(SqlError::unsupported("an index on an expression")),
+    refuse_bare(expr)?;
+    let mut inner = unnested(expr);
+    if let Ast::Collate { expr, collation: own } = inner {
+        collation = Some(collation.map_or_else(|| collate::name_of(own), Ok)?);
+        inner = unnested(expr);
+    }
+    let (name, expression) = match inner {
+        Ast::Identifier(name) => (identifiers::ident(name), None),
+        _ => (String::new(), Some(inner.clone())),
     };
     if let Some(class) = &column.operator_class {
         return Err(SqlError::unsupported(format!("the operator class {class}")));
@@ -502,7 +556,8 @@ fn key_column(column: &ast::IndexColumn) -> Result<(KeyColumn, Option<String>)> 
         Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
     };
     let nulls_first = options.nulls_first.unwrap_or(descending);
-    Ok((KeyColumn { descending, nulls_first, ..KeyColumn::ascending(name) }, collation))
+    let key = KeyColumn { descending, nulls_first, ..KeyColumn::ascending(name) };
+    Ok(KeyPart { key, collation, expression })
 }
 
 fn create_collation(create: &ast::CreateCollation) -> Result<Definition> {
@@ -585,8 +640,10 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
         return Err(SqlError::unsupported(what));
     }
     let table = resolver.existing(&create.table_name)?;
-    let columns = create.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
-    let (columns, collations): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+    let parts = create.columns.iter().map(key_part).collect::<Result<Vec<_>>>()?;
+    let columns = parts.iter().map(|part| part.key.clone()).collect();
+    let (collations, expressions): (Vec<_>, Vec<_>) =
+        parts.into_iter().map(|part| (part.collation, part.expression)).unzip();
     let named = create.name.is_some();
     let method = method.unwrap_or(IndexMethod::BTree);
     let mut schema = IndexSchema {
@@ -600,12 +657,30 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
     schema.name = match &create.name {
         // An index is where its table is.
         Some(name) => resolver.beside(&table, name)?,
-        None => format!("{table}_{}_idx", columns_in_name(&schema)),
+        None => {
+            let mut named = schema.clone();
+            let parts = schema.columns.iter().zip(&expressions);
+            let wanted = parts.map(|(key, expression)| match expression {
+                None => key.name.clone(),
+                Some(expression) => name_of_expression(expression),
+            });
+            let names = distinct(wanted);
+            named.columns.iter_mut().zip(names).for_each(|(key, name)| key.name = name);
+            format!("{table}_{}_idx", columns_in_name(&named))
+        }
     };
     let (concurrently, if_not_exists) = (create.concurrently, create.if_not_exists);
     let condition = create.predicate.clone();
-    let index = Box::new(NewIndex { schema, named, condition, collations });
+    let index = Box::new(NewIndex { schema, named, condition, collations, expressions });
     Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
+}
+
+/// What a column of an index with the values of an expression is called.
+pub(crate) fn name_of_expression(expression: &Ast) -> String {
+    match name_of(expression) {
+        name if name == "?column?" => "expr".to_owned(),
+        name => name,
+    }
 }
 
 fn truncate(truncate: &ast::Truncate, resolver: &mut Resolver<'_>) -> Result<Definition> {

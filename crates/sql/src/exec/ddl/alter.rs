@@ -6,7 +6,7 @@ use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, 
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
-use super::{Definer, check_keys, named};
+use super::{Definer, check_keys, expression, named};
 use crate::bind::Slot;
 use crate::bind::ddl::{Alteration, NewIndex, NewTable};
 use crate::error::{Result, SqlError, code};
@@ -282,7 +282,7 @@ impl Definer<'_> {
         }
         self.drop_checks_of(&table, at)?;
         for index in &table.info.indexes {
-            if !index.uses(column) {
+            if !index.uses(column) && !expression::depends(index, &table, at) {
                 continue;
             }
             match index.primary {
@@ -290,6 +290,7 @@ impl Definer<'_> {
                 false => self.txn.drop_index(&index.name)?,
             }
         }
+        self.drop_unused_expressions(name)?;
         self.txn.alter_table(name, AlterTable::DropColumn(column))?;
         self.forget_column(&table, column)?;
         let what = format!("column {column} of table {name}");

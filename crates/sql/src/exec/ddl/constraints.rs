@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use rightlink::{AlterTable, CheckSchema, Predicate, ScanOptions};
 
+use super::expression::has_expression;
 use super::readers::Needed;
 use super::schema::without_parentheses;
 use super::{Definer, named, no_column};
@@ -211,7 +212,9 @@ impl Definer<'_> {
             return self.drop_key(name, &key.clone());
         }
         let index = table.info.indexes.iter().find(|index| bare(&index.name) == constraint);
-        if let Some(index) = index.filter(|index| index.unique) {
+        let is_key =
+            |index: &&rightlink::IndexInfo| index.unique && !has_expression(&index.columns);
+        if let Some(index) = index.filter(is_key) {
             self.free_index(name, &index.name, cascade)?;
             return match index.primary {
                 true => Ok(self.txn.alter_table(name, AlterTable::DropPrimaryKey)?),
@@ -390,7 +393,7 @@ pub(super) fn unnoted(table: &Table) -> impl Iterator<Item = &CheckSchema> {
 impl Definer<'_> {
     /// A column of the table, or the error that it is not there.
     pub(super) fn column_at(&self, table: &Table, column: &str) -> Result<usize> {
-        let found = table.info.columns.iter().position(|known| known.name == column);
+        let found = table.shown().iter().position(|known| known.name == column);
         found.ok_or_else(|| no_column(&table.info.name, column))
     }
 }

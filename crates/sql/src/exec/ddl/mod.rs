@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table` | CREATE TABLE, TRUNCATE, defaults |
 //! | `alter` | ALTER TABLE |
+//! | `expression` | columns with the values of expressions for indexes |
 //! | `collation` | CREATE and DROP COLLATION |
 //! | `constraints` | checks, foreign keys: making and dropping |
 //! | `view`, `readers` | views; what reads a relation |
@@ -22,6 +23,7 @@ mod collation;
 mod comment;
 mod constraints;
 mod domains;
+mod expression;
 mod identity;
 mod readers;
 mod rename;
@@ -33,7 +35,8 @@ mod types;
 mod view;
 
 use rightlink::{
-    AlterTable, Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, TableInfo, Transaction,
+    AlterTable, Busy, Error, IndexSchema, KeyCollation, KeyColumn, LockMode, Predicate, TableInfo,
+    Transaction,
 };
 
 use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
@@ -87,6 +90,9 @@ pub(crate) fn index_to_make(
     context: &Context,
     (table, index, if_not_exists): (&str, &NewIndex, bool),
 ) -> Result<(Option<IndexSchema>, Vec<String>)> {
+    if index.expressions.iter().any(Option::is_some) {
+        return Err(SqlError::unsupported("CREATE INDEX CONCURRENTLY on an expression"));
+    }
     let mut definer = Definer { txn, context, notices: Vec::new() };
     let made = definer.index_to_make(table, index, if_not_exists)?;
     Ok((made, definer.notices))
@@ -276,7 +282,9 @@ impl Definer<'_> {
 
     fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> Result<()> {
         // Before the first look: of two who have looked, none could be the last to leave.
-        named(table, self.txn.lock_table(table, LockMode::ShareWrite, Busy::Wait))?;
+        let adds_columns = index.expressions.iter().any(Option::is_some);
+        let lock = if adds_columns { LockMode::Exclusive } else { LockMode::ShareWrite };
+        named(table, self.txn.lock_table(table, lock, Busy::Wait))?;
         let Some(schema) = self.index_to_make(table, index, if_not_exists)? else {
             return Ok(());
         };
@@ -298,16 +306,48 @@ impl Definer<'_> {
     ) -> Result<Option<IndexSchema>> {
         self.refuse_view(table, "cannot create index on relation")?;
         let info = named(table, self.txn.catalog().describe(table))?;
-        let key = index.schema.columns.iter().map(|key| &key.name);
-        for name in key.chain(&index.schema.included) {
+        let keys = index.schema.columns.iter().zip(&index.expressions);
+        let key = keys.filter(|(_, expression)| expression.is_none()).map(|(key, _)| &key.name);
+        for name in key.clone().chain(&index.schema.included) {
             if !info.columns.iter().any(|column| column.name == *name) {
                 let message = format!("column \"{name}\" does not exist");
                 return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
             }
         }
-        check_keys(&info.columns, index.schema.columns.iter().map(|key| &key.name))?;
+        check_keys(&info.columns, key)?;
         let mut schema = index.schema.clone();
-        for (key, name) in schema.columns.iter_mut().zip(&index.collations) {
+        if let Some(condition) = &index.condition {
+            schema.predicate = Some(self.predicate(table, condition)?);
+        }
+        if if_not_exists && index.named && self.txn.catalog().table_of_index(&schema.name).is_ok() {
+            let name = bare(&schema.name);
+            self.notices.push(format!("relation \"{name}\" already exists, skipping"));
+            return Ok(None);
+        }
+        if !index.named {
+            schema.name = self.txn.catalog().free_name(&schema.name, &[])?;
+        }
+        for (key, expression) in schema.columns.iter_mut().zip(&index.expressions) {
+            if let Some(node) = expression {
+                key.name = self.computed_column(table, node)?;
+            }
+        }
+        self.collate_keys(table, &mut schema.columns, &index.collations)?;
+        Ok(Some(schema))
+    }
+
+    /// Gives the key columns of an index of `table` the collations that are called so.
+    fn collate_keys(
+        &mut self,
+        table: &str,
+        keys: &mut [KeyColumn],
+        names: &[Option<String>],
+    ) -> Result<()> {
+        if names.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let info = named(table, self.txn.catalog().describe(table))?;
+        for (key, name) in keys.iter_mut().zip(names) {
             let Some(name) = name else { continue };
             let column = info.columns.iter().find(|column| column.name == key.name);
             if let Some(column) = column.filter(|column| column.kind != rightlink::Type::Text) {
@@ -320,18 +360,7 @@ impl Definer<'_> {
                 None => KeyCollation::Bytes,
             };
         }
-        if let Some(condition) = &index.condition {
-            schema.predicate = Some(self.predicate(table, condition)?);
-        }
-        if if_not_exists && index.named && self.txn.catalog().table_of_index(&schema.name).is_ok() {
-            let name = bare(&schema.name);
-            self.notices.push(format!("relation \"{name}\" already exists, skipping"));
-            return Ok(None);
-        }
-        if !index.named {
-            schema.name = self.txn.catalog().free_name(&schema.name, &[])?;
-        }
-        Ok(Some(schema))
+        Ok(())
     }
 
     /// The condition of a partial index as the store keeps it.
@@ -422,7 +451,8 @@ impl Definer<'_> {
             return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
         }
         self.free_index(&table, name, cascade)?;
-        Ok(self.txn.drop_index(name)?)
+        self.txn.drop_index(name)?;
+        self.drop_unused_expressions(&table)
     }
 }
 

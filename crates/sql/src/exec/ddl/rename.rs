@@ -16,6 +16,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::names::{bare, beside, identifier};
+use crate::notes::ComputedNotes;
 use crate::parse::{self, Lines};
 use crate::plan::Table;
 use crate::statistics::store;
@@ -25,10 +26,12 @@ impl Definer<'_> {
         self.refuse_type_name(to)?;
         let table = self.table(name)?;
         let checks = self.renamed_checks(&table, None, to)?;
+        let expressions = self.renamed_expressions(&table, None, to)?;
         match self.txn.alter_table(name, AlterTable::Rename(to)) {
             Err(rightlink::Error::AlreadyExists(_)) => named(to, Err(taken()))?,
             result => named(name, result)?,
         }
+        self.put_renamed(to, expressions)?;
         self.rename_source(name, to)?;
         for child in &table.notes.children {
             let child = if child == name { to } else { child };
@@ -54,6 +57,7 @@ impl Definer<'_> {
         let at = self.column_at(&table, column)?;
         check_column_name(to)?;
         let checks = self.renamed_checks(&table, Some(at), to)?;
+        let expressions = self.renamed_expressions(&table, Some(at), to)?;
         match self.txn.alter_table(name, AlterTable::RenameColumn { column, to }) {
             Err(rightlink::Error::Invalid(_) | rightlink::Error::AlreadyExists(_)) => {
                 let name = bare(name);
@@ -62,6 +66,7 @@ impl Definer<'_> {
             }
             result => result?,
         }
+        self.put_renamed(name, expressions)?;
         self.rename_source_column(name, column, to)?;
         let replace = |names: &mut Vec<String>| {
             for known in names.iter_mut().filter(|known| *known == column) {
@@ -106,6 +111,38 @@ impl Definer<'_> {
             renamed.push((text, columns_of(&condition)));
         }
         Ok(renamed)
+    }
+
+    /// The same of the expressions of indexes.
+    fn renamed_expressions(
+        &mut self,
+        table: &Table,
+        column: Option<usize>,
+        to: &str,
+    ) -> Result<Vec<Renamed>> {
+        let mut renamed = Vec::new();
+        for (own, notes) in table.info.columns.iter().zip(&table.column_notes) {
+            let Some(ComputedNotes { text, .. }) = &notes.computed else { continue };
+            let (mut tables, lines) = (Tables(self.txn), Lines::default());
+            let mut binder = Binder::new(&mut tables, &lines, &[]);
+            binder.index_expression(&parse::expression(text)?, table)?;
+            let mentions = binder.mentions.iter().filter(|(_, of)| *of == column);
+            let places: BTreeSet<Span> = mentions.map(|(place, _)| *place).collect();
+            let text = replaced(text, &places, &identifier(bare(to)));
+            let text = text.ok_or_else(|| refused(&own.name, to))?;
+            renamed.push(Renamed { column: own.name.clone(), text });
+        }
+        Ok(renamed)
+    }
+
+    /// Notes the expressions of indexes of a table that has its new names.
+    fn put_renamed(&mut self, name: &str, expressions: Vec<Renamed>) -> Result<()> {
+        for Renamed { column, text } in expressions {
+            self.note_column(name, &column, |notes| {
+                notes.computed.iter_mut().for_each(|one| one.text.clone_from(&text));
+            })?;
+        }
+        Ok(())
     }
 
     /// Notes the checks of a table that has its new names.
@@ -163,6 +200,12 @@ impl Definer<'_> {
         let message = format!("constraint \"{old}\" for table \"{name}\" does not exist");
         Err(SqlError::new(code::UNDEFINED_OBJECT, message))
     }
+}
+
+/// The text of the expression of a column with a new name in it.
+struct Renamed {
+    column: String,
+    text: String,
 }
 
 /// The error for a check that cannot be said with a new name.

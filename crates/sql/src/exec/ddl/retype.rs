@@ -68,6 +68,7 @@ impl Definer<'_> {
             refuse_constants(&table, at, to.ty)?;
         }
         self.refuse_change(&table, at, to)?;
+        let indexes = self.take_expressions(&table, at)?;
         let checks = self.take_checks(&table, at)?;
         self.txn.alter_table(name, AlterTable::Default { column, default: None })?;
         self.rewrite(name, column, (to, using.as_ref()))?;
@@ -78,7 +79,8 @@ impl Definer<'_> {
         let default = self.default_now(name, at)?;
         self.txn.alter_table(name, AlterTable::Default { column, default })?;
         self.forget_column(&table, column)?;
-        checks.iter().try_for_each(|check| self.add_check(name, check))
+        checks.iter().try_for_each(|check| self.add_check(name, check))?;
+        self.put_expressions(name, indexes)
     }
 
     /// What USING makes of a row of `table`, as it is now.

@@ -421,10 +421,27 @@ impl Shower {
     }
 
     fn names_of(&self, scan: &TableScan) -> Vec<String> {
-        let names = scan_names(scan).into_iter().map(|name| identifier(&name));
+        let names = scan_names(scan).into_iter();
+        let names = names.map(|name| self.name_of(scan, &name));
+        let mut names: Vec<String> = names.collect();
+        let shown = scan.table.shown();
+        if scan.columns.iter().any(|at| *at >= shown.len()) {
+            let all = shown.iter().map(|column| self.name_of(scan, &column.name));
+            let all: Vec<String> = all.collect();
+            for (name, at) in names.iter_mut().zip(&scan.columns) {
+                if let Some(place) = at.checked_sub(shown.len()) {
+                    *name = deparse::show(&scan.table.computed[place], &all);
+                }
+            }
+        }
+        names
+    }
+
+    /// A column of a scan.
+    fn name_of(&self, scan: &TableScan, column: &str) -> String {
         match self.qualifies {
-            true => names.map(|name| format!("{}.{name}", identifier(&scan.alias))).collect(),
-            false => names.collect(),
+            true => format!("{}.{}", identifier(&scan.alias), identifier(column)),
+            false => identifier(column),
         }
     }
 
