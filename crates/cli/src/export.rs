@@ -23,10 +23,8 @@ pub(crate) fn run(
     let db = open::existing(common, &args.db)?;
     let table = names::table(&db, &args.table)?;
     let columns = chosen_columns(&table, args.columns.as_deref())?;
-    let mut options = ScanOptions::all();
-    if args.columns.is_some() {
-        options = options.columns(columns.iter().map(|column| column.name.as_str()));
-    }
+    let names = columns.iter().map(|column| column.name.as_str());
+    let options = ScanOptions::all().columns(names);
     let json = output.json() || args.format == ExportFormat::Jsonl;
     let format = if json { Format::Json } else { Format::Csv };
     let mut printer = Printer::start(format, &columns, output)?;

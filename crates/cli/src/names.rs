@@ -52,10 +52,15 @@ pub(crate) fn table(db: &Database, name: &str) -> Result<TableInfo, Failure> {
     }
 }
 
+/// The columns of `table` that people see: those that are computed are for indexes.
+pub(crate) fn shown(table: &TableInfo) -> impl Iterator<Item = &ColumnSchema> {
+    table.columns.iter().filter(|column| !column.computed)
+}
+
 /// The column of `table` called `name`.
 pub(crate) fn column<'a>(table: &'a TableInfo, name: &str) -> Result<&'a ColumnSchema, Failure> {
-    table.columns.iter().find(|column| column.name == name).ok_or_else(|| {
-        let known = table.columns.iter().map(|column| column.name.as_str());
+    shown(table).find(|column| column.name == name).ok_or_else(|| {
+        let known = shown(table).map(|column| column.name.as_str());
         unknown("column", name, &format!(" in table {}", shown_text(&table.name)), known)
     })
 }

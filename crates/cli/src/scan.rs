@@ -47,13 +47,13 @@ pub(crate) fn get(common: &Common, args: &GetArgs, output: &mut Output) -> Resul
     let types = key_types(&table, primary)?;
     let keys = args.keys.iter().map(|text| whole_key(text, &types));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    let columns: Vec<&ColumnSchema> = table.columns.iter().collect();
+    let columns: Vec<&ColumnSchema> = names::shown(&table).collect();
     let mut work = db.begin();
     let mut printer = Printer::start(args.format, &columns, output)?;
     let mut missing = Vec::new();
     for (key, text) in keys.iter().zip(&args.keys) {
         match work.get(&table.name, key)? {
-            Some(row) => printer.row(&row.values, output)?,
+            Some(row) => printer.row(&row.values[..columns.len()], output)?,
             None => missing.push(text.as_str()),
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn chosen_columns<'a>(
     table: &'a TableInfo,
     chosen: Option<&[String]>,
 ) -> Result<Vec<&'a ColumnSchema>, Failure> {
-    let Some(list) = chosen else { return Ok(table.columns.iter().collect()) };
+    let Some(list) = chosen else { return Ok(names::shown(table).collect()) };
     let mut columns: Vec<&ColumnSchema> = Vec::new();
     for name in list {
         let column = names::column(table, name.trim())?;
@@ -117,6 +117,8 @@ fn scan_options(table: &TableInfo, args: &ScanArgs) -> Result<ScanOptions, Failu
     options.limit = args.limit;
     if let Some(columns) = &args.columns {
         options = options.columns(columns.iter().map(|name| name.trim()));
+    } else {
+        options = options.columns(names::shown(table).map(|column| column.name.as_str()));
     }
     Ok(if args.desc { options.backward() } else { options })
 }

@@ -32,7 +32,7 @@ pub(crate) fn tables(work: &Work<'_>, output: &mut Output) -> Result<Exit, Failu
     for table in &tables {
         let cells = vec![
             shown_text(&table.name),
-            table.columns.len().to_string(),
+            names::shown(table).count().to_string(),
             table.indexes.len().to_string(),
             bytes(size(table.heap_blocks)),
             bytes(index_bytes(table)),
@@ -54,7 +54,7 @@ fn index_bytes(table: &TableInfo) -> u64 {
 fn summary(table: &TableInfo) -> Json {
     object([
         ("table", shown_text(&table.name).into()),
-        ("columns", table.columns.len().into()),
+        ("columns", names::shown(table).count().into()),
         ("indexes", table.indexes.len().into()),
         ("heap_bytes", size(table.heap_blocks).into()),
         ("index_bytes", index_bytes(table).into()),
@@ -110,7 +110,7 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
     for index in &table.indexes {
         let cells = vec![
             shown_text(&index.name),
-            key_columns(index).join(", "),
+            key_columns(table, index).join(", "),
             kind(index),
             bytes(size(index.blocks)),
         ];
@@ -121,12 +121,12 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
 
 /// The columns, with their defaults where there are any.
 fn describe_columns(table: &TableInfo, output: &mut Output) -> Result<(), Failure> {
-    let defaults = table.columns.iter().any(|column| !default(column).is_empty());
+    let defaults = names::shown(table).any(|column| !default(column).is_empty());
     let mut grid = match defaults {
         true => Grid::new(["column", "type", "null", "default"]),
         false => Grid::new(["column", "type", "null"]),
     };
-    for column in &table.columns {
+    for column in names::shown(table) {
         let null = if column.nullable { "yes" } else { "no" };
         let collate = column.collation.as_ref().map(|known| format!(" collate {known}"));
         let kind = format!("{}{}", column.kind, collate.unwrap_or_default());
@@ -165,8 +165,8 @@ fn kind(index: &IndexInfo) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Columns as `--index` reads them.
-fn key_columns(index: &IndexInfo) -> Vec<String> {
+/// Columns as `--index` reads them, and expressions as SQL does.
+fn key_columns(table: &TableInfo, index: &IndexInfo) -> Vec<String> {
     let text = |column: &rightlink::KeyColumn| {
         let order = if column.descending { " desc" } else { "" };
         let nulls = match (column.descending, column.nulls_first) {
@@ -175,7 +175,10 @@ fn key_columns(index: &IndexInfo) -> Vec<String> {
             _ => "",
         };
         let collate = column.collation.given().map(|known| format!(" collate {known}"));
-        format!("{}{}{order}{nulls}", column.name, collate.unwrap_or_default())
+        let own = table.columns.iter().find(|own| own.name == column.name);
+        let expression = own.and_then(rightlink_sql::index_expression);
+        let name = expression.map_or_else(|| column.name.clone(), |text| format!("({text})"));
+        format!("{name}{}{order}{nulls}", collate.unwrap_or_default())
     };
     index.columns.iter().map(text).collect()
 }
@@ -199,7 +202,7 @@ fn whole(table: &TableInfo) -> Json {
     let index = |index: &IndexInfo| {
         object([
             ("name", shown_text(&index.name).into()),
-            ("columns", key_columns(index).into()),
+            ("columns", key_columns(table, index).into()),
             ("unique", index.unique.into()),
             ("nulls_not_distinct", index.nulls_not_distinct.into()),
             ("included", index.included.clone().into()),
@@ -221,7 +224,7 @@ fn whole(table: &TableInfo) -> Json {
         ("auto_vacuum", auto_vacuum),
         ("heap_bytes", size(table.heap_blocks).into()),
         ("overflow_bytes", size(table.overflow_blocks).into()),
-        ("columns", Json::List(table.columns.iter().map(column).collect())),
+        ("columns", Json::List(names::shown(table).map(column).collect())),
         ("indexes", Json::List(table.indexes.iter().map(index).collect())),
         ("checks", Json::List(table.checks.iter().map(check).collect())),
     ])

@@ -19,6 +19,7 @@ use crate::clock::Stopwatch;
 use crate::failure::{Exit, Failure};
 use crate::figures::duration;
 use crate::grid::Grid;
+use crate::names;
 use crate::output::Output;
 
 const HELP: &str = "\
@@ -279,7 +280,7 @@ impl Shell {
     fn names(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         for table in self.session.tables().unwrap_or_default() {
-            names.extend(table.columns.iter().map(|column| column.name.clone()));
+            names.extend(names::shown(&table).map(|column| column.name.clone()));
             names.extend(table.indexes.iter().map(|index| shown_text(&index.name)));
             names.push(shown_text(&table.name));
         }
@@ -433,7 +434,7 @@ impl Shell {
     fn tables(&mut self, output: &mut Output) -> Result<(), Failure> {
         let mut grid = Grid::new(["name", ">columns", ">indexes", ">blocks"]);
         for table in self.known()?.into_iter().filter(|table| !is_view(&table.note)) {
-            let (columns, indexes) = (table.columns.len(), table.indexes.len());
+            let (columns, indexes) = (names::shown(&table).count(), table.indexes.len());
             let numbers = [columns.to_string(), indexes.to_string(), table.heap_blocks.to_string()];
             grid.row([shown_text(&table.name)].into_iter().chain(numbers).collect(), output)?;
         }
