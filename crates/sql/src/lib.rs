@@ -106,8 +106,9 @@ pub use roles::role::{is_member, role_password};
 
 pub use session::{AutoAnalyze, CopyHeader, Description, Execution, Outcome, STACK, Session, Sink};
 pub use types::{
-    Array, Bits, Datum, Decimal, Dimension, ElementType, EnumType, EnumValue, Field, Interval,
-    JsonPath, Jsonb, Lsn, Network, Record, RegKind, Registered, Row, SqlType, Times, ZonedTime,
+    Array, Bits, CompositeType, Datum, Decimal, Dimension, ElementType, EnumType, EnumValue, Field,
+    Interval, JsonPath, Jsonb, Lsn, Network, Record, RegKind, Registered, Row, SqlType, Times,
+    ZonedTime,
 };
 
 /// The examples of the README, compiled and run as tests.

@@ -225,13 +225,13 @@ impl ColumnNotes {
     pub(crate) fn declare(&mut self, declared: Declared) {
         self.modifier = declared.modifier;
         self.domain = declared.domain.map(|domain| domain.stored().to_owned());
-        self.made = match declared.ty.element().unwrap_or(declared.ty) {
-            SqlType::Enum(ty) => {
-                let (name, is_array) = (ty.stored().to_owned(), declared.ty.is_array());
-                Some(MadeType { name, is_array })
-            }
+        let made = match declared.ty.element().unwrap_or(declared.ty) {
+            SqlType::Enum(ty) => Some(ty.stored()),
+            SqlType::Composite(ty) => Some(ty.stored()),
             _ => None,
         };
+        let is_array = declared.ty.is_array();
+        self.made = made.map(|name| MadeType { name: name.to_owned(), is_array });
         self.element = match declared.ty {
             SqlType::Array(element) => Some(element).filter(|_| self.made.is_none()),
             _ => None,

@@ -119,6 +119,10 @@ pub(crate) fn find_type(
         if txn.catalog().has_relation(&type_entry(&stored))? {
             return Ok(Found { name: stored, settled: at <= path.own() });
         }
+        // The rows of a table have a type of its name.
+        if txn.catalog().has_relation(&stored)? {
+            return Ok(Found { name: stored, settled: false });
+        }
     }
     Ok(Found { name: format!("{NOWHERE}{name}"), settled: false })
 }

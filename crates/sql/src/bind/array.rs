@@ -265,7 +265,7 @@ impl Binder<'_> {
         ) = (root, chain)
         {
             let value = self.field(row, name)?;
-            return if rest.is_empty() { Ok(value) } else { self.parts_of_value(value, rest) };
+            return self.parts_and_fields(value, rest);
         }
         // Names in front of the first subscript name a column.
         let is_dot = |access: &&ast::AccessExpr| matches!(access, ast::AccessExpr::Dot(_));
@@ -285,7 +285,31 @@ impl Binder<'_> {
             }
             _ => return Err(SqlError::unsupported("a field of a value")),
         };
-        self.parts_of_value(value, &chain[dots..])
+        self.parts_and_fields(value, &chain[dots..])
+    }
+
+    /// Fields, elements and members of a value, as they follow each other.
+    fn parts_and_fields(&mut self, value: Typed, chain: &[ast::AccessExpr]) -> Result<Typed> {
+        let (mut value, mut rest) = (value, chain);
+        loop {
+            let is_dot = |access: &ast::AccessExpr| matches!(access, ast::AccessExpr::Dot(_));
+            value = match rest {
+                [] => return Ok(value),
+                [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), behind @ ..] => {
+                    rest = behind;
+                    self.field_of(value, name)?
+                }
+                [ast::AccessExpr::Dot(_), ..] => {
+                    return Err(SqlError::unsupported("a field of a value"));
+                }
+                _ => {
+                    let parts = rest.iter().position(is_dot).unwrap_or(rest.len());
+                    let (own, behind) = rest.split_at(parts);
+                    rest = behind;
+                    self.parts_of_value(value, own)?
+                }
+            };
+        }
     }
 
     /// Elements and members of a value.

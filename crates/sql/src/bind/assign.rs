@@ -2,7 +2,7 @@
 //!
 //! Invariants: a column is assigned at most once, but for parts of it (`elements`); a query that
 //! gives several columns their values gives the same each time, because it is asked once for each.
-//! Does not do: fields of columns.
+//! Does not do: the values that such columns get.
 
 use sqlparser::ast::{
     self, AssignmentTarget, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
@@ -88,12 +88,10 @@ impl Binder<'_> {
     ) -> Result<()> {
         let position = self.position(name);
         let Assigned { parts, subscripts } = assigned(name)?;
-        let [column] = parts.as_slice() else {
-            return Err(SqlError::unsupported("a field of a column").at(position));
-        };
+        let (column, fields) = parts.split_first().expect("a name has a part");
         let shown = changed.column(column).map_err(|error| error.at(position))?;
         let (table, at) = (&changed.table, changed.place(shown, Action::Update)?);
-        let is_part = !subscripts.is_empty();
+        let is_part = !subscripts.is_empty() || !fields.is_empty();
         if !assignments.takes(at, is_part) {
             let message = format!("multiple assignments to same column \"{column}\"");
             return Err(SqlError::syntax(message).at(position));
@@ -101,7 +99,7 @@ impl Binder<'_> {
         if matches!(value, NewValue::Node(node) if is_default(node)) {
             // A view has no defaults of its own.
             let value = match changed.is_table() {
-                _ if is_part => return Err(no_default().at(position)),
+                _ if is_part => return Err(no_default(!fields.is_empty()).at(position)),
                 true => self.default_of(table, at)?,
                 false => Expr::null(),
             };
@@ -122,7 +120,8 @@ impl Binder<'_> {
         let column = Slot::of_column(column, table.types[at], modifier);
         let (slot, part) = match is_part {
             true => {
-                let part = self.at_place(Place::None("UPDATE"), |b| b.part(column, subscripts));
+                let part =
+                    self.at_place(Place::None("UPDATE"), |b| b.part(column, fields, subscripts));
                 let (slot, part) = part.map_err(|error| error.at(position))?;
                 (slot, Some(part))
             }

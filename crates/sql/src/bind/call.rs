@@ -11,6 +11,7 @@ use sqlparser::ast::{
 
 use super::Binder;
 use super::expr::varchar_of;
+use super::populate::is_populate;
 use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
@@ -272,6 +273,7 @@ impl Binder<'_> {
             ("enum_first" | "enum_last" | "enum_range", _) => self.of_enum(name, args),
             ("current_schema" | "current_schemas", _) => self.about_schemas(name, args),
             ("row", _) => self.row_value(args),
+            (name, _) if is_populate(name) => self.populated(name, args),
             ("unnest", _) => self.unnested(args),
             ("generate_subscripts", _) => self.subscript_numbers(name, args),
             // A function that is named like a type is a cast: int4(x).

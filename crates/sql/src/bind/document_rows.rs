@@ -2,7 +2,7 @@
 //!
 //! A column is the member of its name as its type: the binder makes an expression of each.
 //!
-//! Does not do: columns of domains; named composite types.
+//! Does not do: columns of domains; columns of composite types (`populate`).
 
 use sqlparser::ast::{FunctionArg, TableAlias};
 
@@ -102,7 +102,11 @@ impl Binder<'_> {
         let value = match declared.ty {
             SqlType::Array(element) => {
                 let member = member(self, "->")?.expr;
-                Expr::Call(json::array_of_member(), vec![member, witness(element)])
+                Expr::Call(json::of_member(), vec![member, witness(element)])
+            }
+            SqlType::Composite(ty) => {
+                let member = member(self, "->")?.expr;
+                Expr::Call(json::of_member(), vec![member, Expr::Const(ty.nulls().into())])
             }
             // A null of a document is none of SQL.
             SqlType::Json | SqlType::Jsonb => {

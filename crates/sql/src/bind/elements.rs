@@ -1,4 +1,4 @@
-//! Elements of arrays and members of documents that are assigned to.
+//! Elements of arrays, members of documents and fields of rows that are assigned to.
 //!
 //! `SET a[i] = x` gives the column the value of a function of what it was, of the new element and
 //! of the subscripts. Assignments to parts of one column are functions of each other, in the order
@@ -15,13 +15,13 @@ use super::updatable::ChangedRelation;
 use super::{Binder, Place, Slot, padded};
 use crate::error::{Result, SqlError, code};
 use crate::expr::function::Function;
-use crate::expr::{Expr, assign};
+use crate::expr::{Expr, assign, records};
 use crate::plan::bound::Bound;
 use crate::plan::{Column, Table};
-use crate::types::SqlType;
 use crate::types::declared::Modifier;
+use crate::types::{Datum, SqlType};
 
-/// A part of a column: an element, a slice or a member.
+/// A part of a column: an element, a slice, a member or a field.
 pub(super) struct Part {
     function: &'static Function,
     /// What an element declares.
@@ -77,22 +77,72 @@ impl Assignments {
 pub(super) struct InsertTarget<'n> {
     /// Its place among those that are shown.
     pub(super) shown: usize,
+    /// Names of fields behind it, each of the one before.
+    pub(super) fields: Vec<String>,
     pub(super) subscripts: &'n [ast::AccessExpr],
 }
 
 impl InsertTarget<'_> {
+    /// A column as a whole.
+    pub(super) fn whole(shown: usize) -> Self {
+        InsertTarget { shown, fields: Vec::new(), subscripts: &[] }
+    }
+
     pub(super) fn is_part(&self) -> bool {
-        !self.subscripts.is_empty()
+        !self.subscripts.is_empty() || !self.fields.is_empty()
     }
 }
 
+/// The field of a column that is assigned to: the last of these, each of the one before.
+fn field_of_column(column: Slot, fields: &[String]) -> Result<(Slot, Part)> {
+    let SqlType::Composite(whole) = column.ty else {
+        return Err(cannot_assign(&column.name, &fields[0], column.ty));
+    };
+    let mut args = vec![Expr::Const(whole.nulls().into())];
+    let (mut ty, mut modifier) = (column.ty, column.modifier);
+    for name in fields {
+        let SqlType::Composite(row) = ty else {
+            return Err(cannot_assign(&column.name, name, ty));
+        };
+        let Some(at) = row.field(name) else {
+            let message = format!(
+                "cannot assign to field \"{name}\" of column \"{}\" because there is no such \
+                 column in data type {}",
+                column.name,
+                row.shown()
+            );
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        args.push(Expr::Const(Datum::Int4(at as i32)));
+        (ty, modifier) = (row.fields()[at].ty, row.fields()[at].modifier);
+    }
+    let field = fields.last().cloned();
+    let slot = Slot { ty, modifier, default: None, field, ..column };
+    Ok((slot, Part { function: records::with_field(), modifier, args }))
+}
+
+fn cannot_assign(column: &str, field: &str, ty: SqlType) -> SqlError {
+    let message = format!(
+        "cannot assign to field \"{field}\" of column \"{column}\" because its type {} is not a \
+         composite type",
+        ty.name()
+    );
+    SqlError::new(code::DATATYPE_MISMATCH, message)
+}
+
 impl Binder<'_> {
-    /// The part of a column that subscripts mean, and where its values go.
+    /// The part of a column that fields or subscripts mean, and where its values go.
     pub(super) fn part(
         &mut self,
         column: Slot,
+        fields: &[String],
         subscripts: &[ast::AccessExpr],
     ) -> Result<(Slot, Part)> {
+        match (fields, subscripts) {
+            ([], _) => {}
+            (_, []) => return field_of_column(column, fields),
+            _ => return Err(SqlError::unsupported("an element of a field of a column")),
+        }
         let (name, ty, args) = match column.ty {
             SqlType::Jsonb => {
                 let steps = self.document_steps(subscripts)?;
@@ -131,7 +181,8 @@ impl Binder<'_> {
                 false => (column, None),
                 true => {
                     let place = Place::None("INSERT");
-                    let part = self.at_place(place, |b| b.part(column, target.subscripts));
+                    let part =
+                        self.at_place(place, |b| b.part(column, &target.fields, target.subscripts));
                     part.map(|(slot, part)| (slot, Some(part)))?
                 }
             };

@@ -469,7 +469,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn is_null(&mut self, value: Typed, negated: bool) -> Result<Typed> {
-        if value.ty == SqlType::Record {
+        if matches!(value.ty, SqlType::Record | SqlType::Composite(_)) {
             let function = if negated { records::is_not_null() } else { records::is_null() };
             return Ok(Typed::new(Expr::Call(function, vec![value.expr]), SqlType::Bool));
         }

@@ -201,7 +201,8 @@ impl Binder<'_> {
         }
         let first = self.new_columns(table.types.len() + 1);
         self.scans.push((first, Arc::clone(table)));
-        let relation = table_relation(table, first);
+        let of_table = Some(Arc::clone(table));
+        let relation = Relation { of_table, ..table_relation(table, first) };
         self.note_columns(written, &relation);
         let relation = self.aliased(written, relation, alias)?;
         let scan = Scan {
@@ -240,7 +241,11 @@ impl Binder<'_> {
             }
             return self.view(view, bound, alias);
         }
-        if let Some(rows) = self.document_rows(&called, args, alias)? {
+        let rows = match self.populated_rows(&called, args, alias)? {
+            Some(rows) => Some(rows),
+            None => self.document_rows(&called, args, alias)?,
+        };
+        if let Some(rows) = rows {
             return match ordinality {
                 true => Err(SqlError::unsupported(format!("{called} WITH ORDINALITY"))),
                 false => Ok(rows),
@@ -459,9 +464,7 @@ pub(crate) fn table_relation(table: &Table, first: usize) -> Relation {
         alias: bare(&table.info.name).to_owned(),
         schema: Some(schema_of(&table.info.name).to_owned()),
         columns,
-        is_value: false,
-        is_hidden: false,
-        may_miss: false,
+        ..Relation::default()
     }
 }
 

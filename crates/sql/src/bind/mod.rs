@@ -12,7 +12,7 @@
 //! | `updatable` | tables that are changed, also through views |
 //! | `view`, `view_text` | queries of views; the text that a new one keeps, and its names |
 //! | `window` | window functions and their windows |
-//! | `rows`, `records`, `document_rows` | rows that are compared; as values; of documents |
+//! | `rows`, `records`, `document_rows`, `populate` | rows compared; as values; of documents |
 //! | `sets`, `setop`, `subquery` | functions that give rows; UNION; queries in expressions |
 //! | `lock` | FOR UPDATE and its kind |
 //! | `scope` | what names of columns mean |
@@ -43,6 +43,7 @@ mod join;
 mod limit;
 mod lock;
 mod objects;
+mod populate;
 pub(crate) mod reading;
 mod records;
 mod recursion;
@@ -137,6 +138,8 @@ pub(crate) struct Slot {
     pub(crate) modifier: Option<Modifier>,
     /// What DEFAULT means; `None` where the value goes into a part of the column, which has none.
     pub(crate) default: Option<Expr>,
+    /// The field of the column that the value goes into.
+    pub(crate) field: Option<String>,
     /// Privileges that it needs.
     pub(crate) needs: Needs,
 }
@@ -145,7 +148,7 @@ impl Slot {
     /// A column whose default nobody asks for.
     pub(crate) fn of_column(name: &str, ty: SqlType, modifier: Option<Modifier>) -> Slot {
         let (name, default) = (name.to_owned(), Some(Expr::null()));
-        Slot { name, ty, modifier, default, needs: Needs::default() }
+        Slot { name, ty, modifier, default, field: None, needs: Needs::default() }
     }
 }
 
@@ -410,6 +413,13 @@ impl<'a> Binder<'a> {
         if value.ty == to || to == SqlType::Unknown {
             return Ok(value.expr);
         }
+        match (value.ty, to) {
+            (SqlType::Composite(_), SqlType::Record) => return Ok(value.expr),
+            (SqlType::Record, SqlType::Composite(ty)) => {
+                return self.row_as(value, ty, CastContext::Implicit);
+            }
+            _ => {}
+        }
         if value.ty == SqlType::Bpchar && to == SqlType::Text {
             return Ok(trimmed(value.expr));
         }
@@ -447,6 +457,9 @@ impl<'a> Binder<'a> {
         to: SqlType,
         allowed: CastContext,
     ) -> Result<Expr> {
+        if let (SqlType::Record, SqlType::Composite(ty)) = (value.ty, to) {
+            return self.row_as(value, ty, allowed);
+        }
         match cast::context(value.ty, to) {
             Some(needed) if needed <= allowed => self.coerce(value, to),
             _ => Err(cast::cannot(value.ty, to).at(value.position)),
@@ -466,6 +479,9 @@ impl<'a> Binder<'a> {
     /// `value` as it is stored into a column.
     pub(crate) fn assign(&mut self, value: Typed, slot: &Slot) -> Result<Expr> {
         assignable(&value, slot)?;
+        if let (SqlType::Record, SqlType::Composite(ty)) = (value.ty, slot.ty) {
+            return self.row_as(value, ty, CastContext::Assignment);
+        }
         let (ty, position, before) = (value.ty, value.position, value.modifier);
         let expr = self.coerce(value, slot.ty)?;
         let same = ty == slot.ty && ty != SqlType::Bpchar;
@@ -512,9 +528,14 @@ pub(crate) fn assignable(value: &Typed, slot: &Slot) -> Result<()> {
         return Ok(());
     }
     let (name, ty, given) = (&slot.name, slot.ty.name(), value.ty.name());
-    let message = match slot.default {
-        Some(_) => format!("column \"{name}\" is of type {ty} but expression is of type {given}"),
-        None => format!(
+    let message = match (&slot.field, &slot.default) {
+        (Some(field), _) => {
+            format!("subfield \"{field}\" is of type {ty} but expression is of type {given}")
+        }
+        (None, Some(_)) => {
+            format!("column \"{name}\" is of type {ty} but expression is of type {given}")
+        }
+        (None, None) => format!(
             "subscripted assignment to \"{name}\" requires type {ty} but expression is of type \
              {given}"
         ),
@@ -525,8 +546,9 @@ pub(crate) fn assignable(value: &Typed, slot: &Slot) -> Result<()> {
 }
 
 /// The error for DEFAULT in place of a part of a column.
-pub(crate) fn no_default() -> SqlError {
-    let message = "cannot set an array element to DEFAULT";
+pub(crate) fn no_default(of_field: bool) -> SqlError {
+    let part = if of_field { "a subfield" } else { "an array element" };
+    let message = format!("cannot set {part} to DEFAULT");
     SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
 }
 

@@ -1,31 +1,73 @@
 //! Rows as values by themselves: `ROW(a, b)`, the whole row of a source, fields of a row.
 //!
-//! Invariants: the fields of a row are known where it is made. The row of a source that an outer
-//! join has no match for is null.
+//! Invariants: the fields of a row are known where it is made, or by its type. The row of a source
+//! that an outer join has no match for is null.
 //! Does not do: comparisons of rows that are written (`rows`).
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
-use super::Binder;
 use super::from::TID;
 use super::rows::parts_of;
 use super::scope::{Lookup, Relation, not_lateral};
+use super::{Binder, padded};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, records};
+use crate::oids::{array_type_oid, relation_oid};
 use crate::parse::identifiers;
-use crate::types::record::{Field, Record};
-use crate::types::{Datum, SqlType};
+use crate::plan::Table;
+use crate::types::cast::{self, CastContext};
+use crate::types::composite::CompositeName;
+use crate::types::composite::Field;
+use crate::types::declared::Modifier;
+use crate::types::record::Record;
+use crate::types::{CompositeType, Datum, SqlType};
 
 /// A row that is made of these values, under these names.
 fn row_of(names: Vec<String>, values: Vec<Typed>) -> Typed {
-    let field = |(name, value): (String, &Typed)| Field { name, ty: value.ty };
+    let field = |(name, value): (String, &Typed)| {
+        let (ty, modifier) = (value.ty, value.modifier);
+        Field { name, ty, modifier }
+    };
     let fields: Arc<[Field]> = names.into_iter().zip(&values).map(field).collect();
     let nulls = vec![Datum::Null; fields.len()];
-    let shape = Expr::Const(Record::new(fields, nulls).into());
-    let args = std::iter::once(shape).chain(values.into_iter().map(|value| value.expr));
-    Typed::new(Expr::Call(records::row(), args.collect()), SqlType::Record)
+    let args = values.into_iter().map(|value| value.expr).collect();
+    Typed::new(row_call(Record::new(fields, nulls), args), SqlType::Record)
+}
+
+/// What makes a row like `nulls` of these values.
+fn row_call(nulls: Record, values: Vec<Expr>) -> Expr {
+    let args = std::iter::once(Expr::Const(nulls.into())).chain(values).collect();
+    Expr::Call(records::row(), args)
+}
+
+/// A row that is made where it stands.
+struct MadeRow {
+    fields: Vec<Field>,
+    values: Vec<Expr>,
+}
+
+impl MadeRow {
+    /// The row that an expression makes, or the expression, if it makes none.
+    fn of(expr: Expr) -> std::result::Result<MadeRow, Expr> {
+        match expr {
+            Expr::Call(function, mut args) if function.name == records::ROW => {
+                let Expr::Const(Datum::Record(nulls)) = args.remove(0) else {
+                    unreachable!("a row of nulls stands in front")
+                };
+                Ok(MadeRow { fields: nulls.fields().to_vec(), values: args })
+            }
+            other => Err(other),
+        }
+    }
+
+    /// The value of the field at `place`.
+    fn take(mut self, place: usize) -> Typed {
+        let Field { ty, modifier, .. } = self.fields.swap_remove(place);
+        Typed { modifier, ..Typed::new(self.values.swap_remove(place), ty) }
+    }
 }
 
 /// The name before the star of `t.*`, in any number of parentheses.
@@ -38,10 +80,9 @@ pub(super) fn nested_star(node: &ast::Expr) -> Option<&ast::ObjectName> {
 }
 
 impl Binder<'_> {
-    /// A row of values without names.
+    /// A row of values without names. What has no type gets one where the row becomes one of a type
+    /// that has a name.
     pub(super) fn row_value(&mut self, values: Vec<Typed>) -> Result<Typed> {
-        let values = values.into_iter().map(|value| self.settle(value));
-        let values = values.collect::<Result<Vec<_>>>()?;
         let names = (1..=values.len()).map(|at| format!("f{at}")).collect();
         Ok(row_of(names, values))
     }
@@ -111,7 +152,7 @@ impl Binder<'_> {
         Ok(self.known_source(None, alias)?.map(|relation| whole_row(&relation)))
     }
 
-    /// A field of the row that stands in parentheses; `None` if it is no row that is known.
+    /// A field of the row that stands in parentheses.
     pub(super) fn field(&mut self, row: &ast::Expr, name: &ast::Ident) -> Result<Typed> {
         let position = self.lines.position(name.span);
         if let ast::Expr::Nested(inner) = row {
@@ -130,34 +171,186 @@ impl Binder<'_> {
             let value = values.swap_remove(at - 1);
             return self.settle(value);
         }
+        if let Some(source) = self.source_in_parentheses(row)? {
+            let Source { schema, alias } = source;
+            return self.column(schema.as_deref(), Some(&alias), name);
+        }
+        let value = self.expr(row)?;
+        self.field_of(value, name)
+    }
+
+    /// The source that stands in parentheses in front of a field, if it is one.
+    fn source_in_parentheses(&mut self, row: &ast::Expr) -> Result<Option<Source>> {
         let source = match row {
             ast::Expr::Identifier(source) => (None, source),
             ast::Expr::CompoundIdentifier(path) if path.len() == 2 => (Some(&path[0]), &path[1]),
-            _ => return Err(self.no_fields(row)?),
+            _ => return Ok(None),
         };
         let (schema, alias) = (source.0.map(identifiers::ident), identifiers::ident(source.1));
-        let is_column = match schema {
-            Some(_) => false,
+        let is_column = match &schema {
+            Some(schema) => {
+                matches!(self.scope.find(None, Some(schema), &alias)?, Lookup::Found(_))
+            }
             None => matches!(self.scope.find(None, None, &alias)?, Lookup::Found(_)),
         };
-        match self.known_source(schema.as_deref(), &alias)? {
-            Some(relation) if !is_column && !relation.is_value => {
-                self.column(schema.as_deref(), Some(&alias), name)
+        let known = self.known_source(schema.as_deref(), &alias)?;
+        let is_source = known.is_some_and(|relation| !is_column && !relation.is_value);
+        Ok(is_source.then_some(Source { schema, alias }))
+    }
+
+    /// A field of a value.
+    pub(super) fn field_of(&mut self, value: Typed, name: &ast::Ident) -> Result<Typed> {
+        let (position, wanted) = (self.lines.position(name.span), identifiers::ident(name));
+        let ty = match value.ty {
+            SqlType::Composite(ty) => ty,
+            SqlType::Record => {
+                let made = MadeRow::of(value.expr);
+                let made =
+                    made.map_err(|_| SqlError::unsupported("a field of a row that is computed"));
+                let made = made?;
+                let Some(at) = made.fields.iter().position(|field| field.name == wanted) else {
+                    let what = "could not identify column";
+                    let message = format!("{what} \"{wanted}\" in record data type");
+                    return Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(position));
+                };
+                return self.settle(made.take(at));
             }
-            _ => Err(self.no_fields(row)?),
+            other => {
+                let message = format!(
+                    "column notation .{wanted} applied to type {}, which is not a composite type",
+                    other.name()
+                );
+                return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message).at(value.position));
+            }
+        };
+        match ty.field(&wanted) {
+            Some(at) => Ok(field_at(value, ty, at)),
+            None => {
+                let message = format!("column \"{wanted}\" not found in data type {}", ty.shown());
+                Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(value.position))
+            }
         }
     }
 
-    /// The error for a field of a value that has none, or whose fields are not known.
-    fn no_fields(&mut self, row: &ast::Expr) -> Result<SqlError> {
-        let value = self.expr(row)?;
-        if value.ty == SqlType::Record {
-            return Ok(SqlError::unsupported("a field of a row that is computed"));
+    /// The names and the values of all fields of the value in front of a star.
+    pub(super) fn fields_of(&mut self, node: &ast::Expr) -> Result<Vec<(String, Typed)>> {
+        let mut inner = node;
+        while let ast::Expr::Nested(nested) = inner {
+            inner = nested;
         }
-        let ty = value.ty.name();
-        let message =
-            format!("column notation applied to type {ty}, which is not a composite type");
-        Ok(SqlError::new(code::WRONG_OBJECT_TYPE, message).at(value.position))
+        let value = match self.source_in_parentheses(inner)? {
+            Some(Source { schema, alias }) => {
+                let relation = self.known_source(schema.as_deref(), &alias)?;
+                let columns = relation.map(|relation| relation.columns).unwrap_or_default();
+                let shown = columns.iter().filter(|column| !column.hidden);
+                return Ok(shown.map(|column| (column.name.clone(), column.value())).collect());
+            }
+            None => self.expr(inner)?,
+        };
+        let ty = match value.ty {
+            SqlType::Composite(ty) => ty,
+            SqlType::Record => {
+                let made = MadeRow::of(value.expr);
+                let made =
+                    made.map_err(|_| SqlError::unsupported("fields of a row that is computed"))?;
+                let MadeRow { fields, values } = made;
+                let mut all = Vec::with_capacity(fields.len());
+                for (field, value) in fields.into_iter().zip(values) {
+                    let value = self.settle(Typed::new(value, field.ty))?;
+                    all.push((field.name, Typed { modifier: field.modifier, ..value }));
+                }
+                return Ok(all);
+            }
+            other => {
+                let message = format!("type {} is not composite", other.name());
+                return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        let mut all = Vec::with_capacity(ty.fields().len());
+        for (at, field) in ty.fields().iter().enumerate() {
+            let own = self.copy(&value)?;
+            all.push((field.name.clone(), field_at(own, ty, at)));
+        }
+        Ok(all)
+    }
+
+    /// A row without a name as one of `to`, its values one by one (PostgreSQL:
+    /// `coerce_record_to_complex`).
+    pub(super) fn row_as(
+        &mut self,
+        value: Typed,
+        to: CompositeType,
+        allowed: CastContext,
+    ) -> Result<Expr> {
+        let position = value.position;
+        let refused = |detail: String| {
+            let error = cast::cannot(SqlType::Record, SqlType::Composite(to)).at(position);
+            if detail.is_empty() { error } else { error.detail(detail) }
+        };
+        let made = match MadeRow::of(value.expr) {
+            Ok(made) => made,
+            // The row of a source that an outer join may have no match for.
+            Err(Expr::Case(arms, row))
+                if matches!(arms.as_slice(), [(_, Expr::Const(Datum::Null))]) =>
+            {
+                let row = Typed { position, ..Typed::new(*row, SqlType::Record) };
+                let row = self.row_as(row, to, allowed)?;
+                return Ok(Expr::Case(arms, Box::new(row)));
+            }
+            Err(Expr::Const(Datum::Null)) => return Ok(Expr::null()),
+            Err(_) => return Err(refused(String::new())),
+        };
+        let fields = to.fields();
+        match made.values.len().cmp(&fields.len()) {
+            Ordering::Less => return Err(refused("Input has too few columns.".into())),
+            Ordering::Greater => return Err(refused("Input has too many columns.".into())),
+            Ordering::Equal => {}
+        }
+        let mut values = Vec::with_capacity(fields.len());
+        let parts = made.fields.into_iter().zip(made.values).zip(fields).enumerate();
+        for (at, ((given, expr), wanted)) in parts {
+            let known = cast::context(given.ty, wanted.ty);
+            if known.is_none_or(|needed| needed > allowed) {
+                let (from, into) = (given.ty.name(), wanted.ty.name());
+                let at = at + 1;
+                return Err(refused(format!("Cannot cast type {from} to {into} in column {at}.")));
+            }
+            let same = given.ty == wanted.ty && given.modifier == wanted.modifier;
+            let part = Typed { modifier: given.modifier, position, ..Typed::new(expr, given.ty) };
+            let expr = self.coerce_checked(part, wanted.ty, allowed)?;
+            let expr = match wanted.modifier.filter(|_| !same) {
+                Some(modifier) => {
+                    let is_written = allowed == CastContext::Explicit;
+                    padded(Expr::Fit(Box::new(expr), modifier, is_written), Some(modifier))
+                }
+                None => expr,
+            };
+            values.push(expr);
+        }
+        Ok(row_call(to.nulls(), values))
+    }
+}
+
+/// The name of a source.
+struct Source {
+    schema: Option<String>,
+    alias: String,
+}
+
+/// The field at a place of a value of a type.
+pub(super) fn field_at(value: Typed, ty: CompositeType, at: usize) -> Typed {
+    let position = value.position;
+    match MadeRow::of(value.expr) {
+        Ok(made) => Typed { position, ..made.take(at) },
+        Err(row) => {
+            let field = &ty.fields()[at];
+            let place = Expr::Const(Datum::Int4(at as i32));
+            // Those of `char(n)` have their blanks.
+            let modifier = field.modifier.filter(|one| !matches!(one, Modifier::Char(_)));
+            let nulls = Expr::Const(ty.nulls().into());
+            let expr = Expr::Call(records::field(), vec![row, place, nulls]);
+            Typed { modifier, position, ..Typed::new(expr, field.ty) }
+        }
     }
 }
 
@@ -176,12 +369,35 @@ fn whole_row(relation: &Relation) -> Typed {
             Some(Expr::And(nulls.map(|expr| Expr::IsNull(Box::new(expr), false)).collect()))
         }
     };
-    let row = row_of(names, values);
+    let row = match relation.of_table.as_deref().and_then(|table| row_type_of(table, &values)) {
+        Some(ty) => {
+            let values = values.into_iter().map(|value| value.expr).collect();
+            Typed::new(row_call(ty.nulls(), values), SqlType::Composite(ty))
+        }
+        None => row_of(names, values),
+    };
     match missing {
         None => row,
         Some(missing) => {
             let expr = Expr::Case(vec![(missing, Expr::null())], Box::new(row.expr));
-            Typed::new(expr, SqlType::Record)
+            Typed { expr, ..row }
         }
     }
+}
+
+/// The type of the rows of a table, if these are values of all of its columns.
+fn row_type_of(table: &Table, values: &[Typed]) -> Option<CompositeType> {
+    let same = values.len() == table.types.len()
+        && values.iter().zip(&table.types).all(|(value, ty)| value.ty == *ty);
+    same.then(|| {
+        let columns = table.info.columns.iter().zip(&table.column_notes).zip(&table.types);
+        let fields = columns.map(|((column, notes), ty)| Field {
+            name: column.name.clone(),
+            ty: *ty,
+            modifier: notes.modifier,
+        });
+        let (oid, array_oid) = (relation_oid(table.info.id), array_type_oid(table.info.id));
+        let name = CompositeName { oid, array_oid, stored: &table.info.name, is_of_rows: true };
+        CompositeType::of(name, fields.collect())
+    })
 }

@@ -36,6 +36,7 @@ impl Binder<'_> {
             ty: table.types[at],
             modifier: table.column_notes[at].modifier,
             default: Some(default?),
+            field: None,
             needs,
         })
     }

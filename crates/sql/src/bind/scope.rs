@@ -6,9 +6,12 @@
 //! Invariants: a name that two sources have is ambiguous, and never the first one's.
 //! Does not do: binding what the names stand in.
 
+use std::sync::Arc;
+
 use crate::bind::padded;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{ColumnId, ColumnOrigin, Expr, Typed};
+use crate::plan::Table;
 use crate::types::SqlType;
 use crate::types::collate::{Collated, Rule};
 use crate::types::declared::Modifier;
@@ -76,6 +79,8 @@ pub(crate) struct Relation {
     pub(crate) is_hidden: bool,
     /// May an outer join have no row of it?
     pub(crate) may_miss: bool,
+    /// The table or view whose columns it has.
+    pub(crate) of_table: Option<Arc<Table>>,
 }
 
 /// The sources of one query.

@@ -266,7 +266,11 @@ impl Binder<'_> {
                             slot.needs.all().iter().for_each(|need| self.needs.add(need.clone()));
                             Typed::new(default.clone(), slot.ty)
                         }
-                        None => return Err(super::no_default().at(self.position(item))),
+                        None => {
+                            return Err(
+                                super::no_default(slot.field.is_some()).at(self.position(item))
+                            );
+                        }
                     },
                     None => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,
                 });

@@ -13,6 +13,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Typed;
 use crate::parse::cursor::NO_COLUMNS;
 use crate::parse::identifiers::{self, TypeNames};
+use crate::parse::stars::starred;
 use crate::plan::{Column, Returning};
 use crate::types::SqlType;
 use crate::types::declared::Declared;
@@ -59,6 +60,13 @@ impl Binder<'_> {
                 && let Some(name) = nested_star(expr)
             {
                 self.star_of(name, None, &mut targets)?;
+                continue;
+            }
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                && let Some(row) = starred(expr)
+            {
+                let fields = self.fields_of(&row)?.into_iter();
+                targets.extend(fields.map(|(name, value)| Target { value, name }));
                 continue;
             }
             match item {

@@ -6,11 +6,12 @@
 use sqlparser::ast::{self, TableAlias};
 
 use super::from::{Called, Sourced, function_relation, renamed};
-use super::scope::ScopeColumn;
+use super::scope::{Relation, ScopeColumn};
 use super::{Binder, Place};
 use crate::error::Result;
 use crate::expr::registry::{self, Miss, SetFunction};
 use crate::expr::{Expr, Typed};
+use crate::parse::identifiers;
 use crate::plan::rel::{Function, Rel};
 use crate::types::cast::CastContext;
 use crate::types::declared::Modifier;
@@ -39,16 +40,20 @@ impl Binder<'_> {
         }
         let columns = (first..first + args.len()).collect();
         let ordinality = ordinality.then(|| self.new_columns(1));
-        let is_one = args.len() == 1;
+        let is_plain = args.len() == 1 && !matches!(shown[0].ty, SqlType::Composite(_));
         let relation = function_relation("unnest".to_owned(), shown, ordinality);
-        let mut relation = renamed(relation, alias)?;
-        if is_one && alias.is_some_and(|alias| alias.columns.is_empty()) {
+        let called = alias.map_or("unnest".to_owned(), |alias| identifiers::ident(&alias.name));
+        let function =
+            Function { call: SetFunction::Unnest, args, columns, ordinality, alias: called };
+        let rel = Rel::Function(Box::new(function));
+        let (rel, columns) = self.expanded(rel, relation.columns)?;
+        let mut relation =
+            renamed(Relation { columns, alias: relation.alias, ..Relation::default() }, alias)?;
+        if is_plain && alias.is_some_and(|alias| alias.columns.is_empty()) {
             // An alias of the function is one of its column, too.
             relation.columns[0].name.clone_from(&relation.alias);
         }
-        let alias = relation.alias.clone();
-        let function = Function { call: SetFunction::Unnest, args, columns, ordinality, alias };
-        Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
+        Ok(Sourced::of(rel, relation))
     }
 
     /// `unnest(a)` in the list of a SELECT.

@@ -100,7 +100,8 @@ pub(super) struct ChangedRelation {
 impl ChangedRelation {
     fn of_table(table: Arc<Table>) -> ChangedRelation {
         let origins = (0..table.shown().len()).map(Origin::Column).collect();
-        let relation = table_relation(&table, 0);
+        let of_table = Some(Arc::clone(&table));
+        let relation = Relation { of_table, ..table_relation(&table, 0) };
         ChangedRelation { table, relation, origins, levels: Vec::new() }
     }
 
@@ -239,9 +240,8 @@ impl Binder<'_> {
             alias: table.bare_name().to_owned(),
             schema: Some(schema_of(&table.info.name).to_owned()),
             columns,
-            is_value: false,
-            is_hidden: false,
-            may_miss: false,
+            of_table: Some(Arc::clone(&table)),
+            ..Relation::default()
         };
         let ChangedRelation { table: changed, mut levels, .. } = below;
         levels.push(Level { view: table, condition, check: notes.check });
@@ -308,7 +308,8 @@ impl Binder<'_> {
             ScopeColumn { id: column.id + by, computed, ..column.clone() }
         });
         let columns = columns.collect();
-        Relation { alias: "excluded".to_owned(), columns, ..Relation::default() }
+        let of_table = changed.relation.of_table.clone();
+        Relation { alias: "excluded".to_owned(), columns, of_table, ..Relation::default() }
     }
 }
 

@@ -118,9 +118,8 @@ impl Binder<'_> {
             alias: view.bare_name().to_owned(),
             schema: Some(schema_of(&view.info.name).to_owned()),
             columns: columns.collect(),
-            is_value: false,
-            is_hidden: false,
-            may_miss: false,
+            of_table: Some(Arc::clone(view)),
+            ..Relation::default()
         };
         let rel = Rel::Project { input: Box::new(bound.rel), output };
         self.note_columns(written, &relation);
@@ -232,9 +231,8 @@ impl Binder<'_> {
             alias: bare(&source.was).to_owned(),
             schema: Some(schema_of(&source.was).to_owned()),
             columns,
-            is_value: false,
-            is_hidden: false,
-            may_miss: false,
+            of_table: relation.of_table,
+            ..Relation::default()
         })
     }
 
@@ -257,7 +255,8 @@ impl Binder<'_> {
     pub(super) fn type_in_view(&self, parts: &[String]) -> Option<String> {
         let notes = self.views.inside.as_ref()?;
         let source = notes.source(&written_type(parts))?;
-        type_of_entry(&source.name)
+        // Rows of a table have a type without an entry of its own.
+        Some(type_of_entry(&source.name).unwrap_or_else(|| source.name.clone()))
     }
 
     /// Remembers that the query of a new view names a type that was made.

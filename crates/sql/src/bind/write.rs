@@ -298,17 +298,15 @@ impl Binder<'_> {
     ) -> Result<Vec<InsertTarget<'n>>> {
         if named.is_empty() {
             let all = 0..changed.width();
-            return Ok(all.map(|shown| InsertTarget { shown, subscripts: &[] }).collect());
+            return Ok(all.map(|shown| InsertTarget::whole(shown)).collect());
         }
         let mut columns: Vec<InsertTarget<'_>> = Vec::with_capacity(named.len());
         for name in named {
             let position = self.position(name);
             let Assigned { parts, subscripts } = assigned(name)?;
-            let [name] = parts
-                .try_into()
-                .map_err(|_| SqlError::unsupported("a field of a column").at(position))?;
-            let shown = changed.column(&name).map_err(|error| error.at(position))?;
-            let target = InsertTarget { shown, subscripts };
+            let (name, fields) = parts.split_first().expect("a name has a part");
+            let shown = changed.column(name).map_err(|error| error.at(position))?;
+            let target = InsertTarget { shown, fields: fields.to_vec(), subscripts };
             let mut same = columns.iter().filter(|known| known.shown == shown);
             if same.any(|known| !(known.is_part() && target.is_part())) {
                 let message = format!("column \"{name}\" specified more than once");

@@ -15,6 +15,7 @@ use crate::names::identifier;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 
 /// What catalogs tell of a type beside its number.
+#[derive(Clone, Copy)]
 pub(crate) struct TypeFacts {
     pub(crate) length: i16,
     pub(crate) by_value: bool,
@@ -85,9 +86,11 @@ pub(crate) fn type_facts(oid: u32) -> Option<&'static TypeFacts> {
 pub(super) fn operator_class(method: u32, ty: SqlType) -> u32 {
     const ANY_ARRAY: u32 = 2277;
     const ANY_ENUM: u32 = 3500;
+    const RECORD: u32 = 2249;
     let ty = match ty {
         SqlType::Array(_) => ANY_ARRAY,
         SqlType::Enum(_) => ANY_ENUM,
+        SqlType::Composite(_) => RECORD,
         ty => ty.oid(),
     };
     classes().get(&(method, ty)).copied().unwrap_or(0)

@@ -285,7 +285,7 @@ fn names_of_type(
         Some(Modifier::Varchar(_)) => ("character varying", "varchar"),
         _ => {
             let ty = notes.type_of(column.kind, &objects.made);
-            let made = matches!(ty, SqlType::Enum(_));
+            let made = matches!(ty, SqlType::Enum(_) | SqlType::Composite(_));
             (if made { "USER-DEFINED" } else { ty.name() }, ty.short_name())
         }
     };

@@ -23,6 +23,7 @@ use crate::names::{
 };
 use crate::notes::types::{DomainCheck, TypeNotes};
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_view, owner_of};
+use crate::oids::array_type_oid;
 use crate::privileges::ObjectKind;
 use crate::roles::acl::Acl;
 use crate::roles::need::Owned;
@@ -60,12 +61,39 @@ pub(super) struct Comment {
     pub(super) text: String,
 }
 
-/// A type that was made.
+/// What a type is that was made.
+#[derive(Clone, Copy)]
+pub(super) enum MadeKind {
+    Enum(EnumType),
+    /// With the number that it has among relations, too.
+    Composite,
+    /// The type of the rows of a table or a view of the same number.
+    Rows,
+}
+
+/// A type that was made, besides domains.
 pub(super) struct MadeObject {
-    pub(super) ty: EnumType,
+    pub(super) oid: u32,
+    pub(super) array_oid: u32,
+    /// As the store calls it.
+    pub(super) stored: String,
+    pub(super) kind: MadeKind,
     /// The number of its owner.
     pub(super) owner: u32,
     pub(super) comment: Option<String>,
+}
+
+/// A composite type, which PostgreSQL has among relations.
+pub(super) struct CompositeObject {
+    /// As the store calls it.
+    pub(super) stored: String,
+    pub(super) entry: TableInfo,
+}
+
+impl CompositeObject {
+    pub(super) fn oid(&self) -> u32 {
+        relation_oid(self.entry.id)
+    }
 }
 
 /// A domain that was made.
@@ -96,6 +124,7 @@ enum Place {
     Table(usize),
     Index(usize, usize),
     Sequence(usize),
+    Composite(usize),
 }
 
 /// What a transaction sees of the store's catalog: tables, indexes, sequences, schemas, comments.
@@ -109,10 +138,12 @@ pub(crate) struct Objects {
     /// Numbers of relations by the names that the store has for them.
     by_name: HashMap<String, u32>,
     statistics: HashMap<u32, Statistics>,
-    /// Enums that were made, by name.
+    /// By name.
     types: Vec<MadeObject>,
     domains: Vec<DomainObject>,
-    /// Enums, for columns.
+    /// Composite types, by name.
+    composites: Vec<CompositeObject>,
+    /// Enums and composite types, for columns.
     pub(super) made: MadeTypes,
     /// Collations that were made.
     pub(super) collations: Vec<Collation>,
@@ -147,11 +178,18 @@ impl Objects {
         let owner = |mark: &TableInfo| Some((relation_oid(mark.id), owner_of(&mark.note)?));
         let schema_owners = marks.filter_map(owner).collect();
         let mut types: Vec<MadeObject> = tables.iter().filter_map(made_object).collect();
-        types.sort_by_key(|one| one.ty.stored());
+        types.sort_by(|a, b| a.stored.cmp(&b.stored));
         let mut domains: Vec<DomainObject> = tables.iter().filter_map(domain_object).collect();
         domains.sort_by(|a, b| a.stored.cmp(&b.stored));
-        let made = types.iter().map(|one| (one.ty.stored().to_owned(), SqlType::Enum(one.ty)));
-        let made = made.collect();
+        let composite = |info: &TableInfo| {
+            let stored = type_of_entry(&info.name)?;
+            TypeNotes::decode(&info.note)
+                .is_composite
+                .then(|| CompositeObject { stored, entry: info.clone() })
+        };
+        let mut composites: Vec<CompositeObject> = tables.iter().filter_map(composite).collect();
+        composites.sort_by(|a, b| a.stored.cmp(&b.stored));
+        let made = made_types(&types, &composites);
         let sequences = sequences::all(&tables, txn)?;
         tables.retain(|table| is_shown(&table.name) && !names::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
@@ -172,6 +210,7 @@ impl Objects {
             statistics: store::load_all(txn)?,
             types,
             domains,
+            composites,
             made,
             collations: txn.catalog().collations()?,
             schema_comments,
@@ -209,6 +248,10 @@ impl Objects {
             self.by_oid.insert(one.oid, Place::Sequence(at));
             self.by_name.insert(one.schema.name.clone(), one.oid);
         }
+        for (at, one) in self.composites.iter().enumerate() {
+            self.by_oid.insert(one.oid(), Place::Composite(at));
+            self.by_name.insert(one.stored.clone(), one.oid());
+        }
         self.order = places;
     }
 
@@ -223,7 +266,7 @@ impl Objects {
                 let index = &table.indexes[index];
                 Some(Object { oid: relation_oid(index.id), table, index: Some(index) })
             }
-            Place::Sequence(_) => None,
+            Place::Sequence(_) | Place::Composite(_) => None,
         }
     }
 
@@ -289,29 +332,32 @@ impl Objects {
         self.domains.iter().find(|one| one.stored == stored)
     }
 
-    /// Enums that were made, by name.
+    /// Types that were made besides domains, by name.
     pub(super) fn types(&self) -> &[MadeObject] {
         &self.types
+    }
+
+    /// Composite types, by name.
+    pub(super) fn composites(&self) -> &[CompositeObject] {
+        &self.composites
     }
 
     /// What the store calls the type that was made and has this number, and whether that is the
     /// number of the type of its arrays.
     pub(super) fn made_numbered(&self, oid: u32) -> Option<(&str, bool)> {
-        let of = |one: &MadeObject| match oid {
-            oid if oid == one.ty.oid() => Some((one.ty.stored(), false)),
-            oid if oid == one.ty.array_oid() => Some((one.ty.stored(), true)),
-            _ => None,
-        };
+        let of = |one: &&MadeObject| one.oid == oid || one.array_oid == oid;
         let domain = || {
             let found = self.domains.iter().find(|one| one.oid == oid)?;
             Some((found.stored.as_str(), false))
         };
-        self.types.iter().find_map(of).or_else(domain)
+        let made = self.types.iter().find(of);
+        made.map(|one| (one.stored.as_str(), one.array_oid == oid)).or_else(domain)
     }
 
     /// The number of the type that was made and that the store calls so.
     pub(super) fn number_of_type(&self, stored: &str) -> Option<u32> {
-        let made = self.made.get(stored).map(|ty| ty.oid());
+        let made = self.types.binary_search_by(|one| one.stored.as_str().cmp(stored));
+        let made = made.ok().map(|at| self.types[at].oid);
         made.or_else(|| self.domain(stored).map(|domain| domain.oid))
     }
 
@@ -394,6 +440,7 @@ impl Objects {
     pub(crate) fn stored_name(&self, oid: u32) -> Option<&str> {
         match self.by_oid.get(&oid)? {
             Place::Sequence(at) => Some(&self.sequences[*at].schema.name),
+            Place::Composite(at) => Some(&self.composites[*at].stored),
             place => self.object(*place).map(|object| object.stored()),
         }
     }
@@ -576,9 +623,47 @@ fn domain_object(info: &TableInfo) -> Option<DomainObject> {
 }
 
 fn made_object(info: &TableInfo) -> Option<MadeObject> {
-    let ty = user_types::enum_of_entry(info)?;
-    let TypeNotes { comment, owner, .. } = TypeNotes::decode(&info.note);
-    Some(MadeObject { ty, comment, owner: owner.unwrap_or(OWNER) })
+    let (oid, array_oid) = (relation_oid(info.id), array_type_oid(info.id));
+    if is_shown(&info.name) && !names::is_own(&info.name) {
+        let owner = owner_of(&info.note).unwrap_or(OWNER);
+        let (stored, kind, comment) = (info.name.clone(), MadeKind::Rows, None);
+        return Some(MadeObject { oid, array_oid, stored, kind, owner, comment });
+    }
+    let stored = type_of_entry(&info.name)?;
+    let TypeNotes { comment, owner, is_composite, .. } = TypeNotes::decode(&info.note);
+    let kind = match is_composite {
+        true => MadeKind::Composite,
+        false => MadeKind::Enum(user_types::enum_of_entry(info)?),
+    };
+    let owner = owner.unwrap_or(OWNER);
+    Some(MadeObject { oid, array_oid, stored, kind, owner, comment })
+}
+
+/// Enums, and composite types by their entries. Types that a type is made of come before it.
+fn made_types(types: &[MadeObject], composites: &[CompositeObject]) -> MadeTypes {
+    let mut made = MadeTypes::new();
+    for one in types {
+        if let MadeKind::Enum(ty) = one.kind {
+            made.insert(one.stored.clone(), SqlType::Enum(ty));
+        }
+    }
+    let mut waiting: Vec<&CompositeObject> = composites.iter().collect();
+    loop {
+        let before = waiting.len();
+        waiting.retain(|CompositeObject { stored, entry }| {
+            let fields = user_types::fields_of_entry(entry);
+            let mut own = fields.iter().filter_map(|one| ColumnNotes::decode(&one.note).made);
+            let is_known = own.all(|one| made.contains_key(&one.name));
+            if is_known {
+                let ty = user_types::composite(entry, stored, fields, &made);
+                made.insert(stored.clone(), SqlType::Composite(ty));
+            }
+            !is_known
+        });
+        if waiting.len() == before {
+            return made;
+        }
+    }
 }
 
 /// The key columns of an index, as they are declared.

@@ -7,16 +7,19 @@ use rightlink::{ColumnDefault, ColumnSchema, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
 use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
-use super::objects::{Object, Objects};
+use super::objects::{CompositeObject, Object, Objects};
 use super::rules;
 use super::sequences::Sequence;
 use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
 use crate::names::{bare, reference};
+use crate::notes::types::TypeNotes;
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes, storage};
+use crate::roles::role::OWNER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
 use crate::types::{Datum, Row, SqlType};
+use crate::user_types::fields_of_entry;
 
 /// Numbers of access methods.
 const HEAP: u32 = 2;
@@ -27,6 +30,7 @@ const HASH: u32 = 405;
 pub(super) fn classes(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = objects.all().map(|object| class(&object, objects)).collect();
     rows.extend(objects.sequences().iter().map(|one| class_of_sequence(one, objects)));
+    rows.extend(objects.composites().iter().map(|one| class_of_type(one, objects)));
     Ok(rows)
 }
 
@@ -42,7 +46,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         oid(object.oid),
         text(object.name()),
         oid(objects.schema_oid(object.stored())),
-        oid(0),
+        oid(if object.index.is_none() { object.oid } else { 0 }),
         oid(0),
         oid(object.owner()),
         oid(method_oid(object)),
@@ -85,6 +89,22 @@ fn class_of_sequence(one: &Sequence, objects: &Objects) -> Row {
     row.extend(std::iter::repeat_n(Datum::Bool(false), 5));
     row.extend([Datum::Bool(true), char('n'), Datum::Bool(false), oid(0), number(0), number(0)]);
     row.extend([objects.shown_acl(one.oid), Datum::Null, Datum::Null]);
+    row
+}
+
+/// A composite type, which PostgreSQL has among relations.
+fn class_of_type(one: &CompositeObject, objects: &Objects) -> Row {
+    let CompositeObject { stored, entry } = one;
+    let own = one.oid();
+    let owner = TypeNotes::decode(&entry.note).owner.unwrap_or(OWNER);
+    let mut row = vec![oid(own), text(bare(stored)), oid(objects.schema_oid(stored)), oid(own)];
+    row.extend([oid(0), oid(owner), oid(0), oid(0), oid(0), count(0)]);
+    row.extend([Datum::Float4(-1.0), Datum::Int4(0), oid(0)]);
+    row.extend([Datum::Bool(false), Datum::Bool(false), char('p'), char('c')]);
+    row.extend([short(fields_of_entry(entry).len()), short(0)]);
+    row.extend(std::iter::repeat_n(Datum::Bool(false), 5));
+    row.extend([Datum::Bool(true), char('n'), Datum::Bool(false), oid(0), number(0), number(0)]);
+    row.extend([Datum::Null, Datum::Null, Datum::Null]);
     row
 }
 
@@ -150,6 +170,8 @@ struct Attribute<'a> {
     is_array: bool,
     /// Is it of an enum?
     is_label: bool,
+    /// Is it of a composite type, or of arrays of it?
+    is_row: bool,
     not_null: bool,
     has_default: bool,
     identity: char,
@@ -169,6 +191,13 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
             Some(index) => rows.extend(of_index(&object, index, objects)),
         }
     }
+    for one in objects.composites() {
+        let entry = &one.entry;
+        let object = Object { oid: one.oid(), table: entry, index: None };
+        for (at, column) in fields_of_entry(entry).iter().enumerate() {
+            rows.push(of_column(&object, at + 1, column, objects));
+        }
+    }
     for sequence in objects.sequences() {
         let columns = [
             ("last_value", SqlType::Int8),
@@ -186,6 +215,7 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
                 collation: 0,
                 is_array: false,
                 is_label: false,
+                is_row: false,
                 not_null: true,
                 has_default: false,
                 identity: '\0',
@@ -212,7 +242,7 @@ fn of_index(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Vec<Ro
 fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: &Objects) -> Row {
     let notes = ColumnNotes::decode(&column.note);
     let is_table = object.index.is_none();
-    let base = base_oid(column, &notes, objects);
+    let (base, ty) = (base_oid(column, &notes, objects), notes.type_of(column.kind, &objects.made));
     let own = is_collatable(base).then(|| collation_of(column, &notes, objects));
     let identity = match &column.identity {
         Some(identity) if !notes.serial && is_table => {
@@ -236,7 +266,8 @@ fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: 
         },
         collation: own.unwrap_or(0),
         is_array: notes.is_array() && is_table,
-        is_label: notes.made.is_some() && !notes.is_array(),
+        is_label: matches!(ty, SqlType::Enum(_)),
+        is_row: matches!(ty.element().unwrap_or(ty), SqlType::Composite(_)),
         not_null: !column.nullable && is_table,
         has_default: is_table && default_text(column, &notes).is_some(),
         identity,
@@ -251,7 +282,12 @@ fn attribute(column: &Attribute<'_>) -> Row {
     let unknown =
         TypeFacts { length: -1, by_value: false, align: b'i', storage: b'x', collation: 0 };
     let label = TypeFacts { length: 4, by_value: true, align: b'i', storage: b'p', collation: 0 };
-    let own = if column.is_label { &label } else { &unknown };
+    let row = TypeFacts { align: b'd', ..unknown };
+    let own = match (column.is_label, column.is_row) {
+        (true, _) => &label,
+        (false, true) => &row,
+        (false, false) => &unknown,
+    };
     let facts = builtin::type_facts(column.base).unwrap_or(own);
     let (off, none) = (Datum::Bool(false), Datum::Char(0));
     let mut row = vec![

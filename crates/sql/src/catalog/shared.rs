@@ -147,7 +147,7 @@ fn comments(objects: &Objects) -> Vec<Comment> {
         }
     }
     for one in objects.types() {
-        add(one.ty.oid(), PG_TYPE, 0, one.comment.clone());
+        add(one.oid, PG_TYPE, 0, one.comment.clone());
     }
     for one in objects.domains() {
         add(one.oid, PG_TYPE, 0, one.notes.comment.clone());

@@ -5,7 +5,7 @@
 
 use super::builtin;
 use super::numbers::{char, made_oid, oid, text};
-use super::objects::{DomainObject, MadeObject, Objects};
+use super::objects::{DomainObject, MadeKind, MadeObject, Objects};
 use super::relations::base_oid;
 use super::system_views::{TYPES, View};
 use crate::error::Result;
@@ -49,17 +49,21 @@ struct Head<'h> {
     subscript: Datum,
     element: u32,
     array: u32,
+    /// The number that it has among relations.
+    relation: u32,
 }
 
 fn head(one: &MadeObject, objects: &Objects, head: Head<'_>) -> Row {
     let mut row = vec![oid(head.oid), text(head.name)];
-    row.extend([
-        oid(objects.schema_oid(one.ty.stored())),
-        oid(one.owner),
-        Datum::Int2(head.length),
-    ]);
+    row.extend([oid(objects.schema_oid(&one.stored)), oid(one.owner), Datum::Int2(head.length)]);
     row.extend([Datum::Bool(head.length > 0), char(head.kind), char(head.category)]);
-    row.extend([Datum::Bool(false), Datum::Bool(true), char(','), oid(0), head.subscript]);
+    row.extend([
+        Datum::Bool(false),
+        Datum::Bool(true),
+        char(','),
+        oid(head.relation),
+        head.subscript,
+    ]);
     row.extend([oid(head.element), oid(head.array)]);
     row
 }
@@ -75,24 +79,36 @@ fn none() -> Datum {
 }
 
 fn row(one: &MadeObject, objects: &Objects) -> Row {
+    let is_enum = matches!(one.kind, MadeKind::Enum(_));
     let mut row = head(
         one,
         objects,
         Head {
-            oid: one.ty.oid(),
-            name: one.ty.short(),
-            length: 4,
-            kind: 'e',
-            category: 'E',
+            oid: one.oid,
+            name: bare(&one.stored),
+            length: if is_enum { 4 } else { -1 },
+            kind: if is_enum { 'e' } else { 'c' },
+            category: if is_enum { 'E' } else { 'C' },
             subscript: none(),
             element: 0,
-            array: one.ty.array_oid(),
+            array: one.array_oid,
+            relation: if is_enum { 0 } else { one.oid },
         },
     );
-    row.extend([function(3506, "enum_in"), function(3507, "enum_out")]);
-    row.extend([function(3532, "enum_recv"), function(3533, "enum_send")]);
+    row.extend(match is_enum {
+        true => [function(3506, "enum_in"), function(3507, "enum_out")],
+        false => [function(2290, "record_in"), function(2291, "record_out")],
+    });
+    row.extend(match is_enum {
+        true => [function(3532, "enum_recv"), function(3533, "enum_send")],
+        false => [function(2402, "record_recv"), function(2403, "record_send")],
+    });
     row.extend([none(), none(), none()]);
-    tail(&mut row, 'i', 'p');
+    if is_enum {
+        tail(&mut row, 'i', 'p')
+    } else {
+        tail(&mut row, 'd', 'x')
+    }
     row
 }
 
@@ -101,31 +117,33 @@ fn array_row(one: &MadeObject, objects: &Objects) -> Row {
         one,
         objects,
         Head {
-            oid: one.ty.array_oid(),
-            name: one.ty.short_array(),
+            oid: one.array_oid,
+            name: &format!("_{}", bare(&one.stored)),
             length: -1,
             kind: 'b',
             category: 'A',
             subscript: function(6179, "array_subscript_handler"),
-            element: one.ty.oid(),
+            element: one.oid,
             array: 0,
+            relation: 0,
         },
     );
     row.extend([function(750, "array_in"), function(751, "array_out")]);
     row.extend([function(2400, "array_recv"), function(2401, "array_send")]);
     row.extend([none(), none(), function(3816, "array_typanalyze")]);
-    tail(&mut row, 'i', 'x');
+    tail(&mut row, if matches!(one.kind, MadeKind::Enum(_)) { 'i' } else { 'd' }, 'x');
     row
 }
 
 /// Rows of `pg_enum`.
 pub(super) fn labels(objects: &Objects) -> Vec<Row> {
     let of_type = |one: &MadeObject| {
-        let ty = one.ty;
-        ty.labels().iter().enumerate().map(move |(at, label)| {
-            let own = made_oid(ty.oid(), &code_text(&label.code));
+        let number = one.oid;
+        let labels = if let MadeKind::Enum(ty) = one.kind { ty.labels() } else { &[] };
+        labels.iter().enumerate().map(move |(at, label)| {
+            let own = made_oid(number, &code_text(&label.code));
             let place = Datum::Float4((at + 1) as f32);
-            vec![oid(own), oid(ty.oid()), place, text(label.text.as_str())]
+            vec![oid(own), oid(number), place, text(label.text.as_str())]
         })
     };
     objects.types().iter().flat_map(of_type).collect()
@@ -226,9 +244,9 @@ impl Objects {
             None => (name.trim(), false),
         };
         let found = self.type_named(&schemas::parts_of(plain)?, path);
-        let array = |oid: u32| self.types().iter().find(|one| one.ty.oid() == oid);
+        let array = |oid: u32| self.types().iter().find(|one| one.oid == oid);
         Ok(match is_array {
-            true => found.and_then(array).map(|one| one.ty.array_oid()),
+            true => found.and_then(array).map(|one| one.array_oid),
             false => found,
         })
     }

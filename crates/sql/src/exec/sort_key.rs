@@ -8,17 +8,27 @@ use rightlink::Value;
 
 use crate::error::Result;
 use crate::expr::SortKey;
+use crate::types::composite::Field;
 use crate::types::json::{Jsonb, Node};
-use crate::types::record::{Field, Record};
-use crate::types::{Array, Datum, Decimal, EnumType, Registered, Row, SqlType, numeric};
+use crate::types::record::Record;
+use crate::types::{
+    Array, CompositeType, Datum, Decimal, Dimension, ElementType, EnumType, Registered, Row,
+    SqlType, numeric,
+};
 
 /// In place of a type: a null.
 const NULL: u8 = u8::MAX;
 /// The same: a label of an enum, or an array of them; which enum it is follows.
 const LABEL: u8 = u8::MAX - 1;
 const LABELS: u8 = u8::MAX - 2;
-/// The same: a row.
+/// The same: a row, or an array of them.
 const RECORD: u8 = u8::MAX - 3;
+const RECORDS: u8 = u8::MAX - 4;
+/// The same of a type that has a name; which type it is follows.
+const COMPOSITE: u8 = u8::MAX - 5;
+const COMPOSITES: u8 = u8::MAX - 6;
+/// The same: a literal in a row, which no type was found for.
+const UNKNOWN: u8 = u8::MAX - 7;
 const SIGN: u64 = 1 << 63;
 
 /// In front of an element of an array, and behind the last.
@@ -183,20 +193,26 @@ fn array(out: &mut Vec<u8>, value: &Array) {
 
 /// The fields, each as [`Record::compare`] has it.
 fn record(out: &mut Vec<u8>, value: &Record) {
-    let key =
-        SortKey { at: 0, descending: false, nulls_first: false, padded: false, collation: None };
-    for field in value.values() {
+    for (field, value) in value.fields().iter().zip(value.values()) {
+        let padded = field.ty == SqlType::Bpchar;
+        let key = SortKey { at: 0, descending: false, nulls_first: false, padded, collation: None };
         out.push(ELEMENT);
         // The kind comes first, as values of different types may meet.
-        out.push(u8::from(field.is_null()));
-        out.extend(field.type_of().map_or(0, SqlType::oid).to_be_bytes());
-        encode(out, field, &key);
+        out.push(u8::from(value.is_null()));
+        out.extend(value.type_of().map_or(0, SqlType::oid).to_be_bytes());
+        encode(out, value, &key);
     }
     out.push(END);
 }
 
-/// The fields with their types and names, and the values.
+/// The fields with their types and names, and the values; of a type that has a name it tells the
+/// fields.
 fn record_bytes(value: &Record) -> Vec<u8> {
+    if value.ty().is_some() {
+        let mut out = Vec::new();
+        write_row(&mut out, value.values());
+        return out;
+    }
     let mut out = (value.fields().len() as u32).to_le_bytes().to_vec();
     for field in value.fields() {
         write_type(&mut out, field.ty);
@@ -215,7 +231,7 @@ fn record_of(bytes: &[u8]) -> Result<Record> {
         let (len, after) = after.split_first_chunk::<4>().expect("a length was written");
         let (name, after) = after.split_at(u32::from_le_bytes(*len) as usize);
         let name = String::from_utf8(name.to_vec()).expect("a name was written");
-        fields.push(Field { name, ty });
+        fields.push(Field { name, ty, modifier: None });
         rest = after;
     }
     Ok(Record::new(fields.into(), read_row(rest)?))
@@ -227,7 +243,12 @@ fn write_type(out: &mut Vec<u8>, ty: SqlType) {
             out.push(if ty.is_array() { LABELS } else { LABEL });
             out.extend(made.place().to_le_bytes());
         }
-        SqlType::Record => out.push(RECORD),
+        SqlType::Composite(made) => {
+            out.push(if ty.is_array() { COMPOSITES } else { COMPOSITE });
+            out.extend(made.place().to_le_bytes());
+        }
+        SqlType::Record => out.push(if ty.is_array() { RECORDS } else { RECORD }),
+        SqlType::Unknown => out.push(UNKNOWN),
         _ => out.push(SqlType::every().position(|known| known == ty).expect("a known type") as u8),
     }
 }
@@ -235,15 +256,21 @@ fn write_type(out: &mut Vec<u8>, ty: SqlType) {
 /// The type that was written, and what is behind it.
 fn read_type(bytes: &[u8]) -> (SqlType, &[u8]) {
     let (place, rest) = bytes.split_first().expect("a type was written");
+    let array_of = |ty| SqlType::array_of(ty).expect("an element");
     match *place {
-        LABEL | LABELS => {
+        LABEL | LABELS | COMPOSITE | COMPOSITES => {
             let (made, rest) = rest.split_first_chunk::<4>().expect("a type was written");
-            let made = EnumType::at_place(u32::from_le_bytes(*made)).expect("a type was written");
-            let label = SqlType::Enum(made);
-            let array = SqlType::array_of(label).filter(|_| *place == LABELS);
-            (array.unwrap_or(label), rest)
+            let made = u32::from_le_bytes(*made);
+            let ty = match *place {
+                LABEL | LABELS => EnumType::at_place(made).map(SqlType::Enum),
+                _ => CompositeType::at_place(made).map(SqlType::Composite),
+            };
+            let ty = ty.expect("a type was written");
+            (if matches!(*place, LABELS | COMPOSITES) { array_of(ty) } else { ty }, rest)
         }
         RECORD => (SqlType::Record, rest),
+        RECORDS => (array_of(SqlType::Record), rest),
+        UNKNOWN => (SqlType::Unknown, rest),
         place => (SqlType::every().nth(usize::from(place)).expect("a type was written"), rest),
     }
 }
@@ -255,67 +282,74 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
             out.push(NULL);
             continue;
         };
-        if let SqlType::Enum(made) = ty.element().unwrap_or(ty) {
-            out.push(if ty.is_array() { LABELS } else { LABEL });
-            out.extend_from_slice(&made.place().to_le_bytes());
-            let bytes = match value.clone().into_value() {
+        write_type(out, ty);
+        let of_enum = matches!(ty.element().unwrap_or(ty), SqlType::Enum(_));
+        let bytes = match value {
+            Datum::Enum(_) | Datum::Array(_) if of_enum => match value.clone().into_value() {
                 Some(Value::Bytes(bytes)) => bytes,
                 other => unreachable!("the store has codes for labels: {other:?}"),
-            };
-            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-            out.extend_from_slice(&bytes);
-            continue;
-        }
-        if let Datum::Record(record) = value {
-            let bytes = record_bytes(record);
-            out.push(RECORD);
-            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-            out.extend_from_slice(&bytes);
-            continue;
-        }
-        let place = SqlType::every().position(|known| known == ty).expect("a known type");
-        let bytes = match value {
+            },
+            Datum::Record(record) => record_bytes(record),
+            Datum::Array(array) if is_of_rows(ty) => array_bytes(array),
             Datum::Numeric(number) => number.as_bytes().to_vec(),
             // With the name that it is shown by.
             Datum::Reg(one) => [&one.oid.to_be_bytes()[..], one.shown.as_bytes()].concat(),
             other => other.to_binary().expect("a value that has a type has bytes"),
         };
-        out.push(place as u8);
         out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         out.extend_from_slice(&bytes);
     }
+}
+
+/// Is it a type of arrays of rows?
+fn is_of_rows(ty: SqlType) -> bool {
+    matches!(ty.element(), Some(SqlType::Record | SqlType::Composite(_)))
+}
+
+/// The dimensions of an array, and the elements as a row has them.
+fn array_bytes(array: &Array) -> Vec<u8> {
+    let mut out = vec![array.dimensions().len() as u8];
+    for dimension in array.dimensions() {
+        out.extend(dimension.lower.to_le_bytes());
+        out.extend(dimension.length.to_le_bytes());
+    }
+    write_row(&mut out, array.values());
+    out
+}
+
+fn array_of(element: ElementType, bytes: &[u8]) -> Result<Array> {
+    let (count, mut rest) = bytes.split_first().expect("a count was written");
+    let mut dimensions = Vec::new();
+    for _ in 0..*count {
+        let (lower, after) = rest.split_first_chunk::<4>().expect("a bound was written");
+        let (length, after) = after.split_first_chunk::<4>().expect("a length was written");
+        let (lower, length) = (i32::from_le_bytes(*lower), i32::from_le_bytes(*length));
+        dimensions.push(Dimension { lower, length });
+        rest = after;
+    }
+    Array::shaped(element, dimensions, read_row(rest)?)
 }
 
 /// The row that was written.
 pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
     let mut row = Row::new();
     while let Some((place, rest)) = bytes.split_first() {
-        bytes = rest;
         if *place == NULL {
+            bytes = rest;
             row.push(Datum::Null);
             continue;
         }
-        let made = matches!(*place, LABEL | LABELS).then(|| {
-            let (made, rest) = rest.split_first_chunk::<4>().expect("a type was written");
-            (u32::from_le_bytes(*made), rest)
-        });
-        let rest = made.map_or(rest, |(_, rest)| rest);
+        let (ty, rest) = read_type(bytes);
         let (len, rest) = rest.split_first_chunk::<4>().expect("a length was written");
         let (value, rest) = rest.split_at(u32::from_le_bytes(*len) as usize);
-        if let Some((made, _)) = made {
-            let label = SqlType::Enum(EnumType::at_place(made).expect("a type was written"));
-            let array = SqlType::array_of(label).filter(|_| *place == LABELS);
-            row.push(Datum::stored(Value::Bytes(value.to_vec()), array.unwrap_or(label))?);
-            bytes = rest;
-            continue;
-        }
-        if *place == RECORD {
-            row.push(record_of(value)?.into());
-            bytes = rest;
-            continue;
-        }
-        let ty = SqlType::every().nth(usize::from(*place)).expect("a type was written");
+        bytes = rest;
         row.push(match ty {
+            SqlType::Record => record_of(value)?.into(),
+            SqlType::Composite(made) => Record::of_type(made, read_row(value)?).into(),
+            SqlType::Array(element) if is_of_rows(ty) => array_of(element, value)?.into(),
+            ty if matches!(ty.element().unwrap_or(ty), SqlType::Enum(_)) => {
+                Datum::stored(Value::Bytes(value.to_vec()), ty)?
+            }
             SqlType::Numeric => {
                 Datum::Numeric(Decimal::from_bytes(value).expect("a number was written"))
             }
@@ -326,7 +360,6 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
             }
             ty => Datum::from_binary(ty, value)?,
         });
-        bytes = rest;
     }
     Ok(row)
 }
@@ -338,7 +371,7 @@ mod tests {
 
     /// Rows with nulls, and one inside of another.
     fn records() -> Vec<Datum> {
-        let field = |name: &str, ty| Field { name: name.to_owned(), ty };
+        let field = |name: &str, ty| Field { name: name.to_owned(), ty, modifier: None };
         let fields = [field("a", SqlType::Int4), field("b", SqlType::Text)];
         let text = |text: &str| Datum::Text(text.to_owned());
         let rows = [

@@ -8,11 +8,12 @@ use rightlink::Transaction;
 
 use crate::bind::Catalog;
 use crate::bind::rules;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
 use crate::names::{SearchPath, identifier};
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes};
+use crate::parse::identifiers::is_of_rows;
 use crate::plan::Table;
 use crate::schemas::{self, Found, no_table};
 use crate::statistics::{Statistics, store};
@@ -87,10 +88,14 @@ impl Catalog for Tables<'_> {
     }
 
     fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>> {
-        match user_types::kept_name(parts) {
-            Some(name) => self.stored_type(&name),
-            None => Ok(None),
+        let Some(name) = user_types::kept_name(parts) else { return Ok(None) };
+        let found = self.stored_type(&name)?;
+        // Nothing notes that a text which is kept needs the table.
+        if found.as_ref().is_some_and(|found| is_of_rows(found.declared.ty)) {
+            let what = format!("the row type of \"{}\" in such a text", names::said(&name));
+            return Err(SqlError::unsupported(what));
         }
+        Ok(found)
     }
 
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {

@@ -125,6 +125,7 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
                     | T::Jsonb
                     | T::Jsonpath
                     | T::Record
+                    | T::Composite(_)
             ) =>
         {
             (if name == "min" { Kind::Min } else { Kind::Max }, known, known)
@@ -378,7 +379,8 @@ impl Aggregate {
             return self.gather(state, value);
         }
         if let Kind::Json(json) = self.kind {
-            let feeds = self.input.is_array() || self.input == SqlType::Record;
+            let is_row = matches!(self.input, SqlType::Record | SqlType::Composite(_));
+            let feeds = self.input.is_array() || is_row;
             let grown = json.add(&mut state.value, [&value, &other], self.result, feeds)?;
             state.count += 1;
             return Ok(grown);

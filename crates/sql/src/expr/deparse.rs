@@ -3,9 +3,9 @@
 //! Does not do: text that a parser would surely read back.
 
 use crate::expr::{Expr, SubqueryKind, arrays, records};
-use crate::names::reference;
-use crate::types::SqlType;
+use crate::names::{identifier, reference};
 use crate::types::literal::{constant, literal};
+use crate::types::{Datum, SqlType};
 
 /// `expr` with columns called `names`, which are quoted where they need it.
 pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
@@ -20,6 +20,13 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
         Expr::Call(function, args) => match (function.name, args.as_slice()) {
             // The first one tells its fields.
             (records::ROW, [_, values @ ..]) => format!("ROW({})", list(values, ", ")),
+            (
+                records::FIELD,
+                [row, Expr::Const(Datum::Int4(at)), Expr::Const(Datum::Record(nulls))],
+            ) => {
+                let name = nulls.fields().get(*at as usize).map_or("", |field| &field.name);
+                format!("({}).{}", inner(row), identifier(name))
+            }
             (records::IS_NULL, [row]) => format!("({} IS NULL)", inner(row)),
             (records::IS_NOT_NULL, [row]) => format!("({} IS NOT NULL)", inner(row)),
             (name, args) => call(name, args, names),

@@ -10,7 +10,6 @@ use super::json;
 use crate::error::Result;
 use crate::expr::function::{Function, Registry};
 use crate::expr::operators::mismatch;
-use crate::types::record::Record;
 use crate::types::{Datum, SqlType};
 
 /// Adds them.
@@ -23,7 +22,8 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 /// What calls of these functions are known by.
-pub(super) const ROW: &str = "row";
+pub(crate) const ROW: &str = "row";
+pub(super) const FIELD: &str = "field of row";
 pub(super) const IS_NULL: &str = "row is null";
 pub(super) const IS_NOT_NULL: &str = "row is not null";
 
@@ -37,7 +37,7 @@ pub(crate) fn row() -> &'static Function {
     FUNCTION.get_or_init(|| {
         let mut row = function(ROW, SqlType::Record, |v, _| match &v[0] {
             Datum::Record(shape) => {
-                let row = Record::new(shape.shape().clone(), v[1..].to_vec());
+                let row = shape.with_values(v[1..].to_vec());
                 row.check_size()?;
                 Ok(row.into())
             }
@@ -46,6 +46,53 @@ pub(crate) fn row() -> &'static Function {
         row.variadic = true;
         row
     })
+}
+
+/// A field of a row, by its place. A row of nulls stands behind it, which tells the name.
+pub(crate) fn field() -> &'static Function {
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| {
+        let args = [SqlType::Record, SqlType::Int4, SqlType::Record];
+        Function::new(FIELD, &args, SqlType::Unknown, |v, _| match (&v[0], &v[1]) {
+            (Datum::Record(row), Datum::Int4(at)) => {
+                Ok(row.values().get(*at as usize).cloned().unwrap_or_default())
+            }
+            _ => mismatch(v),
+        })
+    })
+}
+
+/// A row with another value for a field. Behind the row and the value stand a row of nulls, which
+/// takes the place of one that is null, and the places of fields, each of the one before.
+pub(crate) fn with_field() -> &'static Function {
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| {
+        let args = [SqlType::Record, SqlType::Unknown, SqlType::Record, SqlType::Int4];
+        let result = SqlType::Unknown;
+        let function = Function::new("row with field", &args, result, |v, _| {
+            with(if v[0].is_null() { &v[2] } else { &v[0] }, &v[1], &v[3..])
+        });
+        Function { strict: false, variadic: true, ..function }
+    })
+}
+
+/// A row with a value for the field that places lead to.
+fn with(row: &Datum, value: &Datum, places: &[Datum]) -> Result<Datum> {
+    let (Datum::Record(row), [Datum::Int4(at), deeper @ ..]) = (row, places) else {
+        mismatch(std::slice::from_ref(row))
+    };
+    let at = *at as usize;
+    let mut values = row.values().to_vec();
+    values[at] = match (deeper, row.fields()[at].ty) {
+        ([], _) => value.clone(),
+        (_, SqlType::Composite(ty)) if values[at].is_null() => {
+            with(&ty.nulls().into(), value, deeper)?
+        }
+        _ => with(&values[at], value, deeper)?,
+    };
+    let row = row.with_values(values);
+    row.check_size()?;
+    Ok(row.into())
 }
 
 /// Is a row null, as all of its fields are?

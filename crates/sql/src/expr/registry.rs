@@ -79,13 +79,18 @@ pub(crate) fn of_arrays(name: &str, count: usize) -> Option<&'static Function> {
 }
 
 /// Functions over types that were made, by name and the place of the type; of arrays of it or not.
-type OfMade = HashMap<(String, u32, bool), &'static Function>;
+type OfMade = HashMap<(String, SqlType, u32), &'static Function>;
 
 /// The comparison `name` of two values of `ty`, if that is a type that was made.
 fn of_made(name: &str, ty: SqlType) -> Option<&'static Function> {
     static KNOWN: OnceLock<Mutex<OfMade>> = OnceLock::new();
-    let SqlType::Enum(made) = ty.element().unwrap_or(ty) else { return None };
-    let key = (name.to_owned(), made.place(), ty.is_array());
+    let place = match ty.element().unwrap_or(ty) {
+        SqlType::Enum(made) => made.place(),
+        SqlType::Composite(made) if ty.is_array() => made.place(),
+        SqlType::Record if ty.is_array() => 0,
+        _ => return None,
+    };
+    let key = (name.to_owned(), ty, place);
     let mut known = KNOWN.get_or_init(Mutex::default).lock();
     if let Some(found) = known.get(&key) {
         return Some(found);

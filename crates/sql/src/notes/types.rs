@@ -1,4 +1,4 @@
-//! What is kept of a type: the labels of an enum, what a domain asks.
+//! What is kept of a type: the labels of an enum, what a domain asks, that it is composite.
 //!
 //! A type is a table of the store without rows, its entry (`names::type_entry`), so that it has a
 //! number and a version, and is locked and rolled back as tables are. Its note says what it is.
@@ -9,6 +9,9 @@
 use super::{OWNER, line, lines, owner_line};
 use crate::types::enums::{Label, code_text, parse_code};
 
+/// The name of the column of the entry of a composite type without fields, as a table has one. No
+/// name of a client has this character.
+pub(crate) const NO_FIELD: &str = "␟";
 /// How a note says that a domain does not allow nulls.
 const NOT_NULL: &str = "not null";
 
@@ -32,8 +35,11 @@ pub(crate) struct DomainNotes {
 /// What is kept of a type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TypeNotes {
-    /// What there is of a domain; `None`: it is an enum.
+    /// What there is of a domain.
     pub(crate) domain: Option<DomainNotes>,
+    /// Is it composite? Its fields are the columns of its entry. One that is neither a domain nor
+    /// composite is an enum.
+    pub(crate) is_composite: bool,
     /// Of an enum, in their order.
     pub(crate) labels: Vec<Label>,
     pub(crate) comment: Option<String>,
@@ -58,6 +64,7 @@ impl TypeNotes {
                     let check = DomainCheck { name, text, is_valid: rest.is_empty() };
                     notes.domain.get_or_insert_default().checks.push(check);
                 }
+                ["composite"] => notes.is_composite = true,
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
                 [OWNER, oid] => notes.owner = oid.parse().ok(),
                 _ => {}
@@ -78,6 +85,9 @@ impl TypeNotes {
                 line(&mut out, &fields[..if check.is_valid { 3 } else { 4 }]);
             }
         }
+        if self.is_composite {
+            line(&mut out, &["composite"]);
+        }
         if let Some(comment) = &self.comment {
             line(&mut out, &["comment", comment]);
         }
@@ -97,6 +107,7 @@ mod tests {
             labels: vec![label("so so", &[0, 7]), label("a\tb\n\\", &[255])],
             comment: Some("moods".into()),
             domain: None,
+            is_composite: false,
             owner: Some(16_400),
         };
         assert_eq!(TypeNotes::decode(&notes.encode()), notes);
@@ -108,6 +119,8 @@ mod tests {
         let domain =
             DomainNotes { not_null: true, checks: vec![check("a", true), check("b", false)] };
         let notes = TypeNotes { domain: Some(domain), ..TypeNotes::default() };
+        assert_eq!(TypeNotes::decode(&notes.encode()), notes);
+        let notes = TypeNotes { is_composite: true, ..TypeNotes::default() };
         assert_eq!(TypeNotes::decode(&notes.encode()), notes);
     }
 }

@@ -96,6 +96,10 @@ pub(crate) fn column_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<
         Some(modifier @ Modifier::Interval(fields, _)) if fields != IntervalFields::All => {
             Err(SqlError::unsupported(format!("a column of type {modifier}")))
         }
+        _ if is_of_rows(declared.ty) => {
+            let what = format!("a column of type {}, the row type of a table", declared.ty.name());
+            Err(SqlError::unsupported(what))
+        }
         // Its values would have to keep the blanks they end in and yet be equal without them.
         None if declared.ty == SqlType::Bpchar => {
             Err(SqlError::unsupported("a column of type character without a length")
@@ -103,6 +107,11 @@ pub(crate) fn column_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<
         }
         _ => Ok(declared),
     }
+}
+
+/// Is it the type of the rows of a table, or of arrays of them?
+pub(crate) fn is_of_rows(ty: SqlType) -> bool {
+    matches!(ty.element().unwrap_or(ty), SqlType::Composite(own) if own.is_of_rows())
 }
 
 /// The type that a declaration names.

@@ -37,6 +37,7 @@ pub(crate) mod like;
 pub(crate) mod modes;
 mod order;
 pub(crate) mod roles;
+pub(crate) mod stars;
 mod typed_literals;
 pub(crate) mod types;
 pub(crate) mod utility;
@@ -308,6 +309,7 @@ fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens = tokens(text)?;
     typed_literals::literals(&mut tokens);
     grouping::sets(&mut tokens);
+    stars::fields(&mut tokens);
     frame::exclusions(&mut tokens);
     Ok(tokens)
 }
@@ -336,6 +338,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     order::options(&mut tokens);
     typed_literals::literals(&mut tokens);
     grouping::sets(&mut tokens);
+    stars::fields(&mut tokens);
     frame::exclusions(&mut tokens);
     let depth = depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();

@@ -5,11 +5,12 @@
 
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::error::{Result, SqlError};
 use crate::parse::cursor::Cursor;
-use crate::parse::{kept_tokens, replaced};
+use crate::parse::{identifiers, kept_tokens, replaced};
 
 /// A statement about a type.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,14 @@ pub(crate) enum TypeStatement {
     CreateEnum {
         name: Vec<String>,
         labels: Vec<String>,
+    },
+    CreateComposite {
+        name: Vec<String>,
+        fields: Vec<ast::ColumnDef>,
+    },
+    AlterComposite {
+        name: Vec<String>,
+        changes: Vec<FieldChange>,
     },
     /// With its one column, which has the type, the default and the constraints.
     CreateDomain {
@@ -41,6 +50,22 @@ pub(crate) enum TypeStatement {
     Comment {
         name: Vec<String>,
         text: Option<String>,
+    },
+}
+
+/// What ALTER TYPE does to a field of a composite type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FieldChange {
+    Add(Box<ast::ColumnDef>),
+    Drop {
+        name: String,
+        if_exists: bool,
+    },
+    /// A field of this name gets another type.
+    Retype(Box<ast::ColumnDef>),
+    Rename {
+        from: String,
+        to: String,
     },
 }
 
@@ -126,10 +151,17 @@ fn create(cursor: &mut Cursor) -> Result<TypeStatement> {
         return Err(SqlError::unsupported("a range type"));
     }
     if !cursor.take("enum") {
-        return match cursor.take_token(&Token::LParen) {
-            true => Err(SqlError::unsupported("a composite type")),
-            false => Err(cursor.unexpected()),
-        };
+        let fields = cursor.parse(|parser| {
+            parser.expect_token(&Token::LParen)?;
+            let mut fields = Vec::new();
+            if !parser.consume_token(&Token::RParen) {
+                fields = parser.parse_comma_separated(field)?;
+                parser.expect_token(&Token::RParen)?;
+            }
+            Ok(fields)
+        })?;
+        check_fields(&fields)?;
+        return Ok(TypeStatement::CreateComposite { name, fields });
     }
     cursor.expect_token(&Token::LParen)?;
     let mut labels = Vec::new();
@@ -145,6 +177,58 @@ fn create(cursor: &mut Cursor) -> Result<TypeStatement> {
     Ok(TypeStatement::CreateEnum { name, labels })
 }
 
+/// The name and the type of a field, and a collation that it may say.
+fn field(parser: &mut Parser<'_>) -> std::result::Result<ast::ColumnDef, ParserError> {
+    let (name, data_type) = (parser.parse_identifier()?, parser.parse_data_type()?);
+    let mut options = Vec::new();
+    if parser.parse_keyword(Keyword::COLLATE) {
+        let option = ast::ColumnOption::Collation(parser.parse_object_name(false)?);
+        options.push(ast::ColumnOptionDef { name: None, option });
+    }
+    Ok(ast::ColumnDef { name, data_type, options })
+}
+
+/// Fails for what is not built of fields.
+fn check_fields<'f>(fields: impl IntoIterator<Item = &'f ast::ColumnDef>) -> Result<()> {
+    match fields.into_iter().all(|field| field.options.is_empty()) {
+        true => Ok(()),
+        false => Err(SqlError::unsupported("COLLATE of a field of a composite type")),
+    }
+}
+
+/// What is done to a field.
+fn field_change(parser: &mut Parser<'_>) -> std::result::Result<FieldChange, ParserError> {
+    let word = parser.parse_identifier()?.value.to_lowercase();
+    let own = parser.parse_identifier()?;
+    if own.quote_style.is_some() || !own.value.eq_ignore_ascii_case("attribute") {
+        return parser.expected_ref("attribute", parser.peek_token_ref());
+    }
+    let change = match word.as_str() {
+        "add" => FieldChange::Add(Box::new(field(parser)?)),
+        "drop" => {
+            let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+            FieldChange::Drop { name: identifiers::ident(&parser.parse_identifier()?), if_exists }
+        }
+        "alter" => {
+            let name = parser.parse_identifier()?;
+            if parser.parse_keyword(Keyword::SET) {
+                parser.expect_keyword(Keyword::DATA)?;
+            }
+            parser.expect_keyword(Keyword::TYPE)?;
+            let (data_type, options) = (parser.parse_data_type()?, Vec::new());
+            FieldChange::Retype(Box::new(ast::ColumnDef { name, data_type, options }))
+        }
+        "rename" => {
+            let from = identifiers::ident(&parser.parse_identifier()?);
+            parser.expect_keyword(Keyword::TO)?;
+            FieldChange::Rename { from, to: identifiers::ident(&parser.parse_identifier()?) }
+        }
+        _ => return parser.expected_ref("a change of a field", parser.peek_token_ref()),
+    };
+    let _ = parser.parse_one_of_keywords(&[Keyword::CASCADE, Keyword::RESTRICT]);
+    Ok(change)
+}
+
 fn string(cursor: &mut Cursor) -> Result<String> {
     cursor.string().ok_or_else(|| cursor.unexpected())
 }
@@ -152,6 +236,14 @@ fn string(cursor: &mut Cursor) -> Result<String> {
 fn alter(cursor: &mut Cursor) -> Result<TypeStatement> {
     cursor.expect("type")?;
     let name = cursor.qualified()?;
+    if cursor.is_at(1, "attribute") {
+        let changes = cursor.parse(|parser| parser.parse_comma_separated(field_change))?;
+        check_fields(changes.iter().filter_map(|change| match change {
+            FieldChange::Add(field) | FieldChange::Retype(field) => Some(&**field),
+            _ => None,
+        }))?;
+        return Ok(TypeStatement::AlterComposite { name, changes });
+    }
     let change = match cursor.take_any(&["add", "rename", "set"]) {
         Some("add") if cursor.take("value") => add_value(cursor)?,
         Some("rename") if cursor.take("value") => {
@@ -161,8 +253,8 @@ fn alter(cursor: &mut Cursor) -> Result<TypeStatement> {
         }
         Some("rename") if cursor.take("to") => TypeChange::Rename(cursor.name()?),
         Some("set") if cursor.take("schema") => TypeChange::SetSchema(cursor.name()?),
-        Some(_) if ["attribute", "("].iter().any(|word| cursor.is(word)) => {
-            return Err(SqlError::unsupported("ALTER TYPE of a composite type"));
+        Some(_) if cursor.take_token(&Token::LParen) => {
+            return Err(SqlError::unsupported("ALTER TYPE of a base type"));
         }
         _ => return Err(cursor.unexpected()),
     };

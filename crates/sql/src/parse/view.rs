@@ -126,6 +126,9 @@ pub(crate) fn kept_text(query: &ast::Query) -> Result<String> {
     let tokens = tokens(&text)?;
     let mut edits = frame::unmarked(&tokens);
     edits.extend(grouping::unmarked(&tokens).into_iter().map(|(span, text)| (span, text.into())));
+    edits.extend(
+        super::stars::unmarked(&tokens).into_iter().map(|(span, text)| (span, text.into())),
+    );
     edits.sort_by_key(|(span, _)| span.start);
     Ok(replaced(&text, &edits))
 }

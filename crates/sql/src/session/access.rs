@@ -125,12 +125,12 @@ impl Session {
 
     fn check_type(&mut self, actor: &Actor, definition: &TypeDefinition) -> Result<()> {
         match definition {
-            TypeDefinition::Enum { name, .. } | TypeDefinition::Domain { name, .. } => {
-                self.check_create(actor, name)
-            }
-            TypeDefinition::Alter { name, .. } | TypeDefinition::AlterDomain { name, .. } => {
-                self.check_owns_type(actor, name)
-            }
+            TypeDefinition::Enum { name, .. }
+            | TypeDefinition::Composite { name, .. }
+            | TypeDefinition::Domain { name, .. } => self.check_create(actor, name),
+            TypeDefinition::Alter { name, .. }
+            | TypeDefinition::AlterComposite { name, .. }
+            | TypeDefinition::AlterDomain { name, .. } => self.check_owns_type(actor, name),
         }
     }
 

@@ -113,11 +113,13 @@ impl Sample {
     }
 }
 
-/// Arrays are not compared: they count as too long, whatever they are.
+/// Arrays and rows are not compared: they count as too long, whatever they are.
 fn kept(value: rightlink::Value, ty: SqlType) -> Kept {
     match Datum::from(value) {
         Datum::Null => Kept::Null,
-        Datum::Bytes(bytes) if ty.is_array() => Kept::Wide(bytes.len()),
+        Datum::Bytes(bytes) if ty.is_array() || matches!(ty, SqlType::Composite(_)) => {
+            Kept::Wide(bytes.len())
+        }
         Datum::Text(text) if text.len() > WIDE => Kept::Wide(text.len()),
         Datum::Bytes(bytes) if bytes.len() > WIDE => Kept::Wide(bytes.len()),
         Datum::Numeric(number) if number.as_bytes().len() > WIDE => {

@@ -11,8 +11,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use rightlink::Value;
+
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, EnumType, SqlType};
+use crate::types::{CompositeType, Datum, EnumType, SqlType};
 
 /// Most dimensions of an array.
 pub(crate) const MAX_DIMENSIONS: usize = 6;
@@ -28,7 +30,12 @@ enum Element {
     /// A place in [`SqlType::ALL`].
     BuiltIn(u8),
     Enum(EnumType),
+    Composite(CompositeType),
+    Record,
 }
+
+/// The number of the type of arrays of rows without a name.
+const RECORDS_OID: u32 = 2_287;
 
 /// Names and OIDs of the types of arrays, in the order of [`SqlType::ALL`].
 const ARRAY_TYPES: [(&str, &str, u32); SqlType::ALL.len()] = [
@@ -77,8 +84,11 @@ impl ElementType {
 
     /// `ty` as the type of elements; `None` for arrays and literals without a type.
     pub fn of(ty: SqlType) -> Option<ElementType> {
-        if let SqlType::Enum(ty) = ty {
-            return Some(ElementType(Element::Enum(ty)));
+        match ty {
+            SqlType::Enum(ty) => return Some(ElementType(Element::Enum(ty))),
+            SqlType::Composite(ty) => return Some(ElementType(Element::Composite(ty))),
+            SqlType::Record => return Some(ElementType(Element::Record)),
+            _ => {}
         }
         let place = SqlType::ALL.iter().position(|known| *known == ty)?;
         Some(ElementType(Element::BuiltIn(place as u8)))
@@ -89,6 +99,8 @@ impl ElementType {
         match self.0 {
             Element::BuiltIn(place) => SqlType::ALL[place as usize],
             Element::Enum(ty) => SqlType::Enum(ty),
+            Element::Composite(ty) => SqlType::Composite(ty),
+            Element::Record => SqlType::Record,
         }
     }
 
@@ -96,6 +108,8 @@ impl ElementType {
         match self.0 {
             Element::BuiltIn(place) => ARRAY_TYPES[place as usize].0,
             Element::Enum(ty) => ty.shown_array(),
+            Element::Composite(ty) => ty.shown_array(),
+            Element::Record => "record[]",
         }
     }
 
@@ -103,6 +117,8 @@ impl ElementType {
         match self.0 {
             Element::BuiltIn(place) => ARRAY_TYPES[place as usize].1,
             Element::Enum(ty) => ty.short_array(),
+            Element::Composite(ty) => ty.short_array(),
+            Element::Record => "_record",
         }
     }
 
@@ -110,6 +126,8 @@ impl ElementType {
         match self.0 {
             Element::BuiltIn(place) => ARRAY_TYPES[place as usize].2,
             Element::Enum(ty) => ty.array_oid(),
+            Element::Composite(ty) => ty.array_oid(),
+            Element::Record => RECORDS_OID,
         }
     }
 }
@@ -364,22 +382,28 @@ pub(crate) fn too_many_dimensions(count: usize) -> SqlError {
     SqlError::new(code::PROGRAM_LIMIT, message)
 }
 
-/// The bytes that the store keeps for an array: of labels of an enum it keeps the codes.
+/// The bytes that the store keeps for an array: of labels of an enum it keeps the codes, of rows
+/// what it keeps for each.
 pub(super) fn to_stored(array: &Array) -> Vec<u8> {
-    let SqlType::Enum(_) = array.element.ty() else { return to_binary(array) };
-    let code = |value: &Datum| match value {
-        Datum::Enum(label) => Datum::Bytes(label.code().to_vec()),
-        other => other.clone(),
+    if !matches!(array.element.ty(), SqlType::Enum(_) | SqlType::Composite(_)) {
+        return to_binary(array);
+    }
+    let stored = |value: &Datum| match value.clone().into_value() {
+        Some(Value::Bytes(bytes)) => Datum::Bytes(bytes),
+        _ => Datum::Null,
     };
-    let codes = array.values.iter().map(code).collect();
-    to_binary(&Array::made(bytes(), array.dimensions.clone(), codes))
+    let all = array.values.iter().map(stored).collect();
+    to_binary(&Array::made(bytes(), array.dimensions.clone(), all))
 }
 
 /// The array for which the store keeps these bytes.
 pub(super) fn from_stored(element: ElementType, stored: &[u8]) -> Result<Array> {
-    let SqlType::Enum(ty) = element.ty() else { return from_binary(element, stored) };
+    let ty = element.ty();
+    if !matches!(ty, SqlType::Enum(_) | SqlType::Composite(_)) {
+        return from_binary(element, stored);
+    }
     from_binary(bytes(), stored)?.mapped(element, |value| match value {
-        Datum::Bytes(code) => ty.stored_value(code),
+        Datum::Bytes(own) => Datum::stored(Value::Bytes(own.clone()), ty),
         other => Ok(other.clone()),
     })
 }

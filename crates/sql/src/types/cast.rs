@@ -3,7 +3,7 @@
 //! Invariants: a cast that would lose the value fails; rounding to integers is to even from floats
 //! and away from zero from numeric, as in PostgreSQL.
 //! Elements of an array are cast one by one, wherever that is allowed of one of them.
-//! Does not do: casts between rows, domains.
+//! Does not do: rows without a name as those of a type, which the binder takes apart; domains.
 
 use crate::error::{Result, SqlError, code};
 use crate::types::json::Node;
@@ -44,6 +44,14 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         return Some(if a < b { Implicit } else { Assignment });
     }
     Some(match (from, to) {
+        // Whether its fields allow it is known where it is made.
+        (T::Record, T::Composite(_)) => Implicit,
+        (T::Composite(_), T::Record) => Implicit,
+        (T::Array(from), T::Array(to))
+            if from.ty() == T::Record && matches!(to.ty(), T::Composite(_)) =>
+        {
+            return None;
+        }
         (T::Array(from), T::Array(to)) => return context(from.ty(), to.ty()),
         (T::Int2Vector, T::Array(to)) if to.ty() == T::Int2 => Implicit,
         (T::OidVector, T::Array(to)) if to.ty() == T::Oid => Implicit,
@@ -162,8 +170,8 @@ pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
         | SqlType::Lsn
         | SqlType::Jsonpath
         | SqlType::Enum(_)
-        | SqlType::Record
         | SqlType::Void
+        | SqlType::Composite(_)
         | SqlType::Tid => through_text(value, to, times),
         SqlType::Bit | SqlType::Varbit => match value {
             Datum::Bit(bits) | Datum::Varbit(bits) if to == SqlType::Bit => Ok(Datum::Bit(bits)),
@@ -176,6 +184,10 @@ pub(crate) fn cast(value: Datum, to: SqlType, times: &Times) -> Result<Datum> {
             Some(network) if to == SqlType::Inet => Ok(Datum::Inet(network)),
             Some(network) => Ok(Datum::Cidr(network.network())),
             None => through_text(value, to, times),
+        },
+        SqlType::Record => match value {
+            Datum::Record(_) => Ok(value),
+            other => through_text(other, to, times),
         },
         SqlType::Json | SqlType::Jsonb => match value {
             Datum::Json(text) => text::parse(to, &text, times),

@@ -14,14 +14,16 @@
 //! | `registered` | objects of catalogs by their names |
 //! | `bits`, `lsn`, `network` | strings of bits; places in a log; addresses |
 //! | `enums` | enums, whose labels are in an order of their own |
+//! | `record`, `composite` | rows as values; their types that have names |
+//! | `row_input` | rows of these from text and bytes |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
 //! exists in expressions only. The store keeps an array as bytes, in its binary form, a `jsonb` in
-//! a form of its own, and for labels of enums, addresses and other types that are coded bytes that
-//! compare as they do; notes of the column say so.
-//! Does not do: composite types, collations other than byte order.
+//! a form of its own, a row as bytes of its fields, and for labels of enums, addresses and other
+//! types that are coded bytes that compare as they do; notes of the column say so.
+//! Does not do: collations other than byte order.
 
 pub(crate) mod array;
 mod array_text;
@@ -31,6 +33,7 @@ pub(crate) mod calendar;
 pub(crate) mod casing;
 pub(crate) mod cast;
 pub(crate) mod collate;
+pub(crate) mod composite;
 pub(crate) mod declared;
 pub(crate) mod enums;
 pub(crate) mod json;
@@ -40,6 +43,7 @@ pub(crate) mod network;
 pub(crate) mod numeric;
 pub(crate) mod record;
 mod registered;
+mod row_input;
 mod stored;
 pub(crate) mod text;
 pub(crate) mod time;
@@ -51,11 +55,12 @@ use rightlink::{RowId, Type};
 
 pub use array::{Array, Dimension, ElementType};
 pub use bits::Bits;
+pub use composite::{CompositeType, Field};
 pub use enums::{EnumType, EnumValue};
 pub use json::{JsonPath, Jsonb};
 pub use lsn::Lsn;
 pub use network::Network;
-pub use record::{Field, Record};
+pub use record::Record;
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
 pub use time::{Times, ZonedTime};
@@ -130,6 +135,8 @@ pub enum SqlType {
     OidVector,
     /// An enum
     Enum(EnumType),
+    /// A row whose fields have names and types
+    Composite(CompositeType),
     /// An array of any of these
     Array(ElementType),
     /// `record`: a row of any fields
@@ -152,6 +159,7 @@ pub(crate) enum Category {
     Network,
     BitString,
     User,
+    Composite,
     /// Of catalogs alone.
     Internal,
     Array,
@@ -244,6 +252,7 @@ impl SqlType {
             SqlType::Int2Vector => 22,
             SqlType::OidVector => 30,
             SqlType::Enum(ty) => ty.oid(),
+            SqlType::Composite(ty) => ty.oid(),
             SqlType::Array(element) => element.array_oid(),
             SqlType::Record => 2249,
             SqlType::Void => 2278,
@@ -327,6 +336,7 @@ impl SqlType {
             SqlType::Int2Vector => "int2vector",
             SqlType::OidVector => "oidvector",
             SqlType::Enum(ty) => ty.shown(),
+            SqlType::Composite(ty) => ty.shown(),
             SqlType::Array(element) => element.array_name(),
             SqlType::Record => "record",
             SqlType::Void => "void",
@@ -337,6 +347,12 @@ impl SqlType {
     /// The number and the full name of a type, `varchar` included, that a text names as
     /// `to_regtype` reads it.
     pub(crate) fn named(text: &str) -> Option<(u32, &'static str)> {
+        let own = text.trim();
+        let own = own.strip_prefix("pg_catalog.").unwrap_or(own);
+        let quoted = own.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        if let Some(ty) = quoted.and_then(SqlType::of_short_name) {
+            return Some((ty.oid(), ty.name()));
+        }
         let lower = text.trim().to_ascii_lowercase();
         let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
         if let Some(element) = name.strip_suffix("[]") {
@@ -404,6 +420,7 @@ impl SqlType {
             SqlType::Varbit => "varbit",
             SqlType::Char => "char",
             SqlType::Enum(ty) => ty.short(),
+            SqlType::Composite(ty) => ty.short(),
             SqlType::Array(element) => element.array_short_name(),
             other => other.name(),
         }
@@ -440,6 +457,7 @@ impl SqlType {
             | SqlType::Varbit
             | SqlType::Int2Vector
             | SqlType::OidVector
+            | SqlType::Composite(_)
             | SqlType::Record
             | SqlType::Array(_) => -1,
         }
@@ -475,6 +493,7 @@ impl SqlType {
             | SqlType::Void
             | SqlType::Lsn
             | SqlType::Tid => Category::User,
+            SqlType::Composite(_) => Category::Composite,
             SqlType::Char => Category::Internal,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::OidVector => Category::Array,
             SqlType::Unknown => Category::Unknown,
@@ -508,7 +527,9 @@ impl SqlType {
 
     /// Does the store keep its values as bytes whose order is another than theirs?
     pub(crate) fn is_encoded(self) -> bool {
-        self.is_array() || matches!(self, SqlType::Jsonb | SqlType::Timetz)
+        let is_encoded =
+            |ty| matches!(ty, SqlType::Jsonb | SqlType::Timetz | SqlType::Composite(_));
+        self.is_array() || is_encoded(self)
     }
 
     /// Is it the type that its category prefers?
@@ -554,6 +575,7 @@ impl SqlType {
         match self {
             SqlType::Bpchar | SqlType::Name => return Some(Type::Text),
             SqlType::Enum(_) => return Some(Type::Bytes),
+            SqlType::Composite(ty) => return ty.is_storable().then_some(Type::Bytes),
             ty if ty.is_noted() => return Some(Type::Bytes),
             _ => {}
         }
@@ -687,7 +709,7 @@ impl Datum {
             },
             Datum::Enum(value) => SqlType::Enum(value.ty()),
             Datum::Array(array) => SqlType::Array(array.element()),
-            Datum::Record(_) => SqlType::Record,
+            Datum::Record(row) => row.ty().map_or(SqlType::Record, SqlType::Composite),
         })
     }
 

@@ -1,33 +1,28 @@
-//! Rows as values: PostgreSQL's `record`, whose fields its type does not tell.
+//! Rows as values: PostgreSQL's `record`, whose fields its type does not tell, and values of
+//! composite types.
 //!
-//! Invariants: a record has as many values as fields. An order of records is that of the first
-//! fields that differ, with nulls last.
-//! Does not do: composite types that have names.
+//! Invariants: a record has as many values as fields, and those of its type if that has a name. An
+//! order of records is that of the first fields that differ, with nulls last. Values of `char(n)`
+//! have their blanks.
+//! Does not do: types that have names (`composite`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{Datum, SqlType, Times};
+use super::composite::Field;
+use super::{CompositeType, Datum, SqlType, Times};
 use crate::error::{Result, SqlError, code};
 
 /// Bytes that the text of a row may take. Each row around another doubles the quotes in its text,
 /// so that a few dozen would fill any memory.
 const MAX_TEXT: usize = 16 << 20;
 
-/// A field of a record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Field {
-    /// Its name; `f1`, `f2` and so on where nobody gave one.
-    pub name: String,
-    /// The type of its values.
-    pub ty: SqlType,
-}
-
 /// A row as a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     fields: Arc<[Field]>,
     values: Vec<Datum>,
+    ty: Option<CompositeType>,
 }
 
 /// How long a text is.
@@ -56,7 +51,28 @@ impl Record {
     /// If there are more or fewer values than fields.
     pub(crate) fn new(fields: Arc<[Field]>, values: Vec<Datum>) -> Record {
         assert_eq!(fields.len(), values.len(), "a record has a value for each field");
-        Record { fields, values }
+        Record { fields, values, ty: None }
+    }
+
+    /// A row of a type that has a name.
+    ///
+    /// # Panics
+    /// If there are more or fewer values than fields.
+    pub(crate) fn of_type(ty: CompositeType, values: Vec<Datum>) -> Record {
+        Record { ty: Some(ty), ..Record::new(ty.shape().clone(), values) }
+    }
+
+    /// The same fields with other values.
+    ///
+    /// # Panics
+    /// If there are more or fewer values than fields.
+    pub(crate) fn with_values(&self, values: Vec<Datum>) -> Record {
+        Record { ty: self.ty, ..Record::new(self.fields.clone(), values) }
+    }
+
+    /// Its type, if that has a name.
+    pub fn ty(&self) -> Option<CompositeType> {
+        self.ty
     }
 
     /// Fails if its text would be too long.
@@ -91,11 +107,6 @@ impl Record {
         &self.fields
     }
 
-    /// The fields, for other records that have them too.
-    pub(crate) fn shape(&self) -> &Arc<[Field]> {
-        &self.fields
-    }
-
     /// Their values.
     pub fn values(&self) -> &[Datum] {
         &self.values
@@ -110,15 +121,18 @@ impl Record {
     /// Order of two records. Where the types of two fields differ it is that of the types, so that
     /// there is one for any two.
     pub(crate) fn compare(&self, other: &Record) -> Ordering {
-        let one = |(a, b): (&Datum, &Datum)| match (a.type_of(), b.type_of()) {
+        let one = |(field, (a, b)): (&Field, (&Datum, &Datum))| match (a.type_of(), b.type_of()) {
             (Some(x), Some(y)) if x != y => x.oid().cmp(&y.oid()),
             _ => match (a, b) {
                 // Paths have no order in PostgreSQL.
                 (Datum::Jsonpath(a), Datum::Jsonpath(b)) => a.to_string().cmp(&b.to_string()),
+                (Datum::Text(a), Datum::Text(b)) if field.ty == SqlType::Bpchar => {
+                    a.trim_end_matches(' ').cmp(b.trim_end_matches(' '))
+                }
                 _ => a.compare(b),
             },
         };
-        let pairs = self.values.iter().zip(&other.values);
+        let pairs = self.fields.iter().zip(self.values.iter().zip(&other.values));
         let differs = pairs.map(one).find(|order| order.is_ne());
         differs.unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
     }
@@ -169,7 +183,7 @@ impl Record {
     pub(super) fn to_binary(&self) -> Vec<u8> {
         let mut out = (self.values.len() as u32).to_be_bytes().to_vec();
         for (field, value) in self.fields.iter().zip(&self.values) {
-            out.extend(field.ty.oid().to_be_bytes());
+            out.extend(field.oid().to_be_bytes());
             match value.to_binary() {
                 None => out.extend((-1i32).to_be_bytes()),
                 Some(bytes) => {

@@ -6,7 +6,7 @@
 
 use rightlink::Value;
 
-use super::{Bits, Datum, Jsonb, Network, SqlType, array};
+use super::{Bits, Datum, Jsonb, Network, SqlType, array, row_input};
 use crate::error::{Result, SqlError, code};
 
 impl Datum {
@@ -17,6 +17,7 @@ impl Datum {
                 Ok(array::from_stored(element, &bytes)?.into())
             }
             (Value::Bytes(bytes), SqlType::Enum(ty)) => ty.stored_value(&bytes),
+            (Value::Bytes(bytes), SqlType::Composite(ty)) => ty.from_stored(&bytes),
             (Value::Bytes(bytes), ty) if ty.is_coded() => Datum::from_code(ty, &bytes),
             (Value::Bytes(bytes), SqlType::Timetz) => Datum::from_binary(ty, &bytes),
             (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
@@ -56,6 +57,7 @@ impl Datum {
             Datum::Jsonb(v) => Value::Bytes(v.into_stored()),
             Datum::Enum(v) => Value::Bytes(v.code().to_vec()),
             Datum::Array(v) => Value::Bytes(array::to_stored(&v)),
+            Datum::Record(v) if v.ty().is_some() => Value::Bytes(row_input::to_stored(&v)),
             coded @ (Datum::Inet(_)
             | Datum::Cidr(_)
             | Datum::Bit(_)

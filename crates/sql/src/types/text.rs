@@ -208,6 +208,7 @@ pub(crate) fn parse(ty: SqlType, text: &str, times: &Times) -> Result<Datum> {
         SqlType::Int2Vector => vector(SqlType::Int2, trimmed),
         SqlType::OidVector => vector(SqlType::Oid, trimmed),
         SqlType::Enum(ty) => ty.parse(text),
+        SqlType::Composite(ty) => ty.parse(text, times),
         SqlType::Record => Err(no_record()),
         SqlType::Void => Ok(Datum::Text(String::new())),
         SqlType::Array(element) => array_text::parse(element, text, times).map(Datum::from),

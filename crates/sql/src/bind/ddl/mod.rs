@@ -24,7 +24,7 @@ mod types;
 mod view;
 
 pub(crate) use table::{create_as, identity_from};
-pub(crate) use types::{TypeDefinition, of_type};
+pub(crate) use types::{NewField, TypeDefinition, of_type};
 pub(crate) use view::NewView;
 
 use rightlink::{IndexMethod, IndexSchema, KeyColumn, TableSchema};

@@ -67,6 +67,10 @@ pub(crate) fn create_as(
             let message = format!("column \"{name}\" has pseudo-type {}", column.ty.name());
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
+        if identifiers::is_of_rows(column.ty) {
+            let what = format!("a column of type {}, the row type of a table", column.ty.name());
+            return Err(SqlError::unsupported(what));
+        }
         let is_blank = column.ty == SqlType::Bpchar && column.modifier.is_none();
         let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
         let kind = kind.ok_or_else(|| {

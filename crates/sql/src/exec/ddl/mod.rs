@@ -21,6 +21,7 @@
 mod alter;
 mod collation;
 mod comment;
+mod composites;
 mod constraints;
 mod domains;
 mod expression;

@@ -40,6 +40,8 @@ enum User {
     /// A table and its check.
     Check(String, String),
     Domain(String),
+    /// A composite type and its field.
+    Field(String, String),
 }
 
 impl User {
@@ -52,6 +54,9 @@ impl User {
             }
             User::Check(table, check) => format!("constraint {check} on table {}", shown(table)),
             User::Domain(name) => format!("type {}", shown(name)),
+            User::Field(name, field) => {
+                format!("column {field} of composite type {}", shown(name))
+            }
         }
     }
 }
@@ -76,7 +81,7 @@ fn check_label(label: &str) -> Result<()> {
 }
 
 /// Does a text that is kept name the type called `name`?
-fn names_type(text: &str, name: &str) -> Result<bool> {
+pub(super) fn names_type(text: &str, name: &str) -> Result<bool> {
     let mut all = parse::types::names(text)?.into_iter();
     Ok(all.any(|(_, parts)| kept_name(&parts).as_deref() == Some(name)))
 }
@@ -101,6 +106,14 @@ impl Definer<'_> {
             TypeDefinition::Enum { name, labels } => {
                 self.create_enum(name, labels)?;
                 "CREATE TYPE"
+            }
+            TypeDefinition::Composite { name, fields } => {
+                self.create_composite(name, fields)?;
+                "CREATE TYPE"
+            }
+            TypeDefinition::AlterComposite { name, changes } => {
+                self.alter_composite(name, changes)?;
+                "ALTER TYPE"
             }
             TypeDefinition::Alter { name, change } => {
                 self.alter_type(name, change)?;
@@ -189,7 +202,7 @@ impl Definer<'_> {
         let mut notes = self.lock_type(name)?;
         let of_labels =
             matches!(change, TypeChange::AddValue { .. } | TypeChange::RenameValue { .. });
-        if of_labels && notes.domain.is_some() {
+        if of_labels && (notes.domain.is_some() || notes.is_composite) {
             let message = format!("{} is not an enum", reference(name));
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
@@ -338,8 +351,22 @@ impl Definer<'_> {
         Ok(found)
     }
 
+    /// Fails for the type of the rows of a table or a view, which goes with that.
+    fn refuse_drop_of_rows(&mut self, name: &str) -> Result<()> {
+        if self.txn.catalog().has_relation(&type_entry(name))?
+            || !self.is_relation_with_rows(name)?
+        {
+            return Ok(());
+        }
+        let (kind, own) = (self.kind_of(name)?, self.context.settings.path().shown(name));
+        let message = format!("cannot drop type {own} because {kind} {own} requires it");
+        let hint = format!("You can drop {kind} {own} instead.");
+        Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint))
+    }
+
     /// DROP TYPE: what uses the type goes with it, or keeps it.
     pub(super) fn drop_type(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
+        self.refuse_drop_of_rows(name)?;
         self.lock_type(name)?;
         let path = self.context.settings.path();
         let shown = |name: &str| path.shown(name);
@@ -370,6 +397,7 @@ impl Definer<'_> {
             match user {
                 User::Column(table, column) => self.drop_column(&table, &column, true, true)?,
                 User::Domain(domain) => self.drop_type(&domain, also, true)?,
+                User::Field(other, field) => self.drop_field_of(&other, &field)?,
                 User::Default(table, column) => self.set_default(&table, &column, None)?,
                 User::Check(table, check) => {
                     let table = self.table(&table)?;
@@ -423,6 +451,13 @@ fn is_literal(node: &ast::Expr) -> bool {
 fn users_in(info: &TableInfo, name: &str) -> Result<Vec<User>> {
     let table = || info.name.clone();
     let mut found = Vec::new();
+    if TypeNotes::decode(&info.note).is_composite
+        && let Some(own) = type_of_entry(&info.name)
+    {
+        let fields =
+            info.columns.iter().filter(|one| ColumnNotes::decode(&one.note).uses_type(name));
+        return Ok(fields.map(|one| User::Field(own.clone(), one.name.clone())).collect());
+    }
     if let Some(domain) = type_of_entry(&info.name) {
         let mut uses = false;
         for column in &info.columns {

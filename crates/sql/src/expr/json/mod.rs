@@ -29,7 +29,7 @@ pub(crate) use access::{elements, fields, keys};
 pub(super) use build::row_to_json;
 pub(super) use change::set_member;
 pub(crate) use gather::JsonAgg;
-pub(crate) use rows::{OBJECT, array_of_member};
+pub(crate) use rows::{OBJECT, of_member, populate};
 
 use crate::error::Result;
 use crate::expr::Context;
