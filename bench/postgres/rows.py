@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random statements about rows as values, temporary tables, deferred foreign keys, tables made LIKE
+"""Random statements about rows as values, composite types, temporary tables, deferred foreign keys, tables made LIKE
 others, and numbers that are not finite, the same to `rightlink serve` and to PostgreSQL 15: every
 answer and every error code must be equal.
 
@@ -9,8 +9,9 @@ answer and every error code must be equal.
 
 A round makes two tables, of which one refers to the other, and runs queries over whole rows, ROW,
 their fields, their comparisons and their documents, between changes inside and outside of blocks.
+A third table has columns of composite types and of arrays of them.
 
-Does not do: what is refused by name, such as arrays of rows.
+Does not do: what is refused by name, such as keys of rows.
 """
 
 import sys
@@ -30,6 +31,9 @@ class Round(peer.Chooser):
         yield "create table p (id int primary key, s text, n numeric, d date)"
         yield ("create table c (id int primary key, "
                f"p int references p (id){waits}, t text[], j jsonb)")
+        yield "create type pair as (a int, b varchar(3))"
+        yield "create type nest as (p pair, ps pair[], n numeric(4,1), c char(3))"
+        yield "create table k (id int primary key, r pair, n nest, rs pair[])"
         yield "set time zone 'UTC'"
         if self.chance(0.5):
             yield "create index p_n on p (n, id)"
@@ -40,8 +44,9 @@ class Round(peer.Chooser):
     def end(self):
         yield "rollback"
         yield "discard temp"
-        for name in ("c", "l", "p"):
+        for name in ("c", "l", "p", "k"):
             yield f"drop table {name}"
+        yield "drop type nest, pair"
 
     def text(self):
         return "null" if self.chance(0.2) else literal(self.random.choice(TEXTS))
@@ -65,6 +70,94 @@ class Round(peer.Chooser):
     def row(self, deep=0):
         parts = ", ".join(self.value(deep) for _ in range(self.random.randrange(1, 4)))
         return f"row({parts})"
+
+    def pair(self):
+        """A value of the type `pair`, some of them wrong."""
+        a = self.pick("1", "2", "-3", "null", "'4'", "'x'" if self.chance(0.1) else "0")
+        b = self.pick("'a'", "''", "null", "'q\"'", "'x,y'", "'\\\\'", "'long'" if self.chance(0.1) else "'(z'")
+        return self.pick(
+            f"row({a}, {b})::pair", f"row({a}, {b})::pair", "null::pair",
+            self.pair_text() + "::pair",
+            f"(jsonb_populate_record({self.pick('null::pair', 'r')}, {self.pair_json()}))",
+        ).replace("populate_record(r", "populate_record(row(7, 'r')::pair")
+
+    def pair_text(self):
+        return "'" + self.pick("(1,a)", "(,)", "(2,\"b \"\"c\"\"\")", " (3,) ", "(4,\\\\)", "(5",
+                              "(6,a,b)", "(7)", "(x,y)", "(8,\"\")", "(9,abcd)", "(1, a)") + "'"
+
+    def pair_json(self):
+        return "'" + self.pick('{"a": 1, "b": "x"}', '{"a": "2"}', '{"b": null}', "{}", '{"a": 1.5}',
+                              '{"b": [1]}', "[1]", "3", '{"a": true, "c": 1}', '{"b": "long"}') + "'"
+
+    def nest_json(self):
+        return "'" + self.pick(
+            '{"p": {"a": 1}, "n": 2.55}', '{"ps": [{"a": 1}, "(2,b)", null], "c": "x"}',
+            '{"p": "(1,q)", "ps": "{\"(1,a)\"}"}', '{"ps": [[{"b": "i"}], [{"b": "j"}]]}',
+            '{"ps": [[1], [2]]}', '{"p": [1]}', '{"n": 12345}', '{"c": "abcd"}', '{"ps": 1}', "{}",
+        ) + "'"
+
+    def pairs(self):
+        items = ", ".join(self.pair() for _ in range(self.random.randrange(1, 4)))
+        return self.pick(f"array[{items}]", "null", "'{}'", f"array[{items}]",
+                         "'{\"(1,a)\",NULL,\"(,\\\"b \\\")\"}'")
+
+    def nest(self):
+        return self.pick(
+            lambda: f"row({self.pair()}, {self.pairs()}, {self.number()}, {self.text()})",
+            lambda: f"row({self.pair()}, null, 1.25, 'ab')::nest",
+            lambda: f"json_populate_record(null::nest, {self.nest_json()})",
+            lambda: "null",
+        )()
+
+    def composite(self):
+        """A statement about the table `k`."""
+        at = self.random.randrange(6)
+        order = self.pick("r", "n", "rs", "r desc", "n desc nulls last")
+        return self.pick(
+            lambda: f"insert into k values ({at}, {self.pair()}, {self.nest()}, {self.pairs()}) "
+                    "returning *",
+            lambda: f"insert into k values ({at}, {self.pair()}, {self.nest()}, {self.pairs()}) "
+                    "on conflict (id) do update set r = excluded.r, n.p = excluded.r returning k",
+            lambda: f"insert into k (id, r.a, n.p.b) values ({at}, {at}, {self.text()}) returning *",
+            lambda: f"update k set r.a = {self.pick('1', 'null', 'id + (r).a')}, n.n = 9.99 "
+                    f"where id = {at} returning r, n",
+            lambda: f"update k set n.p.b = {self.text()}, rs = {self.pairs()} where id < {at} "
+                    "returning n, rs",
+            lambda: f"update k set r = {self.pair()} where r {self.comparison()} {self.pair()} "
+                    "returning id, r",
+            lambda: f"delete from k where id = {at}",
+            lambda: f"select * from k order by {order}, id",
+            lambda: "select id, (r).*, (n).p.a, (n).ps[1].b, (rs)[1], rs[2].a, (n).c || '|' "
+                    "from k order by id",
+            lambda: "select (k).id, (k.r).b, pg_typeof(k), pg_typeof(n) from k order by 1",
+            lambda: f"select id from k where r {self.comparison()} {self.pair()} order by id",
+            lambda: f"select id from k where rs {self.comparison()} {self.pairs()}::pair[] "
+                    "order by id",
+            lambda: "select r, count(*), array_agg(id order by id) from k group by r order by r",
+            lambda: "select distinct rs from k order by 1",
+            lambda: "select a.id, b.id from k a join k b on a.r = b.r order by 1, 2",
+            lambda: f"select id, r is {self.pick('', 'not ')}null, n is null, (n).p is null from k "
+                    "order by id",
+            lambda: "select to_json(k), row_to_json(r), to_jsonb(rs), n::text from k order by id",
+            lambda: "select array_agg(r order by r, id), array_agg(k order by id) from k",
+            lambda: f"select {self.pair()}, {self.pair_text()}::pair, ({self.pair()}).b",
+            lambda: f"select {self.pair()} {self.comparison()} {self.pair()}",
+            lambda: f"select ({self.pair()}).*, ({self.nest()}::nest).*",
+            lambda: f"select * from json_populate_record(null::nest, {self.nest_json()})",
+            lambda: "select k.id, x.* from k, jsonb_populate_record(k.r, "
+                    f"{self.pair_json()}) x order by id",
+            lambda: "select k.id, x.* from k, json_populate_recordset(k.r, "
+                    "'[{\"a\": 1}, {\"b\": \"y\"}, {}]') x order by 1, 2, 3",
+            lambda: f"select * from unnest({self.pairs()}::pair[]) with ordinality",
+            lambda: f"select (unnest({self.pairs()}::pair[])).*",
+            lambda: f"select * from json_to_record('{{\"x\": {{\"a\": {at}}}, "
+                    "\"y\": [{\"b\": \"q\"}, null]}') as r(x pair, y pair[])",
+            lambda: f"select coalesce(r, {self.pair()}) from k order by id",
+            lambda: f"select r from k union select {self.pair()} order by 1",
+            lambda: f"select '{{\"(1,a)\"}}'::pair[] || {self.pair()}, {self.pair()} = any (rs) "
+                    "from k order by id",
+            lambda: "select id from k where r in (row(1, 'a')::pair, row(2, null)::pair) order by 1",
+        )()
 
     def numeric(self, deep=0):
         """An expression over the column `n`."""
@@ -172,6 +265,8 @@ class Round(peer.Chooser):
                 yield self.block()
             elif chance < 0.47:
                 yield self.definition()
+            elif chance < 0.75:
+                yield self.composite()
             else:
                 yield self.query()
         yield from self.end()
