@@ -488,6 +488,50 @@ fn an_enum_is_a_type_of_parameters() {
     assert_eq!(told(&client.answers()), ["22P02"]);
 }
 
+/// Bytes behind their length.
+fn sized(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
+}
+
+/// A row of an integer, of the type of this number, and a text.
+fn pair_bytes(integer: u32, number: i32) -> Vec<u8> {
+    let (count, integer, texts) = (2u32.to_be_bytes(), integer.to_be_bytes(), 25u32.to_be_bytes());
+    [&count[..], &integer, &sized(&number.to_be_bytes()), &texts, &sized(b"q")].concat()
+}
+
+/// Rows of a composite type go both ways as PostgreSQL's bytes, and clients are told its number.
+#[test]
+fn a_composite_type_is_a_type_of_parameters() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create type pair as (a int, b text); create table m (a pair)");
+    let oid: u32 = client.told("select 'pair'::regtype::oid")[0].parse().unwrap();
+    let ask = |client: &mut Client, sql: &str, value: &[u8]| {
+        let types = [&1u16.to_be_bytes()[..], &oid.to_be_bytes()].concat();
+        let parse = message(b'P', &[text(""), text(sql), types].concat());
+        let formats = [&1u16.to_be_bytes()[..], &1u16.to_be_bytes()].concat();
+        let values = [&1u16.to_be_bytes()[..], &sized(value)].concat();
+        let bind = message(b'B', &[text(""), text(""), formats.clone(), values, formats].concat());
+        client.raw(&[parse, bind, describe(b'P', ""), execute("", 0), sync()].concat());
+        client.answers()
+    };
+    let sound = pair_bytes(23, 7);
+    let answers = ask(&mut client, "insert into m values ($1) returning a", &sound);
+    let columns = answers.iter().find(|answer| answer.kind == 'T').unwrap();
+    assert_eq!(told_columns(columns)[0].2, oid);
+    let row = answers.iter().find(|answer| answer.kind == 'D').unwrap();
+    assert_eq!(row.body, [&1u16.to_be_bytes()[..], &sized(&sound)].concat());
+    assert_eq!(client.told("select a, (a).b from m"), ["(7,q)|q", "SELECT 1"]);
+    for (bytes, sqlstate) in [
+        (pair_bytes(20, 7), "42804"),
+        (3u32.to_be_bytes().to_vec(), "42804"),
+        (sound[..9].to_vec(), "08P01"),
+        ([sound.as_slice(), b"x"].concat(), "22P03"),
+    ] {
+        assert_eq!(told(&ask(&mut client, "select $1", &bytes)), [sqlstate]);
+    }
+}
+
 /// A query of a parameter of a type.
 fn parse_of(oid: u32) -> Vec<u8> {
     let types = [&1u16.to_be_bytes()[..], &oid.to_be_bytes()].concat();
