@@ -85,11 +85,12 @@ fn types_of_columns(
     let (mut made, mut used) = (MadeTypes::new(), Vec::new());
     for column in columns {
         let Some(own) = ColumnNotes::decode(&column.note).made else { continue };
-        if !made.contains_key(&own.name) {
-            let found = load(txn, &own.name)?.ok_or_else(|| no_type(&own.name))?;
-            made.insert(own.name, found.declared.ty);
-            used.extend(found.used);
+        if made.contains_key(&own.name) {
+            continue;
         }
+        let found = load(txn, &own.name)?.ok_or_else(|| no_type(&own.name))?;
+        made.insert(own.name, found.declared.ty);
+        used.extend(found.used);
     }
     Ok((made, used))
 }

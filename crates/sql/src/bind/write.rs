@@ -298,7 +298,7 @@ impl Binder<'_> {
     ) -> Result<Vec<InsertTarget<'n>>> {
         if named.is_empty() {
             let all = 0..changed.width();
-            return Ok(all.map(|shown| InsertTarget::whole(shown)).collect());
+            return Ok(all.map(InsertTarget::whole).collect());
         }
         let mut columns: Vec<InsertTarget<'_>> = Vec::with_capacity(named.len());
         for name in named {

@@ -191,7 +191,7 @@ impl Datum {
                 Datum::Vector(Arc::new(array::from_binary(element, bytes)?))
             }
             SqlType::Enum(ty) => ty.parse(&utf8(bytes.to_vec())?)?,
-            SqlType::Composite(ty) => ty.from_binary(bytes)?,
+            SqlType::Composite(ty) => ty.read_binary(bytes)?,
             SqlType::Record => return Err(text::no_record()),
             SqlType::Void => Datum::Text(String::new()),
             SqlType::Array(element) => array::from_binary(element, bytes)?.into(),

@@ -52,7 +52,7 @@ impl CompositeType {
     ///
     /// # Errors
     /// `42804` for another number of fields or other types, `08P01` for bytes that end too early.
-    pub(super) fn from_binary(self, bytes: &[u8]) -> Result<Datum> {
+    pub(super) fn read_binary(self, bytes: &[u8]) -> Result<Datum> {
         let mut rest = bytes;
         let (fields, count) = (self.fields(), number(&mut rest)?);
         let differs = |message| Err(SqlError::new(code::DATATYPE_MISMATCH, message));
@@ -87,7 +87,7 @@ impl CompositeType {
     ///
     /// # Errors
     /// `XX001` for bytes that are none.
-    pub(super) fn from_stored(self, bytes: &[u8]) -> Result<Datum> {
+    pub(super) fn read_stored(self, bytes: &[u8]) -> Result<Datum> {
         let damaged = || {
             let message = format!("a value of type {} is damaged", self.shown());
             SqlError::new(code::DATA_CORRUPTED, message)

@@ -17,7 +17,7 @@ impl Datum {
                 Ok(array::from_stored(element, &bytes)?.into())
             }
             (Value::Bytes(bytes), SqlType::Enum(ty)) => ty.stored_value(&bytes),
-            (Value::Bytes(bytes), SqlType::Composite(ty)) => ty.from_stored(&bytes),
+            (Value::Bytes(bytes), SqlType::Composite(ty)) => ty.read_stored(&bytes),
             (Value::Bytes(bytes), ty) if ty.is_coded() => Datum::from_code(ty, &bytes),
             (Value::Bytes(bytes), SqlType::Timetz) => Datum::from_binary(ty, &bytes),
             (Value::Bytes(bytes), SqlType::Jsonb) => Jsonb::from_stored(bytes).map(Datum::Jsonb),
