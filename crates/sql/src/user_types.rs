@@ -72,7 +72,7 @@ pub(crate) fn composite(
         Field { name, ty, modifier: notes.modifier }
     };
     let (oid, array_oid) = (relation_oid(info.id), array_type_oid(info.id));
-    let fields = columns.iter().map(field).collect();
+    let fields = columns.iter().filter(|column| !column.computed).map(field).collect();
     let is_of_rows = is_shown(&info.name);
     CompositeType::of(CompositeName { oid, array_oid, stored, is_of_rows }, fields)
 }

@@ -387,10 +387,10 @@ fn whole_row(relation: &Relation) -> Typed {
 
 /// The type of the rows of a table, if these are values of all of its columns.
 fn row_type_of(table: &Table, values: &[Typed]) -> Option<CompositeType> {
-    let same = values.len() == table.types.len()
+    let same = values.len() == table.shown().len()
         && values.iter().zip(&table.types).all(|(value, ty)| value.ty == *ty);
     same.then(|| {
-        let columns = table.info.columns.iter().zip(&table.column_notes).zip(&table.types);
+        let columns = table.shown().iter().zip(&table.column_notes).zip(&table.types);
         let fields = columns.map(|((column, notes), ty)| Field {
             name: column.name.clone(),
             ty: *ty,

@@ -14,8 +14,7 @@
 //! | `registered` | objects of catalogs by their names |
 //! | `bits`, `lsn`, `network` | strings of bits; places in a log; addresses |
 //! | `enums` | enums, whose labels are in an order of their own |
-//! | `record`, `composite` | rows as values; their types that have names |
-//! | `row_input` | rows of these from text and bytes |
+//! | `record`, `composite`, `row_input` | rows as values; their types with names; reading them |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
 //!
