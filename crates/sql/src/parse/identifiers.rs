@@ -164,6 +164,17 @@ pub(crate) fn data_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<De
         DataType::Array(
             ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _),
         ) => return array(element, types),
+        DataType::Custom(name, modifiers) if shown(kind).starts_with("bpchar(") => {
+            let lengths: Vec<_> = modifiers.iter().map(|one| one.parse()).collect();
+            return match lengths.as_slice() {
+                [Ok(length)] => Declared::text(true, *length),
+                _ => Err(SqlError::unsupported(format!("type {name} of this form"))),
+            };
+        }
+        // Words of other dialects are names like others.
+        other if is_word(&shown(other)) => {
+            return custom(&ObjectName::from(vec![ast::Ident::new(shown(other))]), types);
+        }
         other => return Err(SqlError::unsupported(format!("type {}", shown(other)))),
     };
     Ok(Declared::plain(ty))
@@ -206,6 +217,10 @@ fn count(length: &CharacterLength) -> Result<u64> {
 
 fn shown(kind: &DataType) -> String {
     kind.to_string().to_lowercase()
+}
+
+fn is_word(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 fn float(info: &ExactNumberInfo) -> Result<SqlType> {
