@@ -256,12 +256,17 @@ impl Out {
             let more = [(b'D', &error.detail), (b'H', &error.hint), (b'P', &position)];
             more.iter().for_each(|(code, text)| out.report_field(*code, text.as_deref()));
             if let Some(subject) = &error.subject {
-                let Subject { schema, table, column, data_type, constraint } = &**subject;
-                out.report_field(b's', Some(schema));
-                let names = [(b't', table), (b'c', column), (b'd', data_type), (b'n', constraint)];
+                let Subject { schema, table, column, data_type, constraint, routine } = &**subject;
+                let names = [
+                    (b's', schema),
+                    (b't', table),
+                    (b'c', column),
+                    (b'd', data_type),
+                    (b'n', constraint),
+                ];
                 names.iter().for_each(|(code, name)| out.report_field(*code, name.as_deref()));
+                out.report_field(b'R', *routine);
             }
-            out.report_field(b'R', error.routine);
             out.bytes.push(0);
         });
     }

@@ -135,8 +135,6 @@ pub struct SqlError {
     pub position: Option<usize>,
     /// The names of the objects that it is about.
     pub subject: Option<Box<Subject>>,
-    /// The function of PostgreSQL's that reports it, where drivers know the error by it.
-    pub routine: Option<&'static str>,
 }
 
 impl SqlError {
@@ -150,7 +148,6 @@ impl SqlError {
             hint: None,
             position: None,
             subject: None,
-            routine: None,
         }
     }
 

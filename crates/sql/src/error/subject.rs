@@ -1,5 +1,5 @@
-//! The names of the objects that an error is about, as programs read them: PostgreSQL sends them
-//! in fields of their own, since its messages may be translated.
+//! The fields of an error that programs read: the names of the objects that it is about, which
+//! PostgreSQL sends apart, since its messages may be translated.
 //!
 //! Invariants: a constraint, a column and a domain have a schema beside them.
 //! Does not do: text for people (`SqlError::message`).
@@ -8,10 +8,12 @@ use super::SqlError;
 use crate::names::{bare, schema_of};
 
 /// The objects that an error is about. All names are without quotes.
+///
+/// A box of them keeps errors small, which are parts of most results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// The schema of the table or the domain.
-    pub schema: String,
+    pub schema: Option<String>,
     /// The table.
     pub table: Option<String>,
     /// The column of the table.
@@ -20,19 +22,21 @@ pub struct Subject {
     pub data_type: Option<String>,
     /// The constraint of the table or the domain; also the index of a unique key.
     pub constraint: Option<String>,
+    /// The function of PostgreSQL's that reports it, where drivers know the error by that.
+    pub routine: Option<&'static str>,
 }
 
 impl Subject {
     /// The table called `stored` in the store.
     fn table(stored: &str) -> Subject {
         let (schema, table) = (schema_of(stored).to_owned(), bare(stored).to_owned());
-        Subject { schema, table: Some(table), ..Subject::default() }
+        Subject { schema: Some(schema), table: Some(table), ..Subject::default() }
     }
 
     /// The domain called `stored` in the store.
     fn domain(stored: &str) -> Subject {
         let (schema, domain) = (schema_of(stored).to_owned(), bare(stored).to_owned());
-        Subject { schema, data_type: Some(domain), ..Subject::default() }
+        Subject { schema: Some(schema), data_type: Some(domain), ..Subject::default() }
     }
 }
 
@@ -55,6 +59,12 @@ impl SqlError {
     pub(crate) fn of_domain(self, stored: &str, constraint: Option<&str>) -> Self {
         let constraint = constraint.map(str::to_owned);
         self.about(Subject { constraint, ..Subject::domain(stored) })
+    }
+
+    /// The error, which this function of PostgreSQL's reports.
+    #[must_use]
+    pub(crate) fn of_routine(self, routine: &'static str) -> Self {
+        self.about(Subject { routine: Some(routine), ..Subject::default() })
     }
 
     fn about(self, subject: Subject) -> Self {

@@ -423,9 +423,8 @@ impl Session {
         if again.plan.columns() != planned.plan.columns() {
             let message = "cached plan must not change result type";
             // Drivers prepare such a statement anew, and know it by this name.
-            let routine = Some("RevalidateCachedQuery");
             let error = SqlError::new(code::FEATURE_NOT_SUPPORTED, message);
-            return Err(SqlError { routine, ..error });
+            return Err(error.of_routine("RevalidateCachedQuery"));
         }
         let fresh = Prepared {
             text: Arc::clone(&prepared.text),
