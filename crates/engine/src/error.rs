@@ -82,7 +82,9 @@ pub enum Error {
         table: String,
         /// Index name.
         index: String,
-        /// The key, for a person: `(a, b)=(1, x)`.
+        /// The columns of the key.
+        columns: Vec<String>,
+        /// The key, for a person.
         key: String,
     },
     /// Two rows of one call for this table have the same key, and the later one would change what
@@ -249,7 +251,7 @@ impl fmt::Display for Error {
             }
             Error::Conflict { kind: ConflictKind::Deadlock, what } => write!(f, "deadlock: {what}"),
             Error::Conflict { what, .. } => write!(f, "conflict: {what}"),
-            Error::UniqueViolation { table, index, key } => {
+            Error::UniqueViolation { table, index, key, .. } => {
                 write!(f, "key {key} exists already in unique index {index} of table {table}")
             }
             Error::KeyTwice(table) => write!(f, "two rows for table {table} have the same key"),

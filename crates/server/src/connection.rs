@@ -271,14 +271,13 @@ impl Core<'_> {
             b'd' => self.out.copy_encoding(),
             _ => self.out.encoding(),
         };
-        let decoded = frontend::decoded(kind, body, encoding);
-        let message = match decoded.as_deref() {
-            Ok(body) => frontend::message(kind, body),
-            Err(_) => Err(Violation::encoding()),
+        let decoded = match frontend::decoded(kind, body, encoding) {
+            Ok(decoded) => decoded,
+            Err(error) => return self.malformed(kind, error),
         };
-        let message = match message {
+        let message = match frontend::message(kind, &decoded) {
             Ok(message) => message,
-            Err(what) => return self.malformed(kind, what),
+            Err(what) => return self.malformed(kind, what.into()),
         };
         if self.copying != Copying::No {
             return self.copy_in(&message);
@@ -312,13 +311,13 @@ impl Core<'_> {
 
     /// A message that is not what its kind says. Where the next one begins is known all the same,
     /// so only what nobody expects ends the connection.
-    fn malformed(&mut self, kind: u8, what: Violation) -> Handled {
+    fn malformed(&mut self, kind: u8, error: SqlError) -> Handled {
         match (self.copying, kind) {
             (Copying::No, _) => {}
             (_, b'c' | b'd' | b'f') => {
                 // The reason is told below.
                 let _ = self.session.copy_fail("");
-                return self.copy_ended(Err(what.into()));
+                return self.copy_ended(Err(error));
             }
             (_, b'H' | b'S' | b'X') => {}
             _ => return Err(unexpected()),
@@ -326,18 +325,18 @@ impl Core<'_> {
         match kind {
             b'X' => return Ok(Flow::End),
             b'S' => {
-                self.fail(&what.into());
+                self.fail(&error);
                 self.sync();
             }
-            _ if !KINDS.contains(&kind) => return Err(what.into()),
+            _ if !KINDS.contains(&kind) => return Err(error),
             _ if self.skip => {}
             b'c' | b'd' | b'f' => {}
             b'Q' => {
-                self.fail(&what.into());
+                self.fail(&error);
                 self.ready();
             }
             _ => {
-                self.fail(&what.into());
+                self.fail(&error);
                 self.skip = true;
             }
         }

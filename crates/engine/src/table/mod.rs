@@ -267,7 +267,8 @@ impl TableIndex {
     /// The error for a second row with `key`, in a table of that name.
     fn violation(&self, table: &str, key: &[u8]) -> Error {
         let (table, index) = (table.to_owned(), self.def.name.clone());
-        Error::UniqueViolation { table, index, key: self.keys.show(key) }
+        let columns = self.keys.names().to_vec();
+        Error::UniqueViolation { table, index, columns, key: self.keys.show(key) }
     }
 
     /// Notes that another index takes its place, or none. Called while every writer maintains it.

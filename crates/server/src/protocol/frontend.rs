@@ -21,12 +21,6 @@ impl Violation {
     pub(crate) fn new(what: &'static str) -> Violation {
         Violation { sqlstate: "08P01", what }
     }
-
-    /// Bytes where text should be.
-    pub(crate) fn encoding() -> Violation {
-        let what = "invalid byte sequence for encoding \"UTF8\"";
-        Violation { sqlstate: "22021", what }
-    }
 }
 
 impl From<Violation> for SqlError {
@@ -163,7 +157,8 @@ impl<'a> Body<'a> {
         let end = end.ok_or(Violation::new("invalid string in message"))?;
         let bytes = self.bytes(end)?;
         self.byte()?;
-        std::str::from_utf8(bytes).map_err(|_| Violation::encoding())
+        let what = "invalid byte sequence for encoding \"UTF8\"";
+        std::str::from_utf8(bytes).map_err(|_| Violation { sqlstate: "22021", what })
     }
 
     fn shorts(&mut self) -> Parsed<Shorts<'a>> {

@@ -234,8 +234,12 @@ impl From<Error> for SqlError {
                 let message = "could not serialize access due to concurrent update";
                 Self::new(code::SERIALIZATION_FAILURE, message).detail(what)
             }
-            Error::UniqueViolation { table, index, key } => {
-                unique_violation(&index, &key).of_constraint(&table, &index)
+            Error::UniqueViolation { table, index, columns, key } => {
+                let message =
+                    format!("duplicate key value violates unique constraint \"{}\"", bare(&index));
+                Self::new(code::UNIQUE_VIOLATION, message)
+                    .detail(format!("{} already exists.", shown_key(&columns, &key)))
+                    .of_constraint(&table, &index)
             }
             Error::KeyTwice(_) => {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
@@ -295,9 +299,12 @@ fn not_locked(what: &str) -> String {
     format!("could not obtain lock on row{}", relation.unwrap_or_default())
 }
 
-fn unique_violation(index: &str, key: &str) -> SqlError {
-    let message = format!("duplicate key value violates unique constraint \"{}\"", bare(index));
-    SqlError::new(code::UNIQUE_VIOLATION, message).detail(format!("Key {key} already exists."))
+/// A key as PostgreSQL's messages show it. Of a key with an expression the values alone are shown.
+pub(crate) fn shown_key(columns: &[String], key: &str) -> String {
+    match columns.iter().any(|column| names::is_computed(column)) {
+        true => format!("Key {key}"),
+        false => format!("Key ({})={key}", columns.join(", ")),
+    }
 }
 
 impl SqlError {

@@ -220,13 +220,18 @@ impl Session {
         self.on_stack(0, |session| session.run_portal(name, limit, sink))
     }
 
+    /// Takes a portal out. One without rows stays in its place, also if it fails.
+    fn take_portal(&mut self, name: &str) -> Option<Portal> {
+        let kept = self.portals.get_mut(name)?;
+        let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
+        Some(Portal { state, number, memory: kept.memory.take() })
+    }
+
     fn run_portal(&mut self, name: &str, limit: u64, sink: &mut dyn Sink) -> Result<Execution> {
         self.begin_message();
-        let Some(kept) = self.portals.get_mut(name) else {
+        let Some(mut portal) = self.take_portal(name) else {
             return Err(self.failed(no_portal(name)));
         };
-        let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
-        let mut portal = Portal { state, number, memory: kept.memory.take() };
         let result = self.advance(&mut portal, limit, sink);
         if result.is_ok() {
             // It may have ended its transaction, and so be no longer there.
@@ -323,9 +328,7 @@ impl Session {
             Direction::All => u64::MAX,
             _ => return Err(forward_only()),
         };
-        let kept = self.portals.get_mut(name).ok_or_else(|| no_cursor(name))?;
-        let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
-        let mut portal = Portal { state, number, memory: kept.memory.take() };
+        let mut portal = self.take_portal(name).ok_or_else(|| no_cursor(name))?;
         let tag = self.fetch_rows(&mut portal, most, moves, sink)?;
         self.portals.insert(name.to_owned(), portal);
         Ok(tag)

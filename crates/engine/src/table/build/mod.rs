@@ -126,7 +126,8 @@ impl Table {
             if index.unique && !entry.exempt {
                 if last.as_deref() == Some(entry.key) {
                     let (table, index) = (self.def.name.clone(), index.name.clone());
-                    return Err(Error::UniqueViolation { table, index, key: keys.show(entry.key) });
+                    let (columns, key) = (keys.names().to_vec(), keys.show(entry.key));
+                    return Err(Error::UniqueViolation { table, index, columns, key });
                 }
                 last = Some(entry.key.to_vec());
             }

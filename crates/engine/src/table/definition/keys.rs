@@ -149,10 +149,15 @@ impl KeyMaker {
         ))
     }
 
-    /// An encoded key for a person, with the names of its columns.
+    /// The names of the key columns.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// An encoded key for a person.
     pub(crate) fn show(&self, key: &[u8]) -> String {
         match decode(&self.columns, key) {
-            Ok(values) => format!("({})={}", self.names.join(", "), show_values(&values)),
+            Ok(values) => show_values(&values),
             Err(Malformed(what)) => format!("({what})"),
         }
     }

@@ -43,7 +43,7 @@ use rightlink::{
 use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
-use crate::error::{Result, SqlError, code};
+use crate::error::{Result, SqlError, code, shown_key};
 use crate::exec::tables::Tables;
 use crate::expr::{Context, Expr};
 use crate::names::bare;
@@ -116,10 +116,10 @@ fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
 pub(crate) fn not_unique(index: &str, error: Error) -> SqlError {
     let index = bare(index);
     match error {
-        Error::UniqueViolation { table, key, .. } => {
+        Error::UniqueViolation { table, columns, key, .. } => {
             let message = format!("could not create unique index \"{index}\"");
             SqlError::new(code::UNIQUE_VIOLATION, message)
-                .detail(format!("Key {key} is duplicated."))
+                .detail(format!("{} is duplicated.", shown_key(&columns, &key)))
                 .of_constraint(&table, index)
         }
         Error::AlreadyExists(_) => {

@@ -202,8 +202,9 @@ impl Definer<'_> {
         };
         let failed = failed.into_inner();
         match changed {
-            Err(Error::UniqueViolation { table, index, key }) if failed.is_none() => {
-                let error = Error::UniqueViolation { table, index: index.clone(), key };
+            Err(error @ Error::UniqueViolation { .. }) if failed.is_none() => {
+                let Error::UniqueViolation { index, .. } = &error else { unreachable!() };
+                let index = index.clone();
                 Err(not_unique(&index, error))
             }
             Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
