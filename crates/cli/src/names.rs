@@ -52,7 +52,7 @@ pub(crate) fn table(db: &Database, name: &str) -> Result<TableInfo, Failure> {
     }
 }
 
-/// The columns of `table` that people see: those that are computed are for indexes.
+/// People see these columns of `table`. Computed columns serve indexes alone.
 pub(crate) fn shown(table: &TableInfo) -> impl Iterator<Item = &ColumnSchema> {
     table.columns.iter().filter(|column| !column.computed)
 }

@@ -5,8 +5,6 @@
 //! error, a character of a message becomes a question mark.
 //! Does not do: sending.
 
-use std::borrow::Cow;
-
 use rightlink_sql::{
     Column, CopyFormat, Datum, Encoding, Notification, Result, SqlError, Subject, Times,
     TransactionStatus,
@@ -240,11 +238,12 @@ impl Out {
     /// Rows of a COPY.
     pub(crate) fn copy_rows(&mut self, bytes: &[u8]) -> Result<()> {
         let encoding = self.copy_encoding();
-        let encoded = match std::str::from_utf8(bytes) {
-            Ok(text) if !encoding.is_same() => encoding.encode(text)?,
-            _ => Cow::Borrowed(bytes),
-        };
-        self.copy_data(&encoded);
+        if encoding.is_same() {
+            self.copy_data(bytes);
+            return Ok(());
+        }
+        let text = std::str::from_utf8(bytes).expect("rows of text are handed on whole");
+        self.copy_data(&encoding.encode(text)?);
         Ok(())
     }
 

@@ -217,16 +217,7 @@ impl Shown {
     pub(super) fn of(mut text: String) -> Shown {
         use sqlparser::ast::{CastKind, Expr as Ast};
         let form = match parse::expression(&text) {
-            Ok(
-                Ast::Function(_)
-                | Ast::Extract { .. }
-                | Ast::Ceil { .. }
-                | Ast::Floor { .. }
-                | Ast::Position { .. }
-                | Ast::Substring { .. }
-                | Ast::Overlay { .. }
-                | Ast::Trim { .. },
-            ) => Form::Call,
+            Ok(call) if parse::is_call(&call) => Form::Call,
             Ok(Ast::Cast { kind: CastKind::DoubleColon, expr, .. }) => {
                 let (written, value) = (expr.to_string(), without_parentheses(&expr));
                 match value {

@@ -295,10 +295,18 @@ fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
 }
 
 /// PostgreSQL's types that are not there.
-const REFUSED: [&str; 11] = [
+const REFUSED: [&str; 19] = [
+    "tsvector",
+    "tsquery",
     "money",
     "xml",
     "point",
+    "box",
+    "circle",
+    "line",
+    "lseg",
+    "path",
+    "polygon",
     "macaddr",
     "macaddr8",
     "int4range",

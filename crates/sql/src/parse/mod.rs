@@ -314,6 +314,22 @@ fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(tokens)
 }
 
+/// Is it a call, also one with a syntax of its own, so that an index takes it without parentheses?
+pub(crate) fn is_call(expr: &ast::Expr) -> bool {
+    use ast::Expr as E;
+    matches!(
+        expr,
+        E::Function(_)
+            | E::Extract { .. }
+            | E::Ceil { .. }
+            | E::Floor { .. }
+            | E::Position { .. }
+            | E::Substring { .. }
+            | E::Overlay { .. }
+            | E::Trim { .. }
+    )
+}
+
 /// One expression, as definitions are kept.
 pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
     let (lines, tokens) = (Lines::of(text), kept_tokens(text)?);

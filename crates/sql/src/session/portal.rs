@@ -66,7 +66,8 @@ enum State {
 impl Portal {
     pub(super) fn new(
         number: u64,
-        (plan, stream): (Arc<Plan>, Box<dyn Stream>),
+        plan: Arc<Plan>,
+        stream: Box<dyn Stream>,
         context: Box<Context>,
         done: Option<Changed>,
     ) -> Portal {

@@ -438,7 +438,7 @@ impl Session {
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
             }
         };
-        Ok(Portal::new(self.begins(), (plan, stream), context, done))
+        Ok(Portal::new(self.begins(), plan, stream, context, done))
     }
 
     /// Tells `sink` rows that are there already.

@@ -329,19 +329,21 @@ impl Session {
             post.send();
         }
         self.seat.end_transaction();
-        match committed {
-            Ok(()) => {
-                active.analyzed.iter().for_each(|table| statistics::changed(*table));
-                self.settings.commit();
-                Ok(())
-            }
-            Err(error) => {
-                self.temporary.truncate(active.temporary);
-                self.settings.rollback();
-                self.temporary_changed();
-                Err(error.into())
-            }
+        self.settle(active.temporary, committed.is_ok());
+        committed?;
+        active.analyzed.iter().for_each(|table| statistics::changed(*table));
+        Ok(())
+    }
+
+    /// Keeps the settings and temporary tables of a transaction that has ended well, and else goes
+    /// back to those before it, of which there were `temporary` tables.
+    pub(super) fn settle(&mut self, temporary: usize, has_succeeded: bool) {
+        if has_succeeded {
+            return self.settings.commit();
         }
+        self.temporary.truncate(temporary);
+        self.settings.rollback();
+        self.temporary_changed();
     }
 
     /// What a commit may still fail by.

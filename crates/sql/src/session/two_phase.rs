@@ -123,22 +123,12 @@ impl Session {
         let prepared = active.txn.prepare(gid, note);
         self.deferred.clear();
         self.seat.end_transaction();
-        match prepared {
-            Ok(()) => {
-                self.settings.commit();
-                Ok(())
-            }
-            Err(error) => {
-                self.temporary.truncate(active.temporary);
-                self.settings.rollback();
-                self.temporary_changed();
-                Err(match error {
-                    Error::AlreadyExists(_) => in_use(gid),
-                    Error::Limit(_) if self.db.prepared().len() >= MAX_PREPARED => too_many(),
-                    other => other.into(),
-                })
-            }
-        }
+        self.settle(active.temporary, prepared.is_ok());
+        prepared.map_err(|error| match error {
+            Error::AlreadyExists(_) => in_use(gid),
+            Error::Limit(_) if self.db.prepared().len() >= MAX_PREPARED => too_many(),
+            other => other.into(),
+        })
     }
 
     /// COMMIT PREPARED and ROLLBACK PREPARED; gives the tag.

@@ -16,9 +16,9 @@ use std::sync::{Arc, OnceLock};
 use rightlink_env::sync::Mutex;
 
 use super::declared::{Modifier, pad};
+use super::made::MadeName;
 use super::{Datum, SqlType, Times};
 use crate::error::Result;
-use crate::names::{bare, reference};
 
 /// The names and numbers of a composite type.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +36,8 @@ pub(crate) struct CompositeName<'n> {
 struct Definition {
     /// Its place among all that the process has read.
     place: u32,
-    oid: u32,
-    array_oid: u32,
+    name: MadeName,
     is_of_rows: bool,
-    stored: &'static str,
-    shown: &'static str,
-    shown_array: &'static str,
-    short: &'static str,
-    short_array: &'static str,
     fields: Arc<[Field]>,
 }
 
@@ -72,10 +66,6 @@ fn known() -> &'static Mutex<Known> {
     KNOWN.get_or_init(Mutex::default)
 }
 
-fn leaked(text: String) -> &'static str {
-    Box::leak(text.into_boxed_str())
-}
-
 /// A field as definitions are told apart by it.
 fn content_of(field: &Field) -> (String, String) {
     let inner = match field.ty.element().unwrap_or(field.ty) {
@@ -97,17 +87,10 @@ impl CompositeType {
         if let Some(found) = known.by_content.get(&content) {
             return *found;
         }
-        let shown = reference(stored);
         let definition = Definition {
             place: u32::try_from(known.all.len()).expect("fewer definitions than numbers"),
-            oid,
-            array_oid,
+            name: MadeName::of(oid, array_oid, stored),
             is_of_rows,
-            stored: leaked(stored.to_owned()),
-            shown_array: leaked(format!("{shown}[]")),
-            shown: leaked(shown),
-            short: leaked(bare(stored).to_owned()),
-            short_array: leaked(format!("_{}", bare(stored))),
             fields: fields.into(),
         };
         let made = CompositeType(Box::leak(Box::new(definition)));
@@ -128,12 +111,12 @@ impl CompositeType {
 
     /// The number by which clients know it.
     pub const fn oid(self) -> u32 {
-        self.0.oid
+        self.0.name.oid
     }
 
     /// The number of the type of its arrays.
     pub const fn array_oid(self) -> u32 {
-        self.0.array_oid
+        self.0.name.array_oid
     }
 
     /// Is it the type of the rows of a table or a view?
@@ -143,25 +126,25 @@ impl CompositeType {
 
     /// As the store calls it.
     pub(crate) const fn stored(self) -> &'static str {
-        self.0.stored
+        self.0.name.stored
     }
 
     /// Its name in messages: with its schema, unless that is `public`.
     pub const fn shown(self) -> &'static str {
-        self.0.shown
+        self.0.name.shown
     }
 
     pub(crate) const fn shown_array(self) -> &'static str {
-        self.0.shown_array
+        self.0.name.shown_array
     }
 
     /// Its name without a schema.
     pub(crate) const fn short(self) -> &'static str {
-        self.0.short
+        self.0.name.short
     }
 
     pub(crate) const fn short_array(self) -> &'static str {
-        self.0.short_array
+        self.0.name.short_array
     }
 
     /// Its fields, in their order.
@@ -227,7 +210,7 @@ impl Field {
 
 impl PartialEq for CompositeType {
     fn eq(&self, other: &CompositeType) -> bool {
-        self.0.oid == other.0.oid
+        self.0.name.oid == other.0.name.oid
     }
 }
 
@@ -235,12 +218,12 @@ impl Eq for CompositeType {}
 
 impl Hash for CompositeType {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.oid.hash(state);
+        self.0.name.oid.hash(state);
     }
 }
 
 impl std::fmt::Debug for CompositeType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CompositeType({})", self.0.shown)
+        write!(f, "CompositeType({})", self.0.name.shown)
     }
 }

@@ -18,8 +18,8 @@ use std::sync::OnceLock;
 
 use rightlink_env::sync::Mutex;
 
+use super::made::MadeName;
 use crate::error::{Result, SqlError, code};
-use crate::names::{bare, reference};
 use crate::types::Datum;
 
 /// A label and the code that is stored for it.
@@ -34,15 +34,7 @@ pub(crate) struct Label {
 struct Definition {
     /// Its place among all that the process has read.
     place: u32,
-    oid: u32,
-    array_oid: u32,
-    /// As the store calls it.
-    stored: &'static str,
-    /// Names in messages, and in `pg_type`, and those of its arrays.
-    shown: &'static str,
-    shown_array: &'static str,
-    short: &'static str,
-    short_array: &'static str,
+    name: MadeName,
     /// In their order.
     labels: Vec<Label>,
 }
@@ -70,10 +62,6 @@ fn known() -> &'static Mutex<Known> {
     KNOWN.get_or_init(Mutex::default)
 }
 
-fn leaked(text: String) -> &'static str {
-    Box::leak(text.into_boxed_str())
-}
-
 impl EnumType {
     /// The type of these numbers that the store calls `stored`, with labels in their order.
     pub(crate) fn of(oid: u32, array_oid: u32, stored: &str, labels: Vec<Label>) -> EnumType {
@@ -82,16 +70,9 @@ impl EnumType {
         if let Some(found) = known.by_content.get(&key) {
             return *found;
         }
-        let shown = reference(stored);
         let definition = Definition {
             place: u32::try_from(known.all.len()).expect("fewer definitions than numbers"),
-            oid,
-            array_oid,
-            stored: leaked(stored.to_owned()),
-            shown_array: leaked(format!("{shown}[]")),
-            shown: leaked(shown),
-            short: leaked(bare(stored).to_owned()),
-            short_array: leaked(format!("_{}", bare(stored))),
+            name: MadeName::of(oid, array_oid, stored),
             labels: key.2.clone(),
         };
         let made = EnumType(Box::leak(Box::new(definition)));
@@ -112,35 +93,35 @@ impl EnumType {
 
     /// The number by which clients know it.
     pub const fn oid(self) -> u32 {
-        self.0.oid
+        self.0.name.oid
     }
 
     /// The number of the type of its arrays.
     pub const fn array_oid(self) -> u32 {
-        self.0.array_oid
+        self.0.name.array_oid
     }
 
     /// As the store calls it.
     pub(crate) const fn stored(self) -> &'static str {
-        self.0.stored
+        self.0.name.stored
     }
 
     /// Its name in messages: with its schema, unless that is `public`.
     pub const fn shown(self) -> &'static str {
-        self.0.shown
+        self.0.name.shown
     }
 
     pub(crate) const fn shown_array(self) -> &'static str {
-        self.0.shown_array
+        self.0.name.shown_array
     }
 
     /// Its name without a schema.
     pub(crate) const fn short(self) -> &'static str {
-        self.0.short
+        self.0.name.short
     }
 
     pub(crate) const fn short_array(self) -> &'static str {
-        self.0.short_array
+        self.0.name.short_array
     }
 
     /// Labels in their order.
@@ -161,7 +142,8 @@ impl EnumType {
         match self.0.labels.iter().position(|label| label.text == text) {
             Some(at) => Ok(Datum::Enum(EnumValue { ty: self, at: at as u32 })),
             None => {
-                let message = format!("invalid input value for enum {}: \"{text}\"", self.0.shown);
+                let message =
+                    format!("invalid input value for enum {}: \"{text}\"", self.0.name.shown);
                 Err(SqlError::new(code::INVALID_TEXT, message))
             }
         }
@@ -176,7 +158,7 @@ impl EnumType {
         match self.0.labels.binary_search_by(|label| label.code.as_slice().cmp(code)) {
             Ok(at) => Ok(Datum::Enum(EnumValue { ty: self, at: at as u32 })),
             Err(_) => {
-                let message = format!("enum {} has no label of code {code:?}", self.0.shown);
+                let message = format!("enum {} has no label of code {code:?}", self.0.name.shown);
                 Err(SqlError::new(code::DATA_CORRUPTED, message))
             }
         }
@@ -185,7 +167,7 @@ impl EnumType {
 
 impl PartialEq for EnumType {
     fn eq(&self, other: &EnumType) -> bool {
-        self.0.oid == other.0.oid
+        self.0.name.oid == other.0.name.oid
     }
 }
 
@@ -193,13 +175,13 @@ impl Eq for EnumType {}
 
 impl Hash for EnumType {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.oid.hash(state);
+        self.0.name.oid.hash(state);
     }
 }
 
 impl std::fmt::Debug for EnumType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "EnumType({})", self.0.shown)
+        write!(f, "EnumType({})", self.0.name.shown)
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `time` | their texts, and zones |
 //! | `registered` | objects of catalogs by their names |
 //! | `bits`, `lsn`, `network` | strings of bits; places in a log; addresses |
-//! | `enums` | enums, whose labels are in an order of their own |
+//! | `made`, `enums` | names of types that are made; enums, in the order of their labels |
 //! | `record`, `composite`, `row_input` | rows as values; their types with names; reading them |
 //! | `array`, `array_text` | arrays of all these |
 //! | `json` | documents |
@@ -38,6 +38,7 @@ pub(crate) mod enums;
 pub(crate) mod json;
 pub(crate) mod literal;
 pub(crate) mod lsn;
+mod made;
 pub(crate) mod network;
 pub(crate) mod numeric;
 pub(crate) mod record;

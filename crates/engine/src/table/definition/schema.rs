@@ -481,7 +481,7 @@ impl TableDef {
         self.live_of(false).chain(self.live_of(true))
     }
 
-    /// The live columns that are computed, or those that are not, by number.
+    /// Finds the live columns that are computed, or all others, with their numbers.
     fn live_of(&self, computed: bool) -> impl Iterator<Item = (ColumnNo, &Column)> {
         let numbered = |(no, column)| (no as ColumnNo, column);
         let all = self.columns.iter().enumerate().map(numbered);

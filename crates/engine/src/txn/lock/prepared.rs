@@ -38,7 +38,7 @@ pub struct PreparedState {
 pub struct SharedRows {
     /// The strongest of them.
     pub lock: RowLock,
-    /// Multixacts below this one were there before the first of them. They are not those of a
+    /// Multixacts below this one existed before the first of them. None is one of a
     /// transaction that ran then: its xids may be older than the lock.
     pub since: Xid,
 }

@@ -76,7 +76,7 @@ pub(in crate::txn) struct ActiveTxn {
     pub(in crate::txn) isolation: Isolation,
     pub(in crate::txn) started: Nanos,
     pub(in crate::txn) first_xid: Option<u64>,
-    /// It is prepared, and nobody commits it or rolls it back now.
+    /// The transaction is prepared, and nobody commits it or rolls it back now.
     pub(in crate::txn) prepared: bool,
     /// Set while it waits.
     pub(in crate::txn) wait: Option<WaitTarget>,

@@ -42,7 +42,7 @@ impl Transaction {
         }
     }
 
-    /// What the catalog has to keep of it.
+    /// The part of the transaction that the catalog has to keep.
     pub fn prepared_state(&self) -> Result<PreparedState> {
         let mut state = PreparedState { shared: self.shared_rows, ..PreparedState::default() };
         self.xids.for_each_live(self.used, |range| {

@@ -40,7 +40,7 @@ use crate::names::distinct;
 use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
 use crate::parse::roles::RoleName;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
-use crate::parse::{Lines, identifiers};
+use crate::parse::{Lines, identifiers, is_call};
 use crate::schemas::Resolver;
 
 /// A definition to make, change or drop.
@@ -512,17 +512,10 @@ fn unnested(mut expr: &Ast) -> &Ast {
 /// Fails for an expression of an index that needs parentheses.
 fn refuse_bare(expr: &Ast) -> Result<()> {
     let word = match expr {
-        Ast::Nested(_)
-        | Ast::Identifier(_)
-        | Ast::Function(_)
-        | Ast::Extract { .. }
-        | Ast::Ceil { .. }
-        | Ast::Floor { .. }
-        | Ast::Position { .. }
-        | Ast::Substring { .. }
-        | Ast::Overlay { .. }
-        | Ast::Trim { .. }
-        | Ast::Cast { kind: ast::CastKind::Cast, .. } => return Ok(()),
+        Ast::Nested(_) | Ast::Identifier(_) | Ast::Cast { kind: ast::CastKind::Cast, .. } => {
+            return Ok(());
+        }
+        call if is_call(call) => return Ok(()),
         Ast::Cast { .. } => "::".to_owned(),
         Ast::BinaryOp { op, .. } => op.to_string(),
         other => other.to_string(),

@@ -112,15 +112,21 @@ fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
     })
 }
 
+/// The error for a key that stands twice in a table whose index is to be unique.
+fn duplicated(table: &str, index: &str, columns: &[String], key: &str) -> SqlError {
+    let index = bare(index);
+    let message = format!("could not create unique index \"{index}\"");
+    SqlError::new(code::UNIQUE_VIOLATION, message)
+        .detail(format!("{} is duplicated.", shown_key(columns, key)))
+        .of_constraint(table, index)
+}
+
 /// The error for an index that cannot be unique.
 pub(crate) fn not_unique(index: &str, error: Error) -> SqlError {
     let index = bare(index);
     match error {
         Error::UniqueViolation { table, columns, key, .. } => {
-            let message = format!("could not create unique index \"{index}\"");
-            SqlError::new(code::UNIQUE_VIOLATION, message)
-                .detail(format!("{} is duplicated.", shown_key(&columns, &key)))
-                .of_constraint(&table, index)
+            duplicated(&table, index, &columns, &key)
         }
         Error::AlreadyExists(_) => {
             let message = format!("relation \"{index}\" already exists");

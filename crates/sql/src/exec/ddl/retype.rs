@@ -12,7 +12,7 @@ use sqlparser::ast::{DataType, Expr as Ast};
 
 use super::alter::has_nulls;
 use super::table::constant;
-use super::{Definer, named, not_unique};
+use super::{Definer, duplicated, named};
 use crate::bind::ddl::NewCheck;
 use crate::bind::reading::Reading;
 use crate::bind::rules::place_in;
@@ -202,10 +202,8 @@ impl Definer<'_> {
         };
         let failed = failed.into_inner();
         match changed {
-            Err(error @ Error::UniqueViolation { .. }) if failed.is_none() => {
-                let Error::UniqueViolation { index, .. } = &error else { unreachable!() };
-                let index = index.clone();
-                Err(not_unique(&index, error))
+            Err(Error::UniqueViolation { table, index, columns, key }) if failed.is_none() => {
+                Err(duplicated(&table, &index, &columns, &key))
             }
             Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
             other => named(name, Ok(unless(failed, other)?)),
