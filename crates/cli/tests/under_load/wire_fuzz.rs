@@ -471,6 +471,22 @@ fn deep_statements_harm_nobody() {
     assert!(answered > 0 && refused > 0);
 }
 
+/// NOT IN asks its value once for each item, so a chain of it doubles the query at its start. Copies
+/// once counted a query as one node, and took 600 MB before there were too many of them.
+#[test]
+fn copies_of_queries_are_counted() {
+    let _alone = crate::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    let mut client = Healthy::open(&server);
+    assert_eq!(client.ask("create table t (v boolean, b boolean)"), "CZ");
+    let query = (0..12).fold("v".to_owned(), |inner, _| format!("exists (select {inner})"));
+    let chain = query + &" not in (true, b)".repeat(100);
+    assert_eq!(client.ask(&format!("select {chain} from t")), "EZ");
+    assert_eq!(client.codes, ["54001"]);
+    server.check();
+}
+
 /// What is wide and not deep is no more than a list.
 #[test]
 fn wide_statements_are_answered() {

@@ -75,7 +75,7 @@ use crate::bind::scope::Scope;
 use crate::bind::writing_with::writes_in_with;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
-use crate::expr::{ColumnId, Expr, Typed};
+use crate::expr::{ColumnId, Expr, Typed, nodes_of};
 use crate::parse::Lines;
 use crate::parse::identifiers::TypeNames;
 use crate::plan::bound::Bound;
@@ -381,9 +381,7 @@ impl<'a> Binder<'a> {
 
     /// A copy of `value`. Copies of copies double, hence their number is bounded.
     pub(crate) fn copy(&mut self, value: &Typed) -> Result<Typed> {
-        let mut nodes = 0;
-        value.expr.walk(&mut |_| nodes += 1);
-        self.count_copies(nodes)?;
+        self.count_copies(nodes_of(&value.expr))?;
         Ok(value.clone())
     }
 

@@ -12,7 +12,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
 use super::Binder;
 use crate::error::{Result, SqlError};
 use crate::expr::registry::{self, Miss};
-use crate::expr::{Expr, Typed};
+use crate::expr::{Expr, Typed, nodes_of};
 use crate::types::SqlType;
 
 /// The expressions of a row, if it is one: several in parentheses, or ROW.
@@ -104,9 +104,7 @@ impl Binder<'_> {
             let (twin, other) = (self.copy(&a)?, self.copy(&b)?);
             let decides = self.operator(operator, vec![twin, other])?.expr;
             let mut way: Vec<Expr> = equal.clone();
-            let mut nodes = 0;
-            way.iter().for_each(|one| one.walk(&mut |_| nodes += 1));
-            self.count_copies(nodes)?;
+            self.count_copies(way.iter().map(nodes_of).sum())?;
             way.push(decides);
             ways.push(all_of(way));
             equal.push(self.operator("=", vec![a, b])?.expr);

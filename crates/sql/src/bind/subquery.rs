@@ -97,12 +97,7 @@ impl Binder<'_> {
                 "a query with volatile functions for several columns at once",
             ));
         }
-        let mut nodes = 0;
-        bound.rel.visit(&mut |rel| {
-            nodes += 1;
-            rel.exprs().into_iter().for_each(|expr| expr.walk(&mut |_| nodes += 1));
-        });
-        self.count_copies(nodes * columns.len())?;
+        self.count_copies(bound.rel.nodes() * columns.len())?;
         let value = |column: &ScopeColumn| {
             let one = Bound::new(bound.rel.clone(), vec![column.id], Vec::new());
             let expr = Self::subquery(SubqueryKind::Scalar, one);

@@ -89,7 +89,7 @@ use registry::Function;
 use sequences::{Ask, Sequences};
 pub(crate) use subquery::{
     Body, BoundQuery, ColumnId, PlannedSubquery, Subquery, SubqueryKind, columns_of, names_columns,
-    rename_expr,
+    nodes_of, rename_expr,
 };
 
 /// A bound expression.

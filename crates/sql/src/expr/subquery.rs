@@ -71,6 +71,9 @@ pub(crate) trait BoundQuery: Any + Debug + Send + Sync {
     fn change(&mut self, change: &mut dyn FnMut(&mut Expr));
 
     fn copy(&self) -> Box<dyn BoundQuery>;
+
+    /// Its relations and the nodes of their expressions, those of queries in them included.
+    fn nodes(&self) -> usize;
 }
 
 impl Clone for Box<dyn BoundQuery> {
@@ -141,6 +144,18 @@ impl Subquery {
         free
     }
 
+    /// Nodes of the query, if it is not planned, and of the test.
+    fn nodes(&self) -> usize {
+        let of_query = match &self.body {
+            Body::Bound(bound) => bound.nodes(),
+            Body::Planned { .. } => 0,
+        };
+        match &self.kind {
+            SubqueryKind::Compare { test, .. } => of_query + nodes_of(test),
+            SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Array { .. } => of_query,
+        }
+    }
+
     /// Changes the expressions of the query that is not planned, those of queries in it too.
     pub(crate) fn substitute(&mut self, change: &mut dyn FnMut(&mut Expr)) {
         if let Body::Bound(bound) = &mut self.body {
@@ -185,6 +200,18 @@ pub(crate) fn columns_of(expr: &Expr, out: &mut BTreeSet<ColumnId>) {
         Expr::Subquery(query) => out.extend(query.free()),
         _ => {}
     });
+}
+
+/// Nodes of an expression, those of queries in it included: what a copy takes.
+pub(crate) fn nodes_of(expr: &Expr) -> usize {
+    let mut nodes = 0;
+    expr.walk(&mut |inner| {
+        nodes += 1;
+        if let Expr::Subquery(query) = inner {
+            nodes += query.nodes();
+        }
+    });
+    nodes
 }
 
 /// Does an expression name any column?

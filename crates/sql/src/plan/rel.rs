@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::catalog::system_views;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
-use crate::expr::{Body, BoundQuery, ColumnId, Expr, SortKey, Subquery, columns_of};
+use crate::expr::{Body, BoundQuery, ColumnId, Expr, SortKey, Subquery, columns_of, nodes_of};
 use crate::plan::Table;
 use crate::plan::window::{Window, WindowCall};
 use crate::types::SqlType;
@@ -446,6 +446,16 @@ impl Rel {
         look(self);
         self.inputs().into_iter().for_each(|input| input.visit(look));
     }
+
+    /// Its relations and the nodes of their expressions, those of subqueries included.
+    pub(crate) fn nodes(&self) -> usize {
+        let mut nodes = 0;
+        self.visit(&mut |rel| {
+            let of_exprs: usize = rel.exprs().into_iter().map(nodes_of).sum();
+            nodes += 1 + of_exprs;
+        });
+        nodes
+    }
 }
 
 /// A query inside of an expression, before it is planned.
@@ -487,6 +497,10 @@ impl BoundQuery for BoundSubquery {
 
     fn copy(&self) -> Box<dyn BoundQuery> {
         Box::new(self.clone())
+    }
+
+    fn nodes(&self) -> usize {
+        self.rel.nodes()
     }
 }
 
