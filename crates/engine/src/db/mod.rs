@@ -6,7 +6,7 @@
 //! | `transaction`, `many`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
 //! | `record`, `cursor`, `value` | structs as rows; asynchronous readers; values as streams |
 //! | `alter`, `numbers`, `draft` | statements that define tables, indexes and sequences |
-//! | `catalog` | definitions as a transaction sees them |
+//! | `catalog`, `shared_key` | definitions as a transaction sees them; the rows of a key now |
 //! | `control` | settings of a running transaction |
 //!
 //! `Database` opens, begins transactions and closes here. Its other methods:
@@ -51,6 +51,7 @@ mod fill;
 mod inspect;
 mod locks;
 mod online;
+mod shared_key;
 mod stats;
 mod verify;
 

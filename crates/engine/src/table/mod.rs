@@ -45,6 +45,7 @@ pub use write::bulk::{BulkUpdate, Done, Pending};
 pub use write::clean::Cleaned;
 pub use write::delete::{Wanted, WantedAt};
 pub use write::long_value::LongWriter;
+pub use write::shared_key::KeyHolders;
 pub use write::statement::{Busy, GoOn, Statement};
 pub use write::update::{Change, ChangeAt};
 pub use write::upsert::{Merge, Upserted};

@@ -219,7 +219,7 @@ pub(super) fn check_usable(index: &TableIndex, snapshot: &Snapshot) -> Result<()
 }
 
 /// Checks bounds on `index` of `table`.
-pub(super) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a> {
+pub(in crate::table) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a> {
     Checker { def: &table.def, index: &index.def, columns: index.keys.columns() }
 }
 

@@ -19,7 +19,7 @@
 pub(super) mod bounds;
 pub(super) mod by_key;
 pub(super) mod fetch;
-pub(super) mod index_cursor;
+pub(in crate::table) mod index_cursor;
 pub(super) mod index_only;
 pub(super) mod index_scan;
 pub(super) mod long_value;

@@ -465,7 +465,7 @@ fn helpers_for(
 }
 
 /// Answers to the unique checks of one transaction.
-struct TableOracle<'a> {
+pub(in crate::table) struct TableOracle<'a> {
     heap: &'a Heap,
     owns: &'a dyn Fn(Xid) -> bool,
     /// Pages read on request, so that they are still there when the index asks again.
@@ -474,12 +474,12 @@ struct TableOracle<'a> {
 
 impl<'a> TableOracle<'a> {
     /// `owns` tells the living xids of the asking transaction.
-    fn new(heap: &'a Heap, owns: &'a dyn Fn(Xid) -> bool) -> Self {
+    pub(in crate::table) fn new(heap: &'a Heap, owns: &'a dyn Fn(Xid) -> bool) -> Self {
         Self { heap, owns, pins: RefCell::default() }
     }
 
     /// Reads what the answer about `row` needs. The caller holds no latch.
-    fn prepare(&self, row: RowId) -> Result<()> {
+    pub(in crate::table) fn prepare(&self, row: RowId) -> Result<()> {
         let Some(pin) = self.heap.prepare_liveness(row)? else { return Ok(()) };
         let mut pins = self.pins.borrow_mut();
         if pins.len() == KEPT_PINS {

@@ -6,6 +6,7 @@
 //! | `insert`, `update`, `delete`, `lock`, `upsert` | one file a kind of write |
 //! | `bulk` | updates and deletions of many rows as one statement |
 //! | `entries` | index entries into all indexes; unique checks |
+//! | `shared_key` | how many rows have one key now |
 //! | `clean` | entries of pruned rows leave by key |
 //! | `long_value` | long values into overflow pages |
 //! | this one | the version that a write begins with, waiting, new attempts |
@@ -28,6 +29,7 @@ pub(super) mod entries;
 pub(super) mod insert;
 pub(super) mod lock;
 pub(super) mod long_value;
+pub(super) mod shared_key;
 pub(super) mod statement;
 pub(super) mod update;
 pub(super) mod upsert;
