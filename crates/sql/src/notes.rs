@@ -13,7 +13,7 @@ pub(crate) mod view;
 
 use std::collections::HashMap;
 
-use rightlink::{ColumnSchema, SequenceDefinition, Type};
+use rightlink::{ColumnSchema, IndexInfo, SequenceDefinition, Type};
 
 use crate::names::reference;
 use crate::types::declared::{ByteOrder, Declared, Modifier};
@@ -123,6 +123,7 @@ pub(crate) struct TableNotes {
     /// Names and conditions of checks.
     pub(crate) checks: Vec<(String, String)>,
     pub(crate) keys: Vec<ForeignKey>,
+    pub(crate) deferrable: Vec<DeferrableKey>,
     /// Tables with foreign keys that name this one.
     pub(crate) children: Vec<String>,
     pub(crate) comment: Option<String>,
@@ -172,7 +173,45 @@ pub(crate) struct ForeignKey {
     pub(crate) deferral: Deferral,
 }
 
-/// When a foreign key is looked at.
+/// A primary key or unique constraint that may be checked late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct DeferrableKey {
+    /// The number of its index, which the store lets hold a key several times.
+    pub(crate) index: u32,
+    pub(crate) kind: KeyKind,
+}
+
+/// What a primary key or unique constraint asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct KeyKind {
+    pub(crate) primary: bool,
+    pub(crate) nulls_not_distinct: bool,
+    pub(crate) deferral: Deferral,
+}
+
+impl KeyKind {
+    const PRIMARY: &str = "primary";
+    const UNIQUE: &str = "unique";
+    const UNIQUE_NULLS: &str = "unique nulls";
+
+    fn name(self) -> &'static str {
+        match (self.primary, self.nulls_not_distinct) {
+            (true, _) => Self::PRIMARY,
+            (false, true) => Self::UNIQUE_NULLS,
+            (false, false) => Self::UNIQUE,
+        }
+    }
+
+    fn parse(kind: &str, initially: &str) -> KeyKind {
+        KeyKind {
+            primary: kind == Self::PRIMARY,
+            nulls_not_distinct: kind == Self::UNIQUE_NULLS,
+            deferral: Deferral::parse(initially),
+        }
+    }
+}
+
+/// When a foreign key or a unique constraint is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) enum Deferral {
     /// When the statement ends.
@@ -187,6 +226,28 @@ pub(crate) enum Deferral {
 impl Deferral {
     const IMMEDIATE: &str = "immediate";
     const DEFERRED: &str = "deferred";
+
+    /// The word that notes have for it, if it may be deferred.
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Deferral::Never => None,
+            Deferral::Immediate => Some(Self::IMMEDIATE),
+            Deferral::Deferred => Some(Self::DEFERRED),
+        }
+    }
+
+    fn parse(word: &str) -> Deferral {
+        if word == Self::DEFERRED { Deferral::Deferred } else { Deferral::Immediate }
+    }
+
+    /// As SQL spells it behind a constraint.
+    pub(crate) fn clause(self) -> &'static str {
+        match self {
+            Deferral::Never => "",
+            Deferral::Immediate => " DEFERRABLE",
+            Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+        }
+    }
 }
 
 /// What happens to rows whose parent goes.
@@ -431,11 +492,15 @@ impl TableNotes {
                 }
                 ["deferrable", name, initially] => {
                     if let Some(key) = notes.keys.iter_mut().find(|key| key.name == *name) {
-                        key.deferral = match *initially {
-                            Deferral::DEFERRED => Deferral::Deferred,
-                            _ => Deferral::Immediate,
-                        };
+                        key.deferral = Deferral::parse(initially);
                     }
+                }
+                ["deferrable key", id, kind, initially] => {
+                    let key = |index| {
+                        let kind = KeyKind::parse(kind, initially);
+                        DeferrableKey { index, kind }
+                    };
+                    notes.deferrable.extend(id.parse().ok().map(key));
                 }
                 _ => {}
             }
@@ -453,14 +518,13 @@ impl TableNotes {
             let mut fields = vec!["key", &key.name, &key.parent, actions[0], actions[1]];
             fields.extend(key.columns.iter().chain(&key.parent_columns).map(String::as_str));
             line(&mut out, &fields);
-            match key.deferral {
-                Deferral::Never => {}
-                Deferral::Immediate => {
-                    line(&mut out, &["deferrable", &key.name, Deferral::IMMEDIATE]);
-                }
-                Deferral::Deferred => {
-                    line(&mut out, &["deferrable", &key.name, Deferral::DEFERRED]);
-                }
+            if let Some(word) = key.deferral.word() {
+                line(&mut out, &["deferrable", &key.name, word]);
+            }
+        }
+        for DeferrableKey { index, kind } in &self.deferrable {
+            if let Some(word) = kind.deferral.word() {
+                line(&mut out, &["deferrable key", &index.to_string(), kind.name(), word]);
             }
         }
         for child in &self.children {
@@ -489,6 +553,15 @@ impl TableNotes {
         out
     }
 
+    /// What the index asks of its table if it is that of a primary key or of a unique constraint.
+    pub(crate) fn key_kind(&self, index: &IndexInfo) -> Option<KeyKind> {
+        if index.unique {
+            let (primary, nulls_not_distinct) = (index.primary, index.nulls_not_distinct);
+            return Some(KeyKind { primary, nulls_not_distinct, deferral: Deferral::Never });
+        }
+        self.deferrable.iter().find(|key| key.index == index.id).map(|key| key.kind)
+    }
+
     /// Notes that `child` has a foreign key to this table.
     pub(crate) fn add_child(&mut self, child: &str) {
         if !self.children.iter().any(|known| known == child) {
@@ -515,11 +588,7 @@ impl ForeignKey {
                 text.push_str(&format!(" ON {what} {}", action.name()));
             }
         }
-        text.push_str(match self.deferral {
-            Deferral::Never => "",
-            Deferral::Immediate => " DEFERRABLE",
-            Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
-        });
+        text.push_str(self.deferral.clause());
         text
     }
 }
@@ -618,6 +687,12 @@ mod tests {
         let table = TableNotes {
             checks: vec![("c".into(), "a > 0".into())],
             keys: vec![key],
+            deferrable: [Deferral::Immediate, Deferral::Deferred]
+                .map(|deferral| DeferrableKey {
+                    index: 9,
+                    kind: KeyKind { primary: false, nulls_not_distinct: true, deferral },
+                })
+                .to_vec(),
             children: vec!["t".into()],
             comment: Some("two\nlines".into()),
             of_indexes: vec![(7, "by a".into())],

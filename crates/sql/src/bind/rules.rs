@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rightlink::ColumnDefault;
+use rightlink::{ColumnDefault, IndexInfo};
 use sqlparser::tokenizer::Span;
 
 use super::from::table_relation;
@@ -17,9 +17,9 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
 use crate::expr::{Expr, Typed};
 use crate::names::bare;
-use crate::notes::ForeignKey;
+use crate::notes::{Deferral, ForeignKey};
 use crate::parse::{self, Lines};
-use crate::plan::{ParentKey, Rules, Table};
+use crate::plan::{ParentKey, Rules, Table, UniqueKey};
 use crate::roles::role::OWNER;
 use crate::schemas;
 use crate::types::{Datum, SqlType};
@@ -204,6 +204,15 @@ impl Binder<'_> {
         for key in &table.notes.keys {
             rules.keys.push(self.parent_key(key, table)?);
         }
+        for index in &table.info.indexes {
+            let Some(kind) = table.notes.key_kind(index) else { continue };
+            if kind.deferral == Deferral::Never {
+                continue;
+            }
+            let columns = index.columns.iter().map(|part| place_in(table, &part.name));
+            let (index, columns) = (index.name.clone(), columns.collect::<Result<_>>()?);
+            rules.unique.push(UniqueKey { index, columns, kind });
+        }
         if rules.is_parent {
             let unique = table.info.indexes.iter().filter(|index| index.unique);
             let names = unique.flat_map(|index| &index.columns).map(|part| &part.name);
@@ -223,7 +232,7 @@ impl Binder<'_> {
             let own = place_in(table, own)?;
             pairs.push((own, place_in(&parent, theirs)?));
         }
-        let index = parent.info.indexes.iter().find(|index| {
+        let fits = |index: &&IndexInfo| {
             let named = |at: usize| {
                 let name = &parent.info.columns[at].name;
                 index.columns.iter().any(|key| key.name == *name)
@@ -231,13 +240,22 @@ impl Binder<'_> {
             let by_bytes = |part: &rightlink::KeyColumn| {
                 part.collation.given().is_none_or(rightlink::Collation::is_deterministic)
             };
-            index.unique
+            parent.notes.key_kind(index).is_some()
                 && index.is_whole()
                 && index.columns.iter().all(by_bytes)
                 && index.columns.len() == pairs.len()
                 && pairs.iter().all(|(_, theirs)| named(*theirs))
-        });
-        let index = index.ok_or_else(|| {
+        };
+        let mut fit: Vec<&IndexInfo> = parent.info.indexes.iter().filter(fits).collect();
+        fit.sort_by_key(|index| !index.unique);
+        if fit.first().is_some_and(|index| !index.unique) {
+            let message = format!(
+                "cannot use a deferrable unique constraint for referenced table \"{}\"",
+                bare(&key.parent)
+            );
+            return Err(SqlError::new(code::NOT_IN_STATE, message));
+        }
+        let index = fit.first().ok_or_else(|| {
             let message = format!(
                 "there is no unique constraint matching given keys for referenced table \"{}\"",
                 bare(&key.parent)

@@ -645,7 +645,25 @@ fn no_constraint(name: &str, table: &str) -> SqlError {
     SqlError::new(code::UNDEFINED_OBJECT, message)
 }
 
+/// Fails if a constraint that may be checked late is to tell whether a row is there.
+fn refuse_deferrable(target: &Target, table: &Table) -> Result<()> {
+    let meant = |index: &&IndexInfo| match target {
+        Target::Any => true,
+        Target::Columns(names) => has_key(index, names),
+        Target::Index(name) => index.name == *name,
+    };
+    let is_late = |index: &&IndexInfo| !index.unique && table.notes.key_kind(index).is_some();
+    let Some(index) = table.info.indexes.iter().filter(is_late).find(meant) else {
+        return Ok(());
+    };
+    let message = "ON CONFLICT does not support deferrable unique constraints/exclusion \
+                   constraints as arbiters";
+    let error = SqlError::new(code::NOT_IN_STATE, message);
+    Err(error.of_constraint(&table.info.name, bare(&index.name)))
+}
+
 fn check_target(target: &Target, table: &Table) -> Result<()> {
+    refuse_deferrable(target, table)?;
     let mut unique = table.info.indexes.iter().filter(|index| index.unique);
     match target {
         Target::Any => Ok(()),

@@ -8,7 +8,7 @@ use super::numbers::{
 };
 use super::objects::Objects;
 use super::relations::{default_oid, default_text, rewrite_oid, type_oid};
-use super::rules::{Constraint, Key, Reference, Rule, place};
+use super::rules::{self, Constraint, Key, Reference, Rule, place};
 use crate::error::Result;
 use crate::names::bare;
 use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
@@ -54,9 +54,11 @@ fn places(columns: &[usize]) -> Result<Datum> {
 
 fn key_row(key: Key<'_>, objects: &Objects) -> Result<Row> {
     let Key { table, index } = key;
-    let kind = if index.primary { 'p' } else { 'u' };
+    let kind = rules::key_kind(table, index).unwrap_or_default();
     let own = relation_oid(index.id);
-    let mut row = head(own, bare(&index.name), &table.name, kind, objects);
+    let letter = if kind.primary { 'p' } else { 'u' };
+    let mut row = head(own, bare(&index.name), &table.name, letter, objects);
+    row.splice(DEFERRABLE..DEFERRABLE + 2, deferral(kind.deferral));
     row.extend([relation_oid(table.id), 0, own, 0, 0].map(oid));
     row.extend([' ', ' ', ' '].map(char));
     row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);
@@ -69,6 +71,11 @@ fn key_row(key: Key<'_>, objects: &Objects) -> Result<Row> {
 
 /// The place of `condeferrable`, with `condeferred` behind it.
 const DEFERRABLE: usize = 4;
+
+/// `condeferrable` and `condeferred`.
+fn deferral(deferral: Deferral) -> [Datum; 2] {
+    [deferral != Deferral::Never, deferral == Deferral::Deferred].map(Datum::Bool)
+}
 
 /// The letter of what happens to rows whose parent goes or changes.
 fn letter(action: Action) -> char {
@@ -97,9 +104,7 @@ impl Constraint {
             }
             Rule::Reference(reference) => {
                 let Reference { key, parent, index, columns } = &**reference;
-                let deferral = key.deferral;
-                row[DEFERRABLE] = Datum::Bool(deferral != Deferral::Never);
-                row[DEFERRABLE + 1] = Datum::Bool(deferral == Deferral::Deferred);
+                row.splice(DEFERRABLE..DEFERRABLE + 2, deferral(key.deferral));
                 row.extend([*index, 0, *parent].map(oid));
                 row.extend([letter(key.on_update), letter(key.on_delete), 's'].map(char));
                 row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);

@@ -382,7 +382,8 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
 
 /// The keys of a table.
 fn keys<'o>(object: &Object<'o>) -> impl Iterator<Item = &'o IndexInfo> {
-    object.table.indexes.iter().filter(|index| rules::is_key(index))
+    let table = object.table;
+    table.indexes.iter().filter(|index| rules::is_key(table, index))
 }
 
 /// The name that a column gets as the constraint that it is not null.
@@ -414,11 +415,12 @@ fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> 
     };
     let mut rows = Vec::new();
     for index in keys(object) {
-        let (kind, distinct) = match index.primary {
+        let key = rules::key_kind(table, index).unwrap_or_default();
+        let (kind, distinct) = match key.primary {
             true => ("PRIMARY KEY", Datum::Null),
-            false => ("UNIQUE", yes(!index.nulls_not_distinct)),
+            false => ("UNIQUE", yes(!key.nulls_not_distinct)),
         };
-        rows.push(row(bare(&index.name), kind, Deferral::Never, distinct));
+        rows.push(row(bare(&index.name), kind, key.deferral, distinct));
     }
     for key in TableNotes::decode(&table.note).keys {
         rows.push(row(&key.name, "FOREIGN KEY", key.deferral, Datum::Null));

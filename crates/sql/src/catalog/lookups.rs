@@ -168,7 +168,7 @@ impl Objects {
             }
         }
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
-        let index = object.index.filter(|index| rules::is_key(index));
+        let index = object.index.filter(|index| rules::is_key(object.table, index));
         Ok(index.map(|index| rules::key_definition(Key { table: object.table, index })))
     }
 

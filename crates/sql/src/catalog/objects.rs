@@ -422,7 +422,7 @@ impl Objects {
     /// Indexes that stand for primary keys and unique constraints.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
         self.all().filter_map(|object| {
-            let index = object.index.filter(|index| is_key(index))?;
+            let index = object.index.filter(|index| is_key(object.table, index))?;
             Some(Key { table: object.table, index })
         })
     }
@@ -564,11 +564,13 @@ impl<'o> Object<'o> {
             true => String::new(),
             false => format!(" INCLUDE ({})", names.join(", ")),
         };
-        let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
+        let kind = rules::key_kind(self.table, index);
+        let is_nulls = kind.is_some_and(|kind| kind.nulls_not_distinct);
+        let nulls = if is_nulls { " NULLS NOT DISTINCT" } else { "" };
         let condition = condition.map(|text| format!(" WHERE {text}"));
         Some(format!(
             "CREATE {}INDEX {name}ON {} USING {} ({}){included}{nulls}{}",
-            if index.unique { "UNIQUE " } else { "" },
+            if kind.is_some() { "UNIQUE " } else { "" },
             full_reference(table),
             self.method(),
             keys(index, self.table, pretty).join(", "),

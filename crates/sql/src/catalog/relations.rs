@@ -14,7 +14,7 @@ use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
 use crate::names::{bare, reference};
 use crate::notes::types::TypeNotes;
-use crate::notes::{ColumnNotes, MadeTypes, TableNotes, storage};
+use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, storage};
 use crate::roles::role::OWNER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
@@ -383,16 +383,20 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
         options.push(short(usize::from(key.descending) + 2 * usize::from(key.nulls_first)));
     }
     let [on, off] = [true, false].map(Datum::Bool);
+    let kind = rules::key_kind(object.table, index);
+    let is_immediate = kind.is_none_or(|kind| kind.deferral == Deferral::Never);
+    let is_unique = kind.is_some();
+    let kind = kind.unwrap_or_default();
     Ok(vec![
         oid(object.oid),
         oid(object.table_oid()),
         short(places.len()),
         short(index.columns.len()),
-        Datum::Bool(index.unique),
-        Datum::Bool(index.nulls_not_distinct),
-        Datum::Bool(index.primary),
+        Datum::Bool(is_unique),
+        Datum::Bool(kind.nulls_not_distinct),
+        Datum::Bool(kind.primary),
         off.clone(),
-        on.clone(),
+        Datum::Bool(is_immediate),
         off.clone(),
         on.clone(),
         off.clone(),

@@ -10,7 +10,7 @@ use rightlink::{ColumnSchema, IndexInfo, TableInfo};
 
 use super::numbers::{made_oid, relation_oid};
 use crate::names::{distinct, identifier, is_computed};
-use crate::notes::{ColumnNotes, ComputedNotes, ForeignKey, TableNotes};
+use crate::notes::{ColumnNotes, ComputedNotes, ForeignKey, KeyKind, TableNotes};
 use crate::parse;
 
 /// A key of a table, which is a constraint: a primary key or a unique constraint.
@@ -21,10 +21,18 @@ pub(super) struct Key<'o> {
 }
 
 /// Does an index stand for a constraint? One that is made by itself has the same form.
-pub(super) fn is_key(index: &IndexInfo) -> bool {
+pub(super) fn is_key(table: &TableInfo, index: &IndexInfo) -> bool {
     let is_plain =
         |key: &rightlink::KeyColumn| !key.descending && !key.nulls_first && !is_computed(&key.name);
-    index.primary || index.unique && index.is_whole() && index.columns.iter().all(is_plain)
+    index.primary
+        || index.is_whole()
+            && index.columns.iter().all(is_plain)
+            && (index.unique || key_kind(table, index).is_some())
+}
+
+/// What an index asks of its table if it is unique.
+pub(super) fn key_kind(table: &TableInfo, index: &IndexInfo) -> Option<KeyKind> {
+    TableNotes::decode(&table.note).key_kind(index)
 }
 
 /// A constraint.
@@ -152,7 +160,8 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
 /// The unique index of `parent` that a foreign key names.
 pub(super) fn parent_key<'t>(key: &ForeignKey, parent: &'t TableInfo) -> Option<&'t IndexInfo> {
     parent.indexes.iter().find(|index| {
-        is_key(index)
+        index.unique
+            && is_key(parent, index)
             && index.columns.len() == key.parent_columns.len()
             && index.columns.iter().all(|column| key.parent_columns.contains(&column.name))
     })
@@ -177,17 +186,19 @@ pub(super) fn key_definition(key: Key<'_>) -> String {
     let list = |names: &mut dyn Iterator<Item = &String>| {
         names.map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
     };
-    let Key { index, .. } = key;
+    let Key { table, index } = key;
+    let kind = key_kind(table, index).unwrap_or_default();
     let included = match index.included.is_empty() {
         true => String::new(),
         false => format!(" INCLUDE ({})", list(&mut index.included.iter())),
     };
-    let what = match (index.primary, index.nulls_not_distinct) {
+    let what = match (kind.primary, kind.nulls_not_distinct) {
         (true, _) => "PRIMARY KEY",
         (false, true) => "UNIQUE NULLS NOT DISTINCT",
         (false, false) => "UNIQUE",
     };
-    format!("{what} ({}){included}", list(&mut index.columns.iter().map(|key| &key.name)))
+    let columns = list(&mut index.columns.iter().map(|key| &key.name));
+    format!("{what} ({columns}){included}{}", kind.deferral.clause())
 }
 
 fn without_parentheses(mut expr: &sqlparser::ast::Expr) -> &sqlparser::ast::Expr {

@@ -61,6 +61,7 @@ mod spill;
 pub(crate) mod subquery;
 pub(crate) mod tables;
 mod unique;
+mod unique_keys;
 mod upsert;
 pub(crate) mod vector;
 mod waiting;

@@ -31,11 +31,12 @@ use crate::exec::memory::{Memory, row_bytes};
 use crate::exec::rows;
 use crate::exec::tables::Tables;
 use crate::expr::aggregate::Ordered;
-use crate::expr::deferred::{Deferred, KeyName, Keys};
+use crate::expr::deferred::{Deferrable, Deferred, KeyName, Keys};
 use crate::expr::{Context, Expr, Pace};
-use crate::notes::Action;
+use crate::names::bare;
+use crate::notes::{Action, ForeignKey};
 use crate::parse::Lines;
-use crate::plan::{ParentKey, Rules, Table};
+use crate::plan::{ParentKey, Rules, Table, UniqueKey};
 use crate::types::cast::{cast, is_implicit};
 use crate::types::{Category, Datum, Row, SqlType, Times};
 
@@ -43,9 +44,19 @@ use crate::types::{Category, Datum, Row, SqlType, Times};
 pub(crate) struct Pending {
     /// For each foreign key of the table, keys that must be there, as its own columns have them.
     wanted: Vec<BTreeSet<Ordered>>,
+    /// For each unique constraint that may be checked late, keys that rows got.
+    unique: Vec<BTreeSet<Ordered>>,
+    /// So many of these are looked at before the statement ends.
+    thin_at: usize,
     gone: Gone,
     memory: Memory,
 }
+
+/// Tells whether several rows may have a key.
+pub(crate) type MayShare<'m> = &'m mut dyn FnMut(&UniqueKey, &[Value]) -> Result<bool>;
+
+/// Keys of unique constraints that are kept before they are looked at.
+const THIN_AT: usize = if cfg!(debug_assertions) { 64 } else { 1 << 16 };
 
 /// Keys of rows that went.
 #[derive(Default)]
@@ -59,8 +70,9 @@ struct Gone {
 impl Pending {
     pub(crate) fn new(rules: &Rules, budget: &Budget) -> Pending {
         let wanted = rules.keys.iter().map(|_| BTreeSet::new()).collect();
+        let unique = rules.unique.iter().map(|_| BTreeSet::new()).collect();
         let gone = Gone { keyed: rules.keyed.clone(), rows: Vec::new() };
-        Pending { wanted, gone, memory: Memory::new(budget) }
+        Pending { wanted, unique, thin_at: THIN_AT, gone, memory: Memory::new(budget) }
     }
 
     /// Notes a row that came, in the place of `old` if there was one.
@@ -84,6 +96,33 @@ impl Pending {
                 self.memory.charge(bytes)?;
             }
         }
+        for (key, keys) in rules.unique.iter().zip(&mut self.unique) {
+            let Some(values) = key.came(rules, old, new)? else { continue };
+            let bytes = row_bytes(&values);
+            if keys.insert(Ordered(values)) {
+                self.memory.charge(bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where there are many keys of unique constraints that may be checked late, leaves those out
+    /// that no other row can have.
+    pub(crate) fn thin_out(&mut self, rules: &Rules, may_share: MayShare<'_>) -> Result<()> {
+        let noted = |unique: &[BTreeSet<Ordered>]| unique.iter().map(BTreeSet::len).sum::<usize>();
+        if noted(&self.unique) < self.thin_at {
+            return Ok(());
+        }
+        for (key, keys) in rules.unique.iter().zip(&mut self.unique) {
+            for Ordered(values) in std::mem::take(keys) {
+                if may_share(key, &key.stored(&values)?)? {
+                    keys.insert(Ordered(values));
+                } else {
+                    self.memory.give_back_row(&values);
+                }
+            }
+        }
+        self.thin_at = THIN_AT.max(2 * noted(&self.unique));
         Ok(())
     }
 
@@ -155,20 +194,26 @@ pub(crate) fn settle(
 ) -> Result<()> {
     let memory = Memory::new(budget);
     let (queue, children) = (VecDeque::new(), BTreeMap::new());
-    let (left, wanted) = (Vec::new(), Vec::new());
-    let mut work = Work { context, budget, children, queue, left, wanted, memory };
+    let (left, came) = (Vec::new(), Vec::new());
+    let mut work = Work { context, budget, children, queue, left, came, memory };
     work.take(Side::Own(table, rules), pending)?;
     while let Some((side, gone)) = work.queue.pop_front() {
         work.visit(&side, &gone, txn)?;
     }
-    work.find_parents(txn)?;
+    work.check_rows(txn)?;
     work.left.iter().try_for_each(|left| left.check(txn, context))
+}
+
+/// A foreign key of `table` as it may wait.
+fn deferrable<'k>(table: &Table, key: &'k ParentKey) -> Deferrable<'k> {
+    let ForeignKey { name, deferral, .. } = &key.key;
+    Deferrable { table: table.info.id, name, deferral: *deferral }
 }
 
 /// Where the keys of a foreign key of `table` wait, if they do.
 fn waits_in<'c>(context: &'c Context, table: &Table, key: &ParentKey) -> Option<&'c Deferred> {
     let deferred = context.deferred.as_deref()?;
-    deferred.waits(table.info.id, &key.key).then_some(deferred)
+    deferred.waits(&deferrable(table, key)).then_some(deferred)
 }
 
 /// Looks at keys that waited.
@@ -182,6 +227,11 @@ pub(crate) fn settle_deferred(
         // A table that was dropped has no rows to answer for.
         let Some(table) = tables.iter().find(|known| known.id == table) else { continue };
         let child = Arc::new(Child::open(&table.name, txn, context)?);
+        let mut unique = child.rules.unique.iter();
+        if let Some(key) = unique.find(|key| bare(&key.index) == name) {
+            key.check_now(&child.table, keys.wanted, txn, context)?;
+            continue;
+        }
         let Some(at) = child.rules.keys.iter().position(|key| key.key.name == name) else {
             continue;
         };
@@ -218,6 +268,12 @@ impl Side<'_> {
     }
 }
 
+/// Keys of rows that came: those that must be there, and those that must be unique.
+struct Came {
+    wanted: Vec<BTreeSet<Ordered>>,
+    unique: Vec<BTreeSet<Ordered>>,
+}
+
 /// What is to be done, and to be looked at when that is done.
 struct Work<'s> {
     context: &'s Context,
@@ -227,14 +283,14 @@ struct Work<'s> {
     /// Where rows went whose children have not been visited.
     queue: VecDeque<(Side<'s>, Arc<Gone>)>,
     left: Vec<Left>,
-    wanted: Vec<(Side<'s>, Vec<BTreeSet<Ordered>>)>,
+    came: Vec<(Side<'s>, Came)>,
     memory: Memory,
 }
 
 impl<'s> Work<'s> {
     /// Takes over what a statement or an action on a table has noted.
     fn take(&mut self, side: Side<'s>, pending: Pending) -> Result<()> {
-        let Pending { wanted, gone, mut memory } = pending;
+        let Pending { wanted, unique, gone, mut memory, .. } = pending;
         let used = memory.used();
         memory.release();
         self.memory.charge(used)?;
@@ -249,8 +305,8 @@ impl<'s> Work<'s> {
                 Side::Child(child)
             }
         };
-        if wanted.iter().any(|keys| !keys.is_empty()) {
-            self.wanted.push((side, wanted));
+        if wanted.iter().chain(&unique).any(|keys| !keys.is_empty()) {
+            self.came.push((side, Came { wanted, unique }));
         }
         Ok(())
     }
@@ -272,7 +328,8 @@ impl<'s> Work<'s> {
                     match link.action(new.is_some()) {
                         Action::Nothing => {
                             if let Some(deferred) = waits {
-                                deferred.went(child.table.info.id, &key.key, old, self.budget)?;
+                                let key = deferrable(&child.table, key);
+                                deferred.went(&key, old, self.budget)?;
                             }
                         }
                         Action::Restrict if !link.is_referred(&old, txn)? => {}
@@ -300,15 +357,18 @@ impl<'s> Work<'s> {
         Ok(child)
     }
 
-    /// Finds and locks what rows that came refer to.
-    fn find_parents(&mut self, txn: &mut Transaction) -> Result<()> {
+    /// Finds and locks what rows that came refer to, and sees whether their keys are unique.
+    fn check_rows(&mut self, txn: &mut Transaction) -> Result<()> {
         // No statement writes a row twice; only actions may have taken one away again.
         let acted = !self.left.is_empty();
-        for (side, wanted) in std::mem::take(&mut self.wanted) {
+        for (side, came) in std::mem::take(&mut self.came) {
             let (table, rules) = side.both();
-            for (key, wanted) in rules.keys.iter().zip(wanted) {
+            for (key, keys) in rules.unique.iter().zip(came.unique) {
+                key.check(table, keys, txn, self.context)?;
+            }
+            for (key, wanted) in rules.keys.iter().zip(came.wanted) {
                 if let Some(deferred) = waits_in(self.context, table, key) {
-                    deferred.want(table.info.id, &key.key, wanted, self.budget)?;
+                    deferred.want(&deferrable(table, key), wanted, self.budget)?;
                     continue;
                 }
                 for missing in without_parents(key, wanted, acted, txn, self.context)? {
@@ -323,8 +383,9 @@ impl<'s> Work<'s> {
 }
 
 /// Names of columns and their values, as messages show a key.
-fn shown(names: &[&str], values: &[Datum]) -> String {
-    let values: Vec<String> = values.iter().map(|v| v.to_text().unwrap_or_default()).collect();
+pub(super) fn shown(names: &[&str], values: &[Datum]) -> String {
+    let values: Vec<String> =
+        values.iter().map(|v| v.to_text().unwrap_or_else(|| "null".into())).collect();
     format!("Key ({})=({})", names.join(", "), values.join(", "))
 }
 

@@ -21,8 +21,7 @@ pub(super) fn run(
     batch: Vec<Vec<Value>>,
     context: &Context,
 ) -> Result<u64> {
-    let looked_at =
-        insert.returning.is_some() || insert.rules.is_parent || !insert.rules.keys.is_empty();
+    let looked_at = insert.returning.is_some() || insert.rules.watch_rows();
     let at_once = if looked_at && conflict.assignments.is_some() { 1 } else { batch.len() };
     let mut count = 0;
     let (mut rows, mut pace) = (batch.into_iter(), Pace::default());

@@ -33,6 +33,11 @@ pub(crate) struct Changed {
     pub(crate) memory: Option<Memory>,
 }
 
+/// Forgets keys that are unique for certain, of a statement that has noted many.
+fn thin_out(pending: &mut Pending, rules: &Rules, writer: &mut Writer<'_>) -> Result<()> {
+    pending.thin_out(rules, &mut |key, values| Ok(writer.may_share_key(&key.index, values)?))
+}
+
 /// A row of the table that is changed.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'f> {
@@ -99,6 +104,7 @@ impl Inserting<'_, '_, '_> {
         context: &Context,
     ) -> Result<()> {
         self.pending.came(rules, old, &new)?;
+        thin_out(self.pending, rules, self.writer)?;
         if let Some(old) = old {
             self.pending.went(rules, old, Some(&new))?;
         }
@@ -346,7 +352,7 @@ fn update_row(
 ) -> Result<Option<(RowId, Row)>> {
     let assignments = change.assignments.as_ref().expect("an update assigns");
     let rules = &change.rules;
-    let keeps_old = rules.is_parent || !rules.keys.is_empty();
+    let keeps_old = rules.watch_rows();
     let keeps_new = keeps_old || change.returning.is_some();
     let mut failed = None;
     let (mut before, mut written): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
@@ -376,6 +382,7 @@ fn update_row(
     if keeps_old {
         pending.came(rules, Some(&before), &written)?;
         pending.went(rules, &before, Some(&written))?;
+        thin_out(pending, rules, writer)?;
     }
     let written = Datum::stored_row(&written, &rules.types).collect::<Result<_>>()?;
     Ok(Some((id, written)))

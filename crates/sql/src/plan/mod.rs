@@ -54,7 +54,7 @@ use crate::expr::aggregate::Aggregate;
 use crate::expr::domain::DomainTest;
 use crate::expr::{ColumnOrigin, Expr};
 use crate::names;
-use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
+use crate::notes::{ColumnNotes, ForeignKey, KeyKind, TableNotes};
 use crate::roles::need::Needs;
 use crate::settings::planner::Switches;
 use crate::statistics::Statistics;
@@ -320,10 +320,18 @@ pub(crate) struct Rules {
     /// What views ask through which rows are written.
     pub(crate) view_checks: Vec<ViewCheck>,
     pub(crate) keys: Vec<ParentKey>,
+    pub(crate) unique: Vec<UniqueKey>,
     /// Do foreign keys of tables name it?
     pub(crate) is_parent: bool,
     /// Places of the columns that they may name: those of unique keys. None if there are none.
     pub(crate) keyed: Vec<usize>,
+}
+
+impl Rules {
+    /// Is it looked at when the statement ends what rows came to the table?
+    pub(crate) fn watch_rows(&self) -> bool {
+        self.is_parent || !self.keys.is_empty() || !self.unique.is_empty()
+    }
 }
 
 /// WITH CHECK OPTION of a view: the condition that a row meets which is written through it.
@@ -332,6 +340,15 @@ pub(crate) struct ViewCheck {
     pub(crate) view: String,
     /// Over the columns of the table.
     pub(crate) condition: Expr,
+}
+
+/// A primary key or unique constraint of the table that may be checked late.
+#[derive(Clone, Debug)]
+pub(crate) struct UniqueKey {
+    pub(crate) index: String,
+    /// Places of its columns, in the order of the index.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) kind: KeyKind,
 }
 
 /// A foreign key of the table, resolved.

@@ -1,6 +1,8 @@
-//! SET CONSTRAINTS, and foreign keys that are looked at when the transaction commits.
+//! SET CONSTRAINTS, and constraints that are looked at when the transaction commits.
 //!
-//! Does not do: other constraints, which are never deferred.
+//! Does not do: checks, which are never deferred.
+
+use rightlink::TableInfo;
 
 use super::{Session, Sink};
 use crate::bind::ddl::{Definition, Kind};
@@ -11,7 +13,7 @@ use crate::notes::{Deferral, TableNotes};
 use crate::schemas;
 
 impl Session {
-    /// Looks at deferred foreign keys: at all of them when the transaction commits.
+    /// Looks at deferred constraints: at all of them when the transaction commits.
     pub(super) fn check_deferred(&mut self, at_commit: bool) -> Result<()> {
         let due = self.deferred.take_due(at_commit);
         if due.is_empty() || self.active.is_none() {
@@ -43,7 +45,7 @@ impl Session {
         Ok(())
     }
 
-    /// SET CONSTRAINTS of all foreign keys, or of those of these names.
+    /// SET CONSTRAINTS of all constraints, or of those of these names.
     pub(super) fn set_constraints(
         &mut self,
         names: Option<&[Vec<String>]>,
@@ -81,16 +83,13 @@ impl Session {
         for schema in &schemas {
             let mut found = false;
             for table in tables.iter().filter(|table| schema_of(&table.name) == schema) {
-                for key in TableNotes::decode(&table.note).keys {
-                    if bare(&key.name) != name {
-                        continue;
-                    }
-                    if key.deferral == Deferral::Never {
+                for deferral in deferrals(table, name) {
+                    if deferral == Deferral::Never {
                         let message = format!("constraint \"{name}\" is not deferrable");
                         return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
                     }
                     found = true;
-                    self.deferred.set((table.id, key.name), waits);
+                    self.deferred.set((table.id, name.clone()), waits);
                 }
             }
             if found {
@@ -100,4 +99,15 @@ impl Session {
         let message = format!("constraint \"{name}\" does not exist");
         Err(SqlError::new(code::UNDEFINED_OBJECT, message))
     }
+}
+
+/// When the constraints of a table that are called `name` are looked at.
+fn deferrals(table: &TableInfo, name: &str) -> Vec<Deferral> {
+    let notes = TableNotes::decode(&table.note);
+    let keys = notes.keys.iter().filter(|key| bare(&key.name) == name).map(|key| key.deferral);
+    let indexes = table.indexes.iter().filter(|index| bare(&index.name) == name);
+    let kinds = indexes.filter_map(|index| notes.key_kind(index)).map(|kind| kind.deferral);
+    let checks = notes.checks.iter().map(|(check, _)| check);
+    let checks = checks.filter(|check| *check == name).map(|_| Deferral::Never);
+    keys.chain(kinds).chain(checks).collect()
 }

@@ -145,6 +145,11 @@ impl Session {
             self.ensure()?.txn.insert_many(&copy.table.info.name, rows)?;
             copy.count += rows.len() as u64;
             copy.batch.clear();
+            let txn = &mut self.ensure()?.txn;
+            let table = &copy.table.info.name;
+            copy.pending.thin_out(&copy.rules, &mut |key, values| {
+                Ok(txn.may_share_key(table, &key.index, values)?)
+            })?;
         }
         Ok(())
     }

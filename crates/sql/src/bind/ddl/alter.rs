@@ -9,7 +9,8 @@ use sqlparser::ast::{
 
 use super::table::{foreign_key, is_null, new_check};
 use super::{
-    Alteration, Definition, NewIndex, NewTable, columns_in_name, primary, storage, unique,
+    Alteration, Definition, KeyIndex, NewIndex, NewTable, columns_in_name, plain_columns, primary,
+    storage, unique,
 };
 use crate::error::{Result, SqlError};
 use crate::names::beside;
@@ -103,7 +104,7 @@ fn add(
     Ok(match constraint {
         TableConstraint::Unique(key) => {
             let named = key.name.is_some();
-            let mut schema = unique(key)?;
+            let KeyIndex { mut schema, late } = unique(key, &plain_columns(&key.columns)?)?;
             schema.name = match &key.name {
                 Some(name) => beside(table, &identifiers::ident(name)),
                 None => format!("{table}_{}_key", columns_in_name(&schema)),
@@ -115,12 +116,13 @@ fn add(
                 condition: None,
                 collations: Vec::new(),
                 expressions,
+                late,
             })
         }
         TableConstraint::PrimaryKey(key) => {
-            let (name, columns) = primary(key)?;
-            let name = name.map(|name| beside(table, &name));
-            Alteration::AddPrimary { name, columns }
+            let mut key = primary(key, plain_columns(&key.columns)?)?;
+            key.name = key.name.map(|name| beside(table, &name));
+            Alteration::AddPrimary(key)
         }
         TableConstraint::Check(check) => {
             Alteration::AddCheck(new_check(check.name.as_ref().map(identifiers::ident), check)?)

@@ -37,7 +37,7 @@ use super::collate;
 use super::target::name_of;
 use crate::error::{Result, SqlError, code};
 use crate::names::distinct;
-use crate::notes::{AnalyzeAfter, ColumnNotes, ForeignKey, MadeTypes};
+use crate::notes::{AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, KeyKind, MadeTypes};
 use crate::parse::roles::RoleName;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::parse::{Lines, identifiers, is_call};
@@ -178,6 +178,8 @@ pub(crate) struct NewTable {
     pub(crate) keys: Vec<ForeignKey>,
     /// Places among the indexes of those that nobody has named.
     pub(crate) unnamed: Vec<usize>,
+    /// Keys that may be checked late, by the places of their indexes, which are not unique.
+    pub(crate) late: Vec<(usize, KeyKind)>,
     /// Name of the primary key, if one is given.
     pub(crate) primary_name: Option<String>,
     pub(crate) analyze: AnalyzeAfter,
@@ -211,6 +213,8 @@ pub(crate) struct NewIndex {
     /// Expressions of the key columns that are none of the table; these have no names in the schema
     /// yet.
     pub(crate) expressions: Vec<Option<Ast>>,
+    /// What it asks if it is that of a key that may be checked late.
+    pub(crate) late: Option<KeyKind>,
 }
 
 /// A part of the key of an index.
@@ -236,10 +240,7 @@ pub(crate) enum Alteration {
         cascade: bool,
     },
     AddUnique(NewIndex),
-    AddPrimary {
-        name: Option<String>,
-        columns: Vec<String>,
-    },
+    AddPrimary(NewPrimary),
     AddCheck(NewCheck),
     AddKey(ForeignKey),
     DropConstraint {
@@ -443,19 +444,38 @@ fn with_owner(options: &SequenceOptions, resolver: &mut Resolver<'_>) -> Result<
     Ok(options)
 }
 
-/// The index of a unique constraint, without a name.
-fn unique(key: &ast::UniqueConstraint) -> Result<IndexSchema> {
-    if key.characteristics.is_some() || !key.index_options.is_empty() {
+/// The index of a key, without a name.
+#[derive(Clone, Debug)]
+struct KeyIndex {
+    schema: IndexSchema,
+    /// What the key asks if it may be checked late. Then the index is not unique.
+    late: Option<KeyKind>,
+}
+
+impl KeyIndex {
+    fn new(columns: &[String], kind: KeyKind) -> KeyIndex {
+        let schema = columns.iter().fold(IndexSchema::new(""), |index, name| index.on(name));
+        let late = Some(kind).filter(|kind| kind.deferral != Deferral::Never);
+        let unique = late.is_none();
+        let nulls_not_distinct = unique && kind.nulls_not_distinct;
+        KeyIndex { schema: IndexSchema { unique, nulls_not_distinct, ..schema }, late }
+    }
+}
+
+/// The index of a unique constraint.
+fn unique(key: &ast::UniqueConstraint, columns: &[String]) -> Result<KeyIndex> {
+    if !key.index_options.is_empty() {
         return Err(SqlError::unsupported("such a unique constraint"));
     }
-    let columns = plain_columns(&key.columns)?;
-    refuse_twice(&columns, "unique")?;
-    let schema = columns.iter().fold(IndexSchema::new("").unique(), |index, name| index.on(name));
-    Ok(IndexSchema {
-        included: key.include.iter().map(identifiers::ident).collect(),
+    let kind = KeyKind {
+        primary: false,
         nulls_not_distinct: matches!(key.nulls_distinct, NullsDistinctOption::NotDistinct),
-        ..schema
-    })
+        deferral: table::deferral(key.characteristics.as_ref())?,
+    };
+    refuse_twice(columns, "unique")?;
+    let mut index = KeyIndex::new(columns, kind);
+    index.schema.included = key.include.iter().map(identifiers::ident).collect();
+    Ok(index)
 }
 
 /// What an index that nobody named is called, between its table and the end of its name: its
@@ -466,15 +486,36 @@ fn columns_in_name(index: &IndexSchema) -> String {
     all.join("_")
 }
 
-/// Name and columns of a primary key.
-fn primary(key: &ast::PrimaryKeyConstraint) -> Result<(Option<String>, Vec<String>)> {
-    let plain = key.characteristics.is_none() && key.include.is_empty();
-    if !plain || !key.index_options.is_empty() {
+/// A primary key to make.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPrimary {
+    pub(crate) name: Option<String>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) deferral: Deferral,
+}
+
+/// The index of a key that may be checked late, without a name.
+pub(crate) struct LateIndex {
+    pub(crate) schema: IndexSchema,
+    pub(crate) kind: KeyKind,
+}
+
+impl NewPrimary {
+    /// The index of one that may be checked late.
+    pub(crate) fn late_index(&self) -> Option<LateIndex> {
+        let kind = KeyKind { primary: true, nulls_not_distinct: false, deferral: self.deferral };
+        let index = KeyIndex::new(&self.columns, kind);
+        index.late.map(|kind| LateIndex { schema: index.schema, kind })
+    }
+}
+
+fn primary(key: &ast::PrimaryKeyConstraint, columns: Vec<String>) -> Result<NewPrimary> {
+    if !key.include.is_empty() || !key.index_options.is_empty() {
         return Err(SqlError::unsupported("such a primary key"));
     }
-    let columns = plain_columns(&key.columns)?;
     refuse_twice(&columns, "primary key")?;
-    Ok((key.name.as_ref().map(identifiers::ident), columns))
+    let name = key.name.as_ref().map(identifiers::ident);
+    Ok(NewPrimary { name, columns, deferral: table::deferral(key.characteristics.as_ref())? })
 }
 
 /// Fails if a constraint names a column twice.
@@ -664,7 +705,8 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
     };
     let (concurrently, if_not_exists) = (create.concurrently, create.if_not_exists);
     let condition = create.predicate.clone();
-    let index = Box::new(NewIndex { schema, named, condition, collations, expressions });
+    let late = None;
+    let index = Box::new(NewIndex { schema, named, condition, collations, expressions, late });
     Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
 }
 

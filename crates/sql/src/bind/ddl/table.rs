@@ -11,7 +11,10 @@ use sqlparser::ast::{
 
 use super::super::collate;
 use super::super::from::check_column_name;
-use super::{Definition, NewCheck, NewTable, columns_in_name, primary, sequence, storage, unique};
+use super::{
+    Definition, KeyIndex, LateIndex, NewCheck, NewPrimary, NewTable, columns_in_name,
+    plain_columns, primary, sequence, storage, unique,
+};
 use crate::error::{Result, SqlError, code};
 use crate::names::{self, bare, beside};
 use crate::notes::{Action, AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, MadeTypes};
@@ -31,7 +34,10 @@ pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> 
     for constraint in &create.constraints {
         table.constraint(constraint, resolver)?;
     }
-    for key in table.schema.primary_key.clone() {
+    let late = table.late.iter().filter(|(_, kind)| kind.primary);
+    let late = late.flat_map(|(at, _)| &table.schema.indexes[*at].columns).map(|key| &key.name);
+    let keys: Vec<String> = table.schema.primary_key.iter().chain(late).cloned().collect();
+    for key in keys {
         let column = table.schema.columns.iter_mut().find(|column| column.name == key);
         let Some(column) = column else {
             let message = format!("column \"{key}\" named in key does not exist");
@@ -173,6 +179,7 @@ impl NewTable {
             checks: Vec::new(),
             keys: Vec::new(),
             unnamed: Vec::new(),
+            late: Vec::new(),
             primary_name: None,
             analyze: AnalyzeAfter::default(),
         }
@@ -296,12 +303,13 @@ impl NewTable {
         match &option.option {
             ColumnOption::Null => {}
             ColumnOption::NotNull => last.nullable = false,
-            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => {
+            ColumnOption::PrimaryKey(key) => {
                 last.nullable = false;
-                self.set_primary(vec![name.to_owned()], own)?;
+                let key = primary(key, vec![name.to_owned()])?;
+                self.set_primary(NewPrimary { name: own, ..key })?;
             }
-            ColumnOption::Unique(key) if key.characteristics.is_none() => {
-                self.add_unique(own, unique(key)?.on(name));
+            ColumnOption::Unique(key) => {
+                self.add_unique(own, unique(key, &[name.to_owned()])?);
             }
             ColumnOption::Collation(collation) => {
                 if last.kind != Type::Text {
@@ -350,11 +358,11 @@ impl NewTable {
     ) -> Result<()> {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
-                let (name, columns) = primary(key)?;
-                self.set_primary(columns, name)
+                self.set_primary(primary(key, plain_columns(&key.columns)?)?)
             }
             TableConstraint::Unique(key) => {
-                self.add_unique(key.name.as_ref().map(identifiers::ident), unique(key)?);
+                let index = unique(key, &plain_columns(&key.columns)?)?;
+                self.add_unique(key.name.as_ref().map(identifiers::ident), index);
                 Ok(())
             }
             TableConstraint::Check(check) => {
@@ -373,27 +381,41 @@ impl NewTable {
         Ok(())
     }
 
-    fn set_primary(&mut self, columns: Vec<String>, name: Option<String>) -> Result<()> {
-        if !self.schema.primary_key.is_empty() {
+    fn set_primary(&mut self, key: NewPrimary) -> Result<()> {
+        let has_late = self.late.iter().any(|(_, kind)| kind.primary);
+        if has_late || !self.schema.primary_key.is_empty() {
             let table = bare(&self.schema.name);
             let message = format!("multiple primary keys for table \"{table}\" are not allowed");
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
-        self.schema.primary_key = columns;
-        self.primary_name = name.map(|name| beside(&self.schema.name, &name));
+        let name = key.name.as_ref().map(|name| beside(&self.schema.name, name));
+        if let Some(LateIndex { schema, kind }) = key.late_index() {
+            let wanted = format!("{}_pkey", self.schema.name);
+            self.add_index(name.ok_or(wanted), KeyIndex { schema, late: Some(kind) });
+            return Ok(());
+        }
+        (self.schema.primary_key, self.primary_name) = (key.columns, name);
         Ok(())
     }
 
     /// A unique constraint is a unique index called after its columns.
-    fn add_unique(&mut self, name: Option<String>, index: IndexSchema) {
+    fn add_unique(&mut self, name: Option<String>, index: KeyIndex) {
+        let table = &self.schema.name;
+        let wanted = format!("{table}_{}_key", columns_in_name(&index.schema));
+        let name = name.map(|name| beside(table, &name));
+        self.add_index(name.ok_or(wanted), index);
+    }
+
+    /// Adds the index of a key: by the name that is given, or one like that which is wanted.
+    fn add_index(&mut self, name: std::result::Result<String, String>, index: KeyIndex) {
+        let KeyIndex { schema: index, late } = index;
         let schema = &mut self.schema;
-        if name.is_none() {
-            self.unnamed.push(schema.indexes.len());
+        let place = schema.indexes.len();
+        if name.is_err() {
+            self.unnamed.push(place);
         }
-        let wanted = match name {
-            Some(name) => beside(&schema.name, &name),
-            None => format!("{}_{}_key", schema.name, columns_in_name(&index)),
-        };
+        self.late.extend(late.map(|kind| (place, kind)));
+        let (Ok(wanted) | Err(wanted)) = name;
         let taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
         let mut free = wanted.clone();
         let mut number = 0;
@@ -522,7 +544,9 @@ pub(super) fn foreign_key(
 }
 
 /// When a constraint is looked at.
-fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Deferral> {
+pub(super) fn deferral(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<Deferral> {
     let Some(given) = characteristics else { return Ok(Deferral::Never) };
     if given.enforced == Some(false) {
         return Err(SqlError::unsupported("a constraint that is not enforced"));

@@ -6,14 +6,15 @@ use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, 
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
-use super::{Definer, check_keys, expression, named};
+use super::{Definer, check_keys, expression, late_keys, named};
 use crate::bind::Slot;
-use crate::bind::ddl::{Alteration, NewIndex, NewTable};
+use crate::bind::ddl::{Alteration, NewIndex, NewPrimary, NewTable};
 use crate::error::{Result, SqlError, code};
 use crate::exec::failure::{carry, unless};
 use crate::exec::rows::to_value;
 use crate::expr::Expr;
 use crate::names::{bare, beside};
+use crate::notes::Deferral;
 use crate::plan::Table;
 
 impl Definer<'_> {
@@ -65,9 +66,7 @@ impl Definer<'_> {
                 self.drop_column(table, name, *if_exists, *cascade)
             }
             Alteration::AddUnique(index) => self.add_unique(table, index),
-            Alteration::AddPrimary { name, columns } => {
-                self.add_primary(table, name.as_deref(), columns)
-            }
+            Alteration::AddPrimary(key) => self.add_primary(table, key),
             Alteration::AddCheck(check) => self.add_check(table, check),
             Alteration::AddKey(key) => self.add_key(table, key),
             Alteration::DropConstraint { name, if_exists, cascade } => {
@@ -97,17 +96,22 @@ impl Definer<'_> {
         }
     }
 
-    fn add_unique(&mut self, table: &str, index: &NewIndex) -> Result<()> {
+    pub(super) fn add_unique(&mut self, table: &str, index: &NewIndex) -> Result<()> {
         let taken = self.constraint_names(table)?;
-        if index.named {
-            refuse_taken(table, &index.schema.name, &taken)?;
-            return self.create_index(table, index, false);
-        }
-        // A name that neither a relation nor a constraint has.
         let mut index = index.clone();
-        index.schema.name = self.txn.catalog().free_name(&index.schema.name, &taken)?;
+        match index.named {
+            true => refuse_taken(table, &index.schema.name, &taken)?,
+            // A name that neither a relation nor a constraint has.
+            false => {
+                index.schema.name = self.txn.catalog().free_name(&index.schema.name, &taken)?
+            }
+        }
         index.named = true;
-        self.create_index(table, &index, false)
+        self.create_index(table, &index, false)?;
+        match index.late {
+            Some(kind) => self.add_late(table, &index.schema.name, kind),
+            None => Ok(()),
+        }
     }
 
     /// Names of checks and foreign keys of the table called `name`, as an index would have them.
@@ -119,13 +123,12 @@ impl Definer<'_> {
         Ok(checks.chain(own).chain(keys).map(|known| beside(name, known)).collect())
     }
 
-    fn add_primary(&mut self, table: &str, name: Option<&str>, columns: &[String]) -> Result<()> {
+    fn add_primary(&mut self, table: &str, key: &NewPrimary) -> Result<()> {
         let info = named(table, self.txn.catalog().describe(table))?;
-        if info.indexes.iter().any(|index| index.primary) {
-            let message =
-                format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
-            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        if late_keys::has_primary(&info) {
+            return Err(two_primary(table));
         }
+        let (name, columns) = (key.name.as_deref(), &key.columns);
         for key in columns {
             if !info.columns.iter().any(|column| column.name == *key) {
                 let message = format!("column \"{key}\" named in key does not exist");
@@ -133,6 +136,9 @@ impl Definer<'_> {
             }
         }
         check_keys(&info.columns, columns)?;
+        if let Some(index) = key.late_index() {
+            return self.add_late_primary(table, key, index);
+        }
         let taken = self.constraint_names(table)?;
         if let Some(name) = name {
             refuse_taken(table, name, &taken)?;
@@ -177,7 +183,14 @@ impl Definer<'_> {
             self.add_plain_column(table, schema, &default)?;
         }
         if !column.schema.primary_key.is_empty() {
-            self.add_primary(table, column.primary_name.as_deref(), &column.schema.primary_key)?;
+            let (name, columns) = (column.primary_name.clone(), column.schema.primary_key.clone());
+            self.add_primary(table, &NewPrimary { name, columns, deferral: Deferral::Never })?;
+        }
+        if column.late.iter().any(|(_, kind)| kind.primary) {
+            let info = named(table, self.txn.catalog().describe(table))?;
+            if late_keys::has_primary(&info) {
+                return Err(two_primary(table));
+            }
         }
         for (at, index) in column.schema.indexes.iter().enumerate() {
             let mut index = index.clone();
@@ -188,6 +201,9 @@ impl Definer<'_> {
             }
             let made = self.txn.create_index(table, &index);
             made.map_err(|error| super::not_unique(&index.name, error))?;
+            if let Some((_, kind)) = column.late.iter().find(|(place, _)| *place == at) {
+                self.add_late(table, &index.name, *kind)?;
+            }
         }
         column.checks.iter().try_for_each(|check| self.add_check(table, check))?;
         column.keys.iter().try_for_each(|key| self.add_key(table, key))
@@ -346,7 +362,7 @@ impl Definer<'_> {
         self.note_column(name, column, |notes| notes.default = text)
     }
 
-    fn set_nullable(&mut self, name: &str, column: &str, nullable: bool) -> Result<()> {
+    pub(super) fn set_nullable(&mut self, name: &str, column: &str, nullable: bool) -> Result<()> {
         let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
         let identity = table.info.columns[at].identity.is_some();
@@ -358,6 +374,9 @@ impl Definer<'_> {
         if identity && nullable {
             return Err(SqlError::unsupported("DROP NOT NULL of a serial column"));
         }
+        if nullable {
+            late_keys::refuse_primary(&table, column)?;
+        }
         match self.txn.alter_table(name, AlterTable::Nullable { column, nullable }) {
             Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
             Err(Error::Invalid(_)) if nullable => {
@@ -367,6 +386,11 @@ impl Definer<'_> {
             other => Ok(other?),
         }
     }
+}
+
+fn two_primary(table: &str) -> SqlError {
+    let message = format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
+    SqlError::new(code::INVALID_TABLE_DEFINITION, message)
 }
 
 /// Fails if a constraint of the table is called as an index is to be.

@@ -92,7 +92,8 @@ impl Definer<'_> {
 
     fn comment_constraint(&mut self, table: &str, name: &str, text: Option<String>) -> Result<()> {
         let known = self.table(table)?;
-        let is_it = |index: &&IndexInfo| bare(&index.name) == name && index.unique;
+        let is_key = |index: &IndexInfo| known.notes.key_kind(index).is_some();
+        let is_it = |index: &&IndexInfo| bare(&index.name) == name && is_key(index);
         let index = known.info.indexes.iter().find(is_it);
         if let Some(index) = index {
             return self.note(table, |notes| put(&mut notes.of_keys, index.id, text));

@@ -10,7 +10,7 @@ use rightlink::{AlterTable, CheckSchema, Predicate, ScanOptions};
 use super::expression::has_expression;
 use super::readers::Needed;
 use super::schema::without_parentheses;
-use super::{Definer, named, no_column};
+use super::{Definer, late_keys, named, no_column};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
 use crate::bind::reading::Reading;
@@ -116,6 +116,13 @@ impl Definer<'_> {
         if key.parent_columns.is_empty() {
             let primary = parent.info.indexes.iter().find(|index| index.primary);
             let primary = primary.ok_or_else(|| {
+                if late_keys::has_primary(&parent.info) {
+                    let message = format!(
+                        "cannot use a deferrable primary key for referenced table \"{}\"",
+                        bare(&key.parent)
+                    );
+                    return SqlError::new(code::NOT_IN_STATE, message);
+                }
                 let message = format!(
                     "there is no primary key for referenced table \"{}\"",
                     bare(&key.parent)
@@ -212,8 +219,9 @@ impl Definer<'_> {
             return self.drop_key(name, &key.clone());
         }
         let index = table.info.indexes.iter().find(|index| bare(&index.name) == constraint);
-        let is_key =
-            |index: &&rightlink::IndexInfo| index.unique && !has_expression(&index.columns);
+        let is_key = |index: &&rightlink::IndexInfo| {
+            table.notes.key_kind(index).is_some() && !has_expression(&index.columns)
+        };
         if let Some(index) = index.filter(is_key) {
             self.free_index(name, &index.name, cascade)?;
             return match index.primary {

@@ -178,7 +178,7 @@ fn as_new(index: &IndexInfo, table: &Table) -> Result<NewIndex> {
     });
     let schema = IndexSchema { columns, predicate: None, ..IndexSchema::clone(index) };
     let condition = condition.transpose()?;
-    Ok(NewIndex { schema, named: true, condition, collations, expressions })
+    Ok(NewIndex { schema, named: true, condition, collations, expressions, late: None })
 }
 
 /// The column of a new expression.

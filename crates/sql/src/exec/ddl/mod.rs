@@ -26,6 +26,7 @@ mod constraints;
 mod domains;
 mod expression;
 mod identity;
+mod late_keys;
 mod readers;
 mod rename;
 mod retype;
@@ -36,8 +37,8 @@ mod types;
 mod view;
 
 use rightlink::{
-    AlterTable, Busy, Error, IndexSchema, KeyCollation, KeyColumn, LockMode, Predicate, TableInfo,
-    Transaction,
+    AlterTable, Busy, Error, IndexInfo, IndexSchema, KeyCollation, KeyColumn, LockMode, Predicate,
+    TableInfo, Transaction,
 };
 
 use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
@@ -47,7 +48,7 @@ use crate::error::{Result, SqlError, code, shown_key};
 use crate::exec::tables::Tables;
 use crate::expr::{Context, Expr};
 use crate::names::bare;
-use crate::notes::{ColumnNotes, MadeTypes, TableNotes, column_type};
+use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, column_type};
 use crate::parse::Lines;
 use crate::schemas::no_table;
 use crate::statistics::store;
@@ -236,7 +237,9 @@ impl Definer<'_> {
     fn refuse_constraint_name(&mut self, index: &str, to: &str) -> Result<()> {
         let Ok(table) = self.txn.catalog().table_of_index(index) else { return Ok(()) };
         let info = named(&table, self.txn.catalog().describe(&table))?;
-        match info.indexes.iter().any(|one| one.name == index && one.unique) {
+        let notes = TableNotes::decode(&info.note);
+        let is_key = |one: &IndexInfo| one.name == index && notes.key_kind(one).is_some();
+        match info.indexes.iter().any(is_key) {
             true => alter::refuse_taken(&table, to, &self.constraint_names(&table)?),
             false => Ok(()),
         }
@@ -448,14 +451,13 @@ impl Definer<'_> {
     fn drop_index(&mut self, name: &str, cascade: bool) -> Result<()> {
         let table = self.txn.catalog().table_of_index(name)?;
         let info = self.txn.catalog().describe(&table)?;
-        let primary = info.indexes.iter().any(|index| index.name == name && index.primary);
-        if primary {
-            let own = bare(name);
-            let message = format!(
-                "cannot drop index {name} because constraint {own} on table {table} requires it"
-            );
-            let hint = format!("You can drop constraint {own} on table {table} instead.");
-            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
+        let notes = TableNotes::decode(&info.note);
+        let is_required = |index: &IndexInfo| {
+            let kind = notes.key_kind(index);
+            kind.is_some_and(|kind| kind.primary || kind.deferral != Deferral::Never)
+        };
+        if info.indexes.iter().any(|index| index.name == name && is_required(index)) {
+            return Err(late_keys::required(name, &table));
         }
         self.free_index(&table, name, cascade)?;
         self.txn.drop_index(name)?;
@@ -499,6 +501,7 @@ fn forget_comments(notes: &mut TableNotes, info: &TableInfo) {
     let is_index = |id: u32| info.indexes.iter().any(|index| index.id == id);
     notes.of_indexes.retain(|(id, _)| is_index(*id));
     notes.of_keys.retain(|(id, _)| is_index(*id));
+    notes.deferrable.retain(|key| is_index(key.index));
     let (checks, keys) = (&notes.checks, &notes.keys);
     let there = |name: &str| {
         checks.iter().any(|(known, _)| known == name)

@@ -168,7 +168,8 @@ impl Definer<'_> {
     pub(super) fn rename_constraint(&mut self, name: &str, old: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
         self.free_name(&table, to.to_owned(), true)?;
-        let mut unique = table.info.indexes.iter().filter(|index| index.unique);
+        let is_key = |index: &&rightlink::IndexInfo| table.notes.key_kind(index).is_some();
+        let mut unique = table.info.indexes.iter().filter(is_key);
         if let Some(index) = unique.find(|index| bare(&index.name) == old) {
             return match self.txn.rename_index(&index.name, &beside(name, to)) {
                 Err(rightlink::Error::AlreadyExists(_)) => named(to, Err(taken())),

@@ -207,7 +207,8 @@ impl Definer<'_> {
             }
             Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
             other => named(name, Ok(unless(failed, other)?)),
-        }
+        }?;
+        self.recheck_late(name, column)
     }
 
     /// The default of a column as it is noted, under the type that it has now.

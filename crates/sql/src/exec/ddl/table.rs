@@ -57,6 +57,9 @@ impl Definer<'_> {
                 named(wanted, self.txn.rename_index(&made.name, wanted))?;
             }
         }
+        for (at, kind) in &table.late {
+            self.add_late(name, &schema.indexes[*at].name, *kind)?;
+        }
         for check in &table.checks {
             self.add_check(name, check)?;
         }
