@@ -132,6 +132,15 @@ impl Binder<'_> {
         self.condition_of(node, table, ("index predicates", "WHERE"))
     }
 
+    /// Which rows COPY FROM takes.
+    pub(crate) fn copy_condition(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        table: &Table,
+    ) -> Result<Expr> {
+        self.condition_of(node, table, ("COPY FROM WHERE conditions", "WHERE"))
+    }
+
     fn condition_of(
         &mut self,
         node: &sqlparser::ast::Expr,

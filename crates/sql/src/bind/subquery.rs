@@ -19,13 +19,14 @@ use crate::types::declared::Modifier;
 use crate::types::{ElementType, SqlType};
 
 /// Where expressions stand that are kept with a definition, or evaluated without a plan.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 7] = [
     "transform expressions",
     "DEFAULT expressions",
     "check constraints",
     "index predicates",
     "index expressions",
     "EXECUTE parameters",
+    "COPY FROM WHERE conditions",
 ];
 
 /// The name of an operator in front of ANY or ALL.

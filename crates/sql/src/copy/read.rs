@@ -25,6 +25,29 @@ enum Eol {
     Cr,
 }
 
+/// What FORCE_NOT_NULL and FORCE_NULL say of a column.
+#[derive(Clone, Copy, Default)]
+struct Forced {
+    not_null: bool,
+    null: bool,
+}
+
+impl Forced {
+    fn of(options: &CopyOptions, column: &str) -> Forced {
+        let has = |list: &Option<Vec<String>>| list.iter().flatten().any(|name| name == column);
+        Forced { not_null: has(&options.force_not_null), null: has(&options.force_null) }
+    }
+
+    /// The field, where `null` stands for null.
+    fn apply(self, field: Option<String>, null: &str) -> Option<String> {
+        match field {
+            None if self.not_null => Some(null.to_owned()),
+            Some(text) if self.null && text == null => None,
+            field => field,
+        }
+    }
+}
+
 /// Reads rows of these types.
 pub(crate) struct Reader {
     format: CopyFormat,
@@ -34,6 +57,8 @@ pub(crate) struct Reader {
     escape: u8,
     header: HeaderLine,
     columns: Vec<(String, SqlType)>,
+    /// What is done to the field of each column.
+    forced: Vec<Forced>,
     table: String,
     pending: Vec<u8>,
     /// Bytes of `pending` that are known to hold no end of a row.
@@ -67,6 +92,7 @@ impl Reader {
             quote,
             escape: options.escape.map_or(quote, |c| c as u8),
             header: options.header,
+            forced: columns.iter().map(|(name, _)| Forced::of(options, name)).collect(),
             columns,
             table: table.to_owned(),
             pending: Vec::new(),
@@ -278,7 +304,10 @@ impl Reader {
         if let Some((name, _)) = self.columns.get(fields.len()) {
             return Err(self.bad(format!("missing data for column \"{name}\"")));
         }
-        let pairs = fields.into_iter().zip(&self.columns);
+        let forced = self.forced.iter();
+        let fields = fields.into_iter().zip(forced);
+        let fields = fields.map(|(field, forced)| forced.apply(field, &self.null));
+        let pairs = fields.zip(&self.columns);
         pairs
             .map(|(field, (name, ty))| match field {
                 None => Ok(Datum::Null),

@@ -73,9 +73,14 @@ impl Batch {
 pub(crate) fn complete(
     (table, rules): (&Table, &Rules),
     given: &[Given],
-    mut row: Row,
+    row: Row,
     context: &Context,
 ) -> Result<Vec<Value>> {
+    of_filled(table, rules, filled(given, row, context)?, context)
+}
+
+/// A whole row from a row that is given: defaults are filled in, no rules asked.
+pub(crate) fn filled(given: &[Given], mut row: Row, context: &Context) -> Result<Row> {
     let mut whole: Row = Vec::with_capacity(given.len());
     for given in given {
         whole.push(match given {
@@ -83,6 +88,16 @@ pub(crate) fn complete(
             Given::Default(expr) => expr.eval(&[], context)?,
         });
     }
+    Ok(whole)
+}
+
+/// The values of a whole row that meets the rules, but for those of views.
+pub(crate) fn of_filled(
+    table: &Table,
+    rules: &Rules,
+    mut whole: Row,
+    context: &Context,
+) -> Result<Vec<Value>> {
     check(table, rules, &whole, context)?;
     compute(table, &mut whole, context)?;
     whole.into_iter().map(to_value).collect()

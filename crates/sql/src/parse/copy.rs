@@ -2,11 +2,12 @@
 //!
 //! Invariants: an option that is not known is refused. Does not do: moving rows.
 
+use sqlparser::ast;
 use sqlparser::tokenizer::Token;
 
 use crate::error::{Result, SqlError, code};
 use crate::parse::cursor::Cursor;
-use crate::parse::{Parsed, statement};
+use crate::parse::{Lines, Parsed, run, statement};
 
 /// How rows are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,6 +35,9 @@ pub(crate) struct CopyStatement {
     /// From the client into a table?
     pub(crate) from: bool,
     pub(crate) options: CopyOptions,
+    /// Which rows are taken.
+    pub(crate) condition: Option<Box<ast::Expr>>,
+    pub(crate) lines: Lines,
 }
 
 /// What the first line is.
@@ -58,6 +62,10 @@ pub(crate) struct CopyOptions {
     pub(crate) quote: Option<char>,
     pub(crate) escape: Option<char>,
     pub(crate) force_quote: Option<Vec<String>>,
+    /// Columns whose fields are no nulls, even if they look so.
+    pub(crate) force_not_null: Option<Vec<String>>,
+    /// Columns whose fields are nulls also in quotes.
+    pub(crate) force_null: Option<Vec<String>>,
 }
 
 /// Reads what follows COPY.
@@ -95,19 +103,34 @@ pub(crate) fn parse(cursor: &mut Cursor) -> Result<CopyStatement> {
         }
         cursor.expect_token(&Token::RParen)?;
     } else {
-        if with && cursor.is_end() {
+        if with && (cursor.is_end() || cursor.is("where")) {
             return Err(cursor.unexpected());
         }
-        while !cursor.is_end() {
+        while !cursor.is_end() && !cursor.is("where") {
             let name = old_option(cursor, &mut options)?;
             once(name.to_owned(), &mut seen)?;
         }
     }
-    if cursor.is("where") {
-        return Err(SqlError::unsupported("COPY with WHERE"));
-    }
+    let condition = match &what {
+        CopyWhat::Table { .. } => condition(cursor, from)?,
+        CopyWhat::Query(_) => None,
+    };
     check(&options, from)?;
-    Ok(CopyStatement { what, from, options })
+    let lines = cursor.lines.clone();
+    Ok(CopyStatement { what, from, options, condition, lines })
+}
+
+/// Reads WHERE.
+fn condition(cursor: &mut Cursor, from: bool) -> Result<Option<Box<ast::Expr>>> {
+    if !cursor.take("where") {
+        return Ok(None);
+    }
+    let lines = cursor.lines.clone();
+    let condition = run(cursor.rest()?, &lines, |parser| parser.parse_expr())?;
+    match from {
+        true => Ok(Some(Box::new(condition))),
+        false => Err(SqlError::syntax("WHERE clause not allowed with COPY TO")),
+    }
 }
 
 fn names(cursor: &mut Cursor) -> Result<Vec<String>> {
@@ -203,7 +226,17 @@ fn option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<String> {
         }
         "encoding" => encoding(cursor)?,
         "force_not_null" | "force_null" => {
-            return Err(SqlError::unsupported(format!("the COPY option {name}")));
+            let list = names(cursor)?;
+            if list.is_empty() {
+                let message =
+                    format!("argument to option \"{name}\" must be a list of column names");
+                return Err(SqlError::new(code::INVALID_PARAMETER, message));
+            }
+            let forced = match name.as_str() {
+                "force_null" => &mut options.force_null,
+                _ => &mut options.force_not_null,
+            };
+            *forced = Some(list);
         }
         _ => return Err(SqlError::syntax(format!("option \"{name}\" not recognized"))),
     }
@@ -256,17 +289,18 @@ fn old_option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<&'static
             word
         }
         "force" => {
-            if !cursor.take("quote") {
-                return Err(SqlError::unsupported("the COPY options FORCE NULL, FORCE NOT NULL"));
+            if cursor.take("null") {
+                options.force_null = Some(bare_names(cursor)?);
+                return Ok("force_null");
             }
-            options.force_quote = Some(Vec::new());
-            if !cursor.take_token(&Token::Mul) {
-                let mut list = vec![cursor.name()?];
-                while cursor.take_token(&Token::Comma) {
-                    list.push(cursor.name()?);
-                }
-                options.force_quote = Some(list);
+            if cursor.take("not") {
+                cursor.expect("null")?;
+                options.force_not_null = Some(bare_names(cursor)?);
+                return Ok("force_not_null");
             }
+            cursor.expect("quote")?;
+            let all = cursor.take_token(&Token::Mul);
+            options.force_quote = Some(if all { Vec::new() } else { bare_names(cursor)? });
             "force_quote"
         }
         "encoding" => {
@@ -275,6 +309,15 @@ fn old_option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<&'static
         }
         other => other,
     })
+}
+
+/// Names without parentheses around them.
+fn bare_names(cursor: &mut Cursor) -> Result<Vec<String>> {
+    let mut list = vec![cursor.name()?];
+    while cursor.take_token(&Token::Comma) {
+        list.push(cursor.name()?);
+    }
+    Ok(list)
 }
 
 fn encoding(cursor: &mut Cursor) -> Result<()> {
@@ -323,6 +366,8 @@ fn check(options: &CopyOptions, from: bool) -> Result<()> {
         ("quote", options.quote.is_some()),
         ("escape", options.escape.is_some()),
         ("force quote", options.force_quote.is_some()),
+        ("force not null", options.force_not_null.is_some()),
+        ("force null", options.force_null.is_some()),
     ] {
         if is_given && !csv {
             return refuse(&format!("COPY {name} available only in CSV mode"));
@@ -333,6 +378,14 @@ fn check(options: &CopyOptions, from: bool) -> Result<()> {
     }
     if from && options.force_quote.is_some() {
         return refuse("COPY force quote only available using COPY TO");
+    }
+    for (name, is_given) in [
+        ("force not null", options.force_not_null.is_some()),
+        ("force null", options.force_null.is_some()),
+    ] {
+        if is_given && !from {
+            return refuse(&format!("COPY {name} only available using COPY FROM"));
+        }
     }
     if null.contains(delimiter) {
         return refuse("COPY delimiter must not appear in the NULL specification");

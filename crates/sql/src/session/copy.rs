@@ -18,12 +18,12 @@ use crate::exec::batch::ROWS;
 use crate::exec::references::{self, Pending};
 use crate::exec::rows::{self, Batch};
 use crate::exec::tables::{Along, Tables};
-use crate::expr::{Context, Pace};
+use crate::expr::{Context, Expr, Pace};
 use crate::names;
 use crate::names::identifier;
 use crate::notes::is_view;
+use crate::parse::Parsed;
 use crate::parse::copy::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
-use crate::parse::{Lines, Parsed};
 use crate::plan::{Given, Plan, Query, Rules, Table};
 use crate::schemas;
 use crate::types::{Row, SqlType};
@@ -49,6 +49,8 @@ struct Arriving {
     rules: Rules,
     /// Where each column of the table takes its value from.
     given: Vec<Given>,
+    /// Which rows are taken.
+    condition: Option<Expr>,
     context: Context,
     pending: Pending,
     batch: Batch,
@@ -66,7 +68,13 @@ impl Arriving {
                 row[*place] = modifier.fit(std::mem::take(&mut row[*place]), false)?;
             }
         }
-        let values = rows::complete((&self.table, &self.rules), &self.given, row, &self.context)?;
+        let row = rows::filled(&self.given, row, &self.context)?;
+        if let Some(condition) = &self.condition
+            && !condition.holds(&row, &self.context)?
+        {
+            return Ok(());
+        }
+        let values = rows::of_filled(&self.table, &self.rules, row, &self.context)?;
         self.pending.came(&self.rules, None, &values)?;
         self.batch.push(values);
         Ok(())
@@ -200,6 +208,9 @@ impl Session {
         self.check_writable("COPY FROM")?;
         let name = self.relation(name)?;
         self.check_inserts(&name)?;
+        if copy.condition.is_some() {
+            self.check_reads(&name)?;
+        }
         let path = self.settings.path();
         let active = self.ensure()?;
         active.used = true;
@@ -211,8 +222,8 @@ impl Session {
                 .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
         }
         let (named, places) = places(&table, columns)?;
-        let lines = Lines::default();
-        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        check_forced(&copy.options, &named, &table)?;
+        let mut binder = Binder::new(&mut tables, &copy.lines, &[]);
         let mut given = Vec::with_capacity(places.len());
         for (at, place) in places.into_iter().enumerate() {
             given.push(match place {
@@ -221,6 +232,12 @@ impl Session {
             });
         }
         let rules = binder.rules(&table)?;
+        let condition = copy.condition.as_deref();
+        let condition = condition.map(|node| binder.copy_condition(node, &table)).transpose()?;
+        if !binder.params.is_empty() {
+            let message = "there is no parameter $1";
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
+        }
         let asks = binder.take_asks();
         self.check_needs(asks.needs.all())?;
         let mut context = self.context(Vec::new());
@@ -232,7 +249,8 @@ impl Session {
         let reader = reader.in_encoding(self.client_encoding());
         let pending = Pending::new(&rules, self.db.budget());
         let (batch, pace) = (Batch::new(self.db.budget()), Pace::default());
-        let rows = Arriving { table, rules, given, context, pending, batch, pace, count: 0 };
+        let rows =
+            Arriving { table, rules, given, condition, context, pending, batch, pace, count: 0 };
         self.copy = Some(CopyIn { reader, rows });
         Ok(())
     }
@@ -291,6 +309,22 @@ fn once(columns: &[String]) -> Result<()> {
         if columns[..at].contains(name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a column whose nulls are told by options is not read.
+fn check_forced(options: &CopyOptions, read: &[(String, SqlType)], table: &Table) -> Result<()> {
+    for (option, list) in
+        [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)]
+    {
+        let Some(list) = list else { continue };
+        places(table, list)?;
+        let is_read = |name: &&String| read.iter().any(|(known, _)| known == *name);
+        if let Some(name) = list.iter().find(|name| !is_read(name)) {
+            let message = format!("{option} column \"{name}\" not referenced by COPY");
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
         }
     }
     Ok(())
