@@ -237,6 +237,12 @@ impl Session {
                 };
                 self.define_as(read, sink)
             }
+            Utility::AlterConstraint { table, if_exists, name, waits } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::alter_constraint(table, *if_exists, name, *waits, resolver)
+                };
+                self.define_as(read, sink)
+            }
             Utility::Role(statement) => self.role_statement(statement, sink),
             Utility::Type(statement) => {
                 self.define_as(|resolver| ddl::of_type(statement, resolver), sink)

@@ -39,6 +39,7 @@ use crate::error::{Result, SqlError, code};
 use crate::names::distinct;
 use crate::notes::{AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, KeyKind, MadeTypes};
 use crate::parse::roles::RoleName;
+use crate::parse::utility::constraint::Waits;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::parse::{Lines, identifiers, is_call};
 use crate::schemas::Resolver;
@@ -255,6 +256,8 @@ pub(crate) enum Alteration {
     Default(String, Option<Ast>),
     Nullable(String, bool),
     Identity(String, IdentityChange),
+    /// When a foreign key is looked at.
+    Deferral(String, Deferral),
     Storage(storage::Storage),
     /// With what USING says.
     Type(String, DataType, Option<Ast>),
@@ -422,6 +425,24 @@ pub(crate) fn alter_identity(
 ) -> Result<Definition> {
     let table = sequence_name(table, if_exists, resolver)?;
     let changes = vec![Alteration::Identity(column.to_owned(), change.clone())];
+    Ok(Definition::Alter { table, of_view: false, if_exists, changes })
+}
+
+/// ALTER TABLE ALTER CONSTRAINT
+pub(crate) fn alter_constraint(
+    table: &[String],
+    if_exists: bool,
+    name: &str,
+    waits: Waits,
+    resolver: &mut Resolver<'_>,
+) -> Result<Definition> {
+    let deferral = match waits {
+        Waits::Never => Deferral::Never,
+        Waits::Maybe => Deferral::Immediate,
+        Waits::First => Deferral::Deferred,
+    };
+    let table = sequence_name(table, if_exists, resolver)?;
+    let changes = vec![Alteration::Deferral(name.to_owned(), deferral)];
     Ok(Definition::Alter { table, of_view: false, if_exists, changes })
 }
 
@@ -667,12 +688,12 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
     let refused = [
         (method.is_none(), "an index method other than btree and hash"),
         (method == Some(IndexMethod::Hash) && create.unique, "a unique hash index"),
-        (!create.with.is_empty(), "a storage parameter of an index"),
         (!create.index_options.is_empty() || !create.alter_options.is_empty(), "such an index"),
     ];
     if let Some((_, what)) = refused.iter().find(|(found, _)| *found) {
         return Err(SqlError::unsupported(what));
     }
+    storage::of_index(&create.with, method == Some(IndexMethod::Hash))?;
     let table = resolver.existing(&create.table_name)?;
     let parts = create.columns.iter().map(key_part).collect::<Result<Vec<_>>>()?;
     let columns = parts.iter().map(|part| part.key.clone()).collect();

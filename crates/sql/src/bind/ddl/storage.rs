@@ -5,10 +5,10 @@
 //! a block counts as 100 rows, so a scale factor of 0.1 is 10 a block.
 //!
 //! Invariants: a parameter that the store does not have is refused by name.
-//! Does not do: parameters of indexes.
+//! Does not do: keeping parameters of indexes.
 
 use rightlink::AutoVacuum;
-use sqlparser::ast::{CreateTableOptions, SqlOption};
+use sqlparser::ast::{BinaryOperator, CreateTableOptions, Expr, SqlOption};
 
 use crate::error::{Result, SqlError, code};
 use crate::notes::AnalyzeAfter;
@@ -90,6 +90,52 @@ pub(super) fn parameters(list: &[SqlOption]) -> Result<Storage> {
     Ok(storage)
 }
 
+/// Reads those of CREATE INDEX, which are checked and have no effect: leaves fill up and split as
+/// their keys come, and equal keys are stored once where that saves space.
+pub(super) fn of_index(list: &[Expr], is_hash: bool) -> Result<()> {
+    let mut seen: Vec<String> = Vec::new();
+    for option in list {
+        let (key, text) = match option {
+            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => (&**left, right.to_string()),
+            alone => (alone, "true".to_owned()),
+        };
+        let Expr::Identifier(key) = key else {
+            return Err(SqlError::unsupported(format!("the option {option}")));
+        };
+        let (name, text) = (identifiers::ident(key), text.trim_matches('\''));
+        if seen.contains(&name) {
+            let message = format!("parameter \"{name}\" specified more than once");
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+        match name.as_str() {
+            "fillfactor" => {
+                refuse_words(&name, text)?;
+                whole(&name, text, (10.0, 100.0))?;
+            }
+            "deduplicate_items" if !is_hash => {
+                flag(&name, text)?;
+            }
+            _ => {
+                let message = format!("unrecognized parameter \"{name}\"");
+                return Err(SqlError::new(code::INVALID_PARAMETER, message));
+            }
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// Fails for text that is no number, of an option that is a whole number.
+fn refuse_words(name: &str, text: &str) -> Result<()> {
+    match text.parse::<f64>() {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let message = format!("invalid value for integer option \"{name}\": {text}");
+            Err(SqlError::new(code::INVALID_PARAMETER, message))
+        }
+    }
+}
+
 fn number(name: &str, text: &str, (least, most): (f64, f64)) -> Result<f64> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     let number = number.ok_or_else(|| {
@@ -128,7 +174,7 @@ fn flag(name: &str, text: &str) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::notes::storage::shown;
-    use sqlparser::ast::{Expr, Ident, Value};
+    use sqlparser::ast::{Ident, Value};
 
     fn read(name: &str, value: &str) -> Result<Storage> {
         let value = Expr::value(Value::SingleQuotedString(value.to_owned()));

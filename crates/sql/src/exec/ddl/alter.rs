@@ -86,6 +86,7 @@ impl Definer<'_> {
                 let retyped: Vec<&str> = retyped.collect();
                 self.change_type(table, (column, kind, using.as_ref()), &retyped)
             }
+            Alteration::Deferral(name, deferral) => self.set_deferral(table, name, *deferral),
             Alteration::Identity(column, change) => self.change_identity(table, column, change),
             Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
             Alteration::Storage(storage) => {

@@ -23,7 +23,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::expr::aggregate::Ordered;
 use crate::names::bare;
-use crate::notes::{ColumnNotes, ForeignKey, TableNotes};
+use crate::notes::{ColumnNotes, Deferral, ForeignKey, TableNotes};
 use crate::parse::Lines;
 use crate::plan::predicate::comparison;
 use crate::plan::{ParentKey, Table};
@@ -200,6 +200,38 @@ impl Definer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sets when a foreign key is looked at.
+    pub(super) fn set_deferral(
+        &mut self,
+        name: &str,
+        constraint: &str,
+        deferral: Deferral,
+    ) -> Result<()> {
+        let table = self.table(name)?;
+        if table.notes.keys.iter().any(|key| key.name == constraint) {
+            return self.note(name, |notes| {
+                let mut keys = notes.keys.iter_mut();
+                if let Some(key) = keys.find(|key| key.name == constraint) {
+                    key.deferral = deferral;
+                }
+            });
+        }
+        let (relation, constraints) = (table.bare_name(), self.constraint_names(name)?);
+        let mut indexes = table.info.indexes.iter();
+        let is_index = indexes
+            .any(|index| bare(&index.name) == constraint && table.notes.key_kind(index).is_some());
+        if is_index || constraints.iter().any(|known| bare(known) == constraint) {
+            let message = format!(
+                "constraint \"{constraint}\" of relation \"{relation}\" is not a foreign key \
+                 constraint"
+            );
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        let message =
+            format!("constraint \"{constraint}\" of relation \"{relation}\" does not exist");
+        Err(SqlError::new(code::UNDEFINED_OBJECT, message))
     }
 
     /// Drops the constraint called `constraint`.

@@ -5,6 +5,7 @@
 //! taken.
 //! Does not do: running them.
 
+pub(crate) mod constraint;
 pub(crate) mod sequence;
 
 use rightlink::LockMode;
@@ -22,6 +23,7 @@ use crate::parse::modes::{Modes, modes};
 use crate::parse::roles::{self, RoleStatement};
 use crate::parse::types::{self, TypeStatement};
 use crate::parse::{Parsed, Stmt, copy, run, statement};
+use constraint::Waits;
 use sequence::{IdentityChange, SequenceOptions};
 
 /// A utility statement.
@@ -147,6 +149,13 @@ pub(crate) enum Utility {
         if_exists: bool,
         column: String,
         change: Box<IdentityChange>,
+    },
+    /// ALTER TABLE ALTER CONSTRAINT
+    AlterConstraint {
+        table: Vec<String>,
+        if_exists: bool,
+        name: String,
+        waits: Waits,
     },
     /// SET CONSTRAINTS; `None` is ALL.
     SetConstraints {
@@ -276,6 +285,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     }
     if let Some(moved) = set_schema(cursor)? {
         return Ok(Some(moved));
+    }
+    if let Some(altered) = constraint::alter(cursor)? {
+        return Ok(Some(altered));
     }
     if let Some(altered) = sequence::identity(cursor)? {
         return Ok(Some(altered));
