@@ -8,6 +8,12 @@
 //! Invariants: no name of a client has the separator in it (`parse` refuses it).
 //! Does not do: looking names up (`schemas`).
 
+/// What errors call a view.
+pub(crate) const VIEW: &str = "view";
+
+/// As messages call a materialized view.
+pub(crate) const MATERIALIZED_VIEW: &str = "materialized view";
+
 /// The schema that is always there.
 pub(crate) const PUBLIC: &str = "public";
 /// Between a schema and a name.

@@ -15,10 +15,11 @@ use std::collections::HashMap;
 
 use rightlink::{ColumnSchema, IndexInfo, SequenceDefinition, Type};
 
+use crate::names::MATERIALIZED_VIEW;
 use crate::names::reference;
 use crate::types::declared::{ByteOrder, Declared, Modifier};
 use crate::types::{ElementType, SqlType};
-use view::ViewNotes;
+use view::{Rows, ViewNotes};
 
 /// The word of the line that names the owner of what a note is kept with.
 const OWNER: &str = "owner";
@@ -52,10 +53,16 @@ pub fn index_expression(column: &ColumnSchema) -> Option<String> {
     ColumnNotes::decode(&column.note).computed.map(|one| one.text).filter(|_| column.computed)
 }
 
-/// Does the note of a table say that it is a view?
+/// Does the note of a table say that it is a view, without rows of its own?
 #[must_use]
 pub fn is_view(note: &str) -> bool {
     lines(note).any(|fields| fields.first().is_some_and(|word| word == "view"))
+}
+
+/// Does the note of a table say that it is a materialized view?
+#[must_use]
+pub fn is_materialized_view(note: &str) -> bool {
+    lines(note).any(|fields| fields.first().is_some_and(|word| word == MATERIALIZED_VIEW))
 }
 
 /// What is kept with a column.
@@ -133,7 +140,7 @@ pub(crate) struct TableNotes {
     pub(crate) of_keys: Vec<(u32, String)>,
     /// Comments on checks and foreign keys, by their names.
     pub(crate) of_checks: Vec<(String, String)>,
-    /// What it is if it is no table but a view.
+    /// What it is if it is no table but a view, or a materialized view.
     pub(crate) view: Option<Box<ViewNotes>>,
     pub(crate) analyze: AnalyzeAfter,
     /// The number of the role that owns it; `None`: that of the owner of the database.
@@ -461,6 +468,11 @@ impl TableNotes {
                     notes.checks.push(((*name).to_owned(), (*condition).to_owned()));
                 }
                 ["view", text] => notes.view = Some(Box::new(ViewNotes::decode(text))),
+                [MATERIALIZED_VIEW, text] => {
+                    let mut view = ViewNotes::decode(text);
+                    view.stored.get_or_insert(Rows::Missing);
+                    notes.view = Some(Box::new(view));
+                }
                 [OWNER, oid] => notes.owner = oid.parse().ok(),
                 ["child", name] => notes.children.push((*name).to_owned()),
                 ["analyze", least, factor] => {
@@ -542,7 +554,8 @@ impl TableNotes {
             line(&mut out, &["check comment", name, text]);
         }
         if let Some(view) = &self.view {
-            line(&mut out, &["view", &view.encode()]);
+            let word = if view.stored.is_some() { MATERIALIZED_VIEW } else { "view" };
+            line(&mut out, &[word, &view.encode()]);
         }
         if self.analyze != AnalyzeAfter::default() {
             let least = self.analyze.least.map_or(String::new(), |least| least.to_string());
@@ -560,6 +573,21 @@ impl TableNotes {
             return Some(KeyKind { primary, nulls_not_distinct, deferral: Deferral::Never });
         }
         self.deferrable.iter().find(|key| key.index == index.id).map(|key| key.kind)
+    }
+
+    /// Is it a view, without rows of its own?
+    pub(crate) fn is_view(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.stored.is_none())
+    }
+
+    /// As messages call the relation.
+    pub(crate) fn noun(&self) -> &'static str {
+        self.view.as_ref().map_or("table", |view| view.noun())
+    }
+
+    /// The rows of a materialized view; `None`: it is none.
+    pub(crate) fn stored_rows(&self) -> Option<Rows> {
+        self.view.as_ref()?.stored
     }
 
     /// Notes that `child` has a foreign key to this table.

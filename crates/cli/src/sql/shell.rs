@@ -7,7 +7,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use rightlink::{IndexInfo, IndexMethod, TableInfo};
-use rightlink_sql::{Session, TransactionStatus, is_complete, is_view, shown_text, stored_name};
+use rightlink_sql::{
+    Session, TransactionStatus, is_complete, is_materialized_view, is_view, shown_text, stored_name,
+};
 
 use super::failure;
 use super::file_copy::FileCopy;
@@ -433,7 +435,7 @@ impl Shell {
 
     fn tables(&mut self, output: &mut Output) -> Result<(), Failure> {
         let mut grid = Grid::new(["name", ">columns", ">indexes", ">blocks"]);
-        for table in self.known()?.into_iter().filter(|table| !is_view(&table.note)) {
+        for table in self.known()?.into_iter().filter(|table| !is_any_view(&table.note)) {
             let (columns, indexes) = (names::shown(&table).count(), table.indexes.len());
             let numbers = [columns.to_string(), indexes.to_string(), table.heap_blocks.to_string()];
             grid.row([shown_text(&table.name)].into_iter().chain(numbers).collect(), output)?;
@@ -443,7 +445,7 @@ impl Shell {
 
     fn views(&mut self, output: &mut Output) -> Result<(), Failure> {
         let mut grid = Grid::new(["name", ">columns"]);
-        for view in self.known()?.into_iter().filter(|table| is_view(&table.note)) {
+        for view in self.known()?.into_iter().filter(|table| is_any_view(&table.note)) {
             grid.row(vec![shown_text(&view.name), view.columns.len().to_string()], output)?;
         }
         grid.finish(output)
@@ -522,6 +524,11 @@ fn definition(index: &IndexInfo) -> String {
     let columns: Vec<String> = index.columns.iter().map(column).collect();
     let definition = format!("{kind}{method} ({}) {}", columns.join(", "), index.clauses());
     definition.trim_end().to_owned()
+}
+
+/// Does the note of a table say that it is a view, materialized or not?
+fn is_any_view(note: &str) -> bool {
+    is_view(note) || is_materialized_view(note)
 }
 
 #[cfg(test)]

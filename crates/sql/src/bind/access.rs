@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 
 use super::Binder;
 use super::updatable::{Action, ChangedRelation};
+use crate::error::{Result, SqlError, code};
 use crate::expr::sequences::Ask;
 use crate::expr::{ColumnId, Expr, columns_of};
 use crate::names::{TEMPORARY, bare, is_temporary_schema};
 use crate::oids::relation_oid;
 use crate::plan::Table;
 use crate::privileges::{ObjectKind, Privileges};
-use crate::roles::need::{Need, Object, Owned, VIEW};
+use crate::roles::need::{Need, Object, Owned};
 use crate::roles::role::OWNER;
 
 impl Action {
@@ -38,7 +39,7 @@ impl Binder<'_> {
     fn need_as(&mut self, table: &Table, privileges: Privileges, role: Option<u32>) {
         let (kind, oid) = (ObjectKind::Table, relation_oid(table.info.id));
         let owner = table.notes.owner.unwrap_or(OWNER);
-        let noun = if table.notes.view.is_some() { VIEW } else { "table" };
+        let noun = table.notes.noun();
         let name = table.bare_name().to_owned();
         let of = Object::Known(Owned { kind, oid, owner });
         self.needs.add(Need { of, noun, name, privileges, any: false, role });
@@ -109,11 +110,17 @@ impl Binder<'_> {
     }
 
     /// Rows of a table are locked, by whoever reads it; also those of views that show it.
-    pub(super) fn need_to_lock(&mut self, table: &Table) {
+    pub(super) fn need_to_lock(&mut self, table: &Table) -> Result<()> {
+        if table.notes.stored_rows().is_some() {
+            let name = table.bare_name();
+            let message = format!("cannot lock rows in materialized view \"{name}\"");
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
         let role = self.needs.role_of(relation_oid(table.info.id)).unwrap_or(self.needed_by);
         self.need_as(table, Privileges::UPDATE, role);
         if role != self.needed_by {
             self.needs.update_views();
         }
+        Ok(())
     }
 }

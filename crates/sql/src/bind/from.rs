@@ -20,6 +20,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, JsonPart, SetFunction};
 use crate::expr::{ColumnOrigin, Expr, Typed};
 use crate::names::{bare, schema_of};
+use crate::notes::view::Rows;
 use crate::parse::identifiers;
 use crate::plan::Table;
 use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
@@ -197,7 +198,11 @@ impl Binder<'_> {
     ) -> Result<Sourced> {
         self.need(table, Privileges::SELECT);
         if let Some(notes) = &table.notes.view {
-            return self.view_source(table, notes, written, alias);
+            match notes.stored {
+                None => return self.view_source(table, notes, written, alias),
+                Some(Rows::Missing) => self.unpopulated = Some(table.bare_name().to_owned()),
+                Some(Rows::Populated) => {}
+            }
         }
         let first = self.new_columns(table.types.len() + 1);
         self.scans.push((first, Arc::clone(table)));

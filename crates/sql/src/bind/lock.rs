@@ -101,11 +101,11 @@ impl Binder<'_> {
                 Some(of) => Some(self.columns_of_source(of, name).map_err(|e| e.at(position))?),
             };
             if let Some(scan) = source_of(&bound.rel) {
-                self.need_to_lock(&scan.table);
+                self.need_to_lock(&scan.table)?;
                 continue;
             }
             for table in locked_tables(&bound.rel, &clause, columns.as_ref())? {
-                self.need_to_lock(&table.table);
+                self.need_to_lock(&table.table)?;
                 match tables.iter_mut().find(|known| known.tid == table.tid) {
                     Some(known) => {
                         let before = Strength { lock: known.lock, busy: known.busy };

@@ -198,6 +198,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) sequences: Vec<String>,
     /// Privileges that the statement needs.
     pub(crate) needs: Needs,
+    /// A materialized view that it reads and that has no rows yet.
+    unpopulated: Option<String>,
     /// The role that must have them, while the query of a view is bound: its owner.
     needed_by: Option<u32>,
     /// The owner of the table whose default is bound.
@@ -242,6 +244,7 @@ impl<'a> Binder<'a> {
             place: Place::None("here"),
             sequences: Vec::new(),
             needs: Needs::default(),
+            unpopulated: None,
             needed_by: None,
             owner_of_default: None,
             used_types: Vec::new(),
@@ -331,7 +334,8 @@ impl<'a> Binder<'a> {
     /// What the statement that was bound asks for.
     pub(crate) fn take_asks(&mut self) -> Asks {
         let sequences = std::mem::take(&mut self.sequences);
-        Asks { sequences, needs: std::mem::take(&mut self.needs) }
+        let unpopulated = self.unpopulated.take();
+        Asks { sequences, needs: std::mem::take(&mut self.needs), unpopulated }
     }
 
     /// Binds a query whose rows are stored as they come.

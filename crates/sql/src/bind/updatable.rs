@@ -197,6 +197,10 @@ impl Binder<'_> {
         action: Action,
     ) -> Result<ChangedRelation> {
         self.need_to_change(&table, action);
+        if table.notes.stored_rows().is_some() {
+            let message = format!("cannot change materialized view \"{}\"", table.bare_name());
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
         let Some(notes) = table.notes.view.clone() else {
             // The old row, its `ctid`, and the new one behind them.
             let columns = table.types.len();
@@ -274,6 +278,9 @@ impl Binder<'_> {
                 return Err(action.refused(view, NOT_SINGLE));
             }
             let table = binder.catalog.table(&stored)?;
+            if table.notes.stored_rows().is_some() {
+                return Err(action.refused(view, NOT_SINGLE));
+            }
             let below = binder.changed_relation(table, action)?;
             let relation = binder.aliased(&parts, below.relation.clone(), alias.as_ref())?;
             binder.scope = Scope::of(relation);

@@ -126,6 +126,12 @@ impl Binder<'_> {
         Ok(Sourced::of(rel, self.aliased(written, relation, alias)?))
     }
 
+    /// The rows that the query of a materialized view gives now.
+    pub(crate) fn rows_of_view(&mut self, view: &Table, notes: &ViewNotes) -> Result<Bound> {
+        let kept = kept_query(&notes.query)?;
+        self.inside_view(view, notes, kept.depth, |binder| binder.kept_rows(&kept.query))
+    }
+
     /// Binds a part of the query of a view, which counts for `depth` levels.
     pub(super) fn inside_view<T>(
         &mut self,
@@ -406,9 +412,6 @@ pub(super) fn written_type(parts: &[String]) -> Vec<String> {
 
 /// The columns that a view has: those of its query, under the names that are given.
 pub(crate) fn columns_of_view(columns: &[Column], given: &[ast::Ident]) -> Result<Vec<Column>> {
-    if given.len() > columns.len() {
-        return Err(SqlError::syntax("CREATE VIEW specifies more column names than columns"));
-    }
     let mut all = columns.to_vec();
     for (column, name) in all.iter_mut().zip(given) {
         column.name = identifiers::ident(name);

@@ -48,11 +48,11 @@ pub(super) fn rows(
         Information::CharacterSets => vec![character_set(database)],
         Information::TablePrivileges { own } => {
             let of = |object| table_privileges(&object, objects, session, own);
-            objects.tables().flat_map(of).collect()
+            shown(objects).flat_map(of).collect()
         }
         Information::ColumnPrivileges { own } => {
             let of = |object| column_privileges(&object, objects, session, own);
-            objects.tables().flat_map(of).collect()
+            shown(objects).flat_map(of).collect()
         }
         Information::UsagePrivileges { own } => {
             let of = |one| usage_privileges(one, objects, session, own);
@@ -63,18 +63,15 @@ pub(super) fn rows(
             let all = CATALOGS.into_iter().chain([PUBLIC]).chain(made);
             all.map(|name| schema(database, name, objects)).collect()
         }
-        Information::Tables => objects.tables().map(|object| table(database, &object)).collect(),
+        Information::Tables => shown(objects).map(|object| table(database, &object)).collect(),
         Information::Views => {
-            let rows = objects.tables().map(|object| view(database, &object, objects));
+            let rows = shown(objects).map(|object| view(database, &object, objects));
             rows.filter_map(Result::transpose).collect::<Result<_>>()?
         }
         Information::Columns => {
             let known: HashMap<&str, &Sequence> =
                 objects.sequences().iter().map(|one| (one.schema.name.as_str(), one)).collect();
-            objects
-                .tables()
-                .flat_map(|object| columns(database, &object, objects, &known))
-                .collect()
+            shown(objects).flat_map(|object| columns(database, &object, objects, &known)).collect()
         }
         Information::Domains => {
             objects.domains().iter().map(|one| domain(database, one, objects)).collect()
@@ -194,6 +191,11 @@ fn schema(database: &str, name: &str, objects: &Objects) -> Row {
     let mut row = vec![text(database), text(name), text(objects.owner_name(owner))];
     nulls(&mut row, 4);
     row
+}
+
+/// Tables and views: materialized views are unknown to the standard.
+fn shown(objects: &Objects) -> impl Iterator<Item = Object<'_>> {
+    objects.tables().filter(|object| !object.is_materialized_view())
 }
 
 fn table(database: &str, object: &Object<'_>) -> Row {
@@ -449,7 +451,7 @@ fn checks(database: &str, objects: &Objects) -> Vec<Row> {
             rows.push(row);
         }
     }
-    for object in objects.tables() {
+    for object in shown(objects) {
         for place in not_null(&object) {
             let called = not_null_name(&object, place, objects);
             let mut row = constraint(database, &object.table.name, &called).to_vec();

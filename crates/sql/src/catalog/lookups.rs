@@ -308,7 +308,7 @@ impl Objects {
 
     /// Is it a table?
     pub(crate) fn is_table(&self, oid: u32) -> bool {
-        self.of_oid(oid).is_some_and(|object| object.index.is_none() && !object.is_view())
+        self.of_oid(oid).is_some_and(|object| object.kind() == 'r')
     }
 }
 

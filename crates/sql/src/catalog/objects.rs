@@ -22,7 +22,7 @@ use crate::names::{
     type_of_entry,
 };
 use crate::notes::types::{DomainCheck, TypeNotes};
-use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_view, owner_of};
+use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_materialized_view, is_view, owner_of};
 use crate::oids::array_type_oid;
 use crate::privileges::ObjectKind;
 use crate::roles::acl::Acl;
@@ -503,6 +503,7 @@ impl<'o> Object<'o> {
         match self.index {
             Some(_) => 'i',
             None if self.is_view() => 'v',
+            None if self.is_materialized_view() => 'm',
             None => 'r',
         }
     }
@@ -510,6 +511,10 @@ impl<'o> Object<'o> {
     /// Is it a view, and no table?
     pub(super) fn is_view(&self) -> bool {
         self.index.is_none() && is_view(&self.table.note)
+    }
+
+    pub(super) fn is_materialized_view(&self) -> bool {
+        self.index.is_none() && is_materialized_view(&self.table.note)
     }
 
     pub(super) fn persistence(&self) -> char {

@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::names::{bare, reference};
 use crate::notes::types::TypeNotes;
 use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, storage};
+use crate::notes::view::Rows;
 use crate::roles::role::OWNER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
@@ -62,12 +63,12 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         char(object.kind()),
         short(columns),
         short(checks),
-        Datum::Bool(object.is_view()),
+        Datum::Bool(object.is_view() || object.is_materialized_view()),
         Datum::Bool(is_table && rules::has_keys(object.table)),
         Datum::Bool(false),
         Datum::Bool(false),
         Datum::Bool(false),
-        Datum::Bool(true),
+        Datum::Bool(is_populated(object)),
         char(if is_table { 'd' } else { 'n' }),
         Datum::Bool(false),
         oid(0),
@@ -421,13 +422,33 @@ pub(super) fn tables(objects: &Objects) -> Result<Vec<Row>> {
         row.extend([indexed, false, triggers, false].map(Datum::Bool));
         row
     };
-    Ok(objects.tables().filter(|object| !object.is_view()).map(one).collect())
+    Ok(objects.tables().filter(|object| object.kind() == 'r').map(one).collect())
+}
+
+/// Rows of `pg_matviews`: each with its query.
+pub(super) fn materialized_views(objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for object in objects.tables().filter(Object::is_materialized_view) {
+        let Some(query) = objects.view_query(object.oid)? else { continue };
+        let owner = objects.owner_name(object.owner());
+        let mut row = vec![text(object.schema()), text(object.name()), text(owner), Datum::Null];
+        row.extend([!object.table.indexes.is_empty(), is_populated(&object)].map(Datum::Bool));
+        row.push(text(query));
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Can it be read?
+fn is_populated(object: &Object<'_>) -> bool {
+    let rows = TableNotes::decode(&object.table.note).stored_rows();
+    object.index.is_some() || rows != Some(Rows::Missing)
 }
 
 /// Rows of `pg_views`: each with its query.
 pub(super) fn views(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for object in objects.tables() {
+    for object in objects.tables().filter(Object::is_view) {
         let Some(query) = objects.view_query(object.oid)? else { continue };
         let owner = objects.owner_name(object.owner());
         rows.push(vec![text(object.schema()), text(object.name()), text(owner), text(query)]);

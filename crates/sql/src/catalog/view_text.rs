@@ -34,7 +34,8 @@ impl Objects {
         for name in notes.names.iter().rev() {
             self.name_now(&mut text, name, &notes, &words, path);
         }
-        let names: Vec<String> = object.table.columns.iter().map(|one| one.name.clone()).collect();
+        let shown = object.table.columns.iter().filter(|one| !one.computed);
+        let names: Vec<String> = shown.map(|one| one.name.clone()).collect();
         with_names(&text, &notes.columns, &names).map(|text| Some(format!("{text};")))
     }
 

@@ -75,6 +75,7 @@ pub(crate) fn rows_of_objects(
         Kind::Depend => constraints::dependencies(objects)?,
         Kind::Tables => relations::tables(objects)?,
         Kind::Views => relations::views(objects)?,
+        Kind::MaterializedViews => relations::materialized_views(objects)?,
         Kind::Indexes => relations::definitions(objects)?,
         Kind::Sequence => relations::sequences(objects)?,
         Kind::Description => shared::descriptions(objects)?,

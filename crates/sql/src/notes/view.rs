@@ -2,7 +2,7 @@
 //!
 //! A view is a table of the store without rows, which has the view's columns, so that it shares the
 //! names of tables, is locked and rolled back as they are, and has a version. Its note says that it
-//! is one.
+//! is one. A materialized view is such a table with the rows that its query gave.
 //!
 //! A relation that the query reads, and each of its columns, is noted under the name that
 //! the text has for it, with the name that it goes by now. So the text stays as it is when things
@@ -13,6 +13,7 @@
 //! Does not do: reading the query (`bind::view`).
 
 use super::{line, lines};
+use crate::names::{MATERIALIZED_VIEW, VIEW};
 
 /// Which rows that are written through a view must be in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +24,22 @@ pub(crate) enum CheckOption {
     Cascaded,
 }
 
+/// The rows of a materialized view.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rows {
+    /// Those that its query gave.
+    Populated,
+    /// None yet, or none any more: it cannot be read.
+    Missing,
+}
+
+impl Rows {
+    /// Of a statement that puts rows in, or does not.
+    pub(crate) fn of(with_data: bool) -> Rows {
+        if with_data { Rows::Populated } else { Rows::Missing }
+    }
+}
+
 /// What is kept of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ViewNotes {
@@ -31,6 +48,8 @@ pub(crate) struct ViewNotes {
     /// What the query calls its columns: the view's names for them when it was made.
     pub(crate) columns: Vec<String>,
     pub(crate) check: Option<CheckOption>,
+    /// Has it rows of its own, and are they there?
+    pub(crate) stored: Option<Rows>,
     /// Relations that the query names.
     pub(crate) sources: Vec<ViewSource>,
     /// Where it names them, in the order of the text.
@@ -161,6 +180,7 @@ impl ViewNotes {
                 ["columns", names @ ..] => {
                     notes.columns = names.iter().map(|name| (*name).to_owned()).collect();
                 }
+                ["populated"] => notes.stored = Some(Rows::Populated),
                 ["check", which] => notes.check = CheckOption::named(which),
                 ["source", was, name, written @ ..] => notes.sources.push(ViewSource {
                     written: written.iter().map(|part| (*part).to_owned()).collect(),
@@ -191,6 +211,9 @@ impl ViewNotes {
         line(&mut out, &["query", &self.query]);
         let columns = self.columns.iter().map(String::as_str);
         line(&mut out, &std::iter::once("columns").chain(columns).collect::<Vec<_>>());
+        if self.stored == Some(Rows::Populated) {
+            line(&mut out, &["populated"]);
+        }
         if let Some(check) = self.check {
             line(&mut out, &["check", check.name()]);
         }
@@ -214,6 +237,11 @@ impl ViewNotes {
             line(&mut out, &fields.collect::<Vec<_>>());
         }
         out
+    }
+
+    /// As messages call the relation.
+    pub(crate) fn noun(&self) -> &'static str {
+        if self.stored.is_some() { MATERIALIZED_VIEW } else { VIEW }
     }
 
     /// The relation that these parts name in the query.
@@ -243,6 +271,7 @@ mod tests {
             query: "SELECT a,\n\t'\\' FROM s.t, u".into(),
             columns: vec!["a".into(), "?column?".into()],
             check: Some(CheckOption::Local),
+            stored: Some(Rows::Populated),
             sources: vec![
                 ViewSource {
                     written: vec!["s".into(), "t".into()],

@@ -414,6 +414,11 @@ impl Cursor {
         self.tokens[self.at + ahead].token = Token::make_keyword(word);
     }
 
+    /// Takes a token out that stands so many ahead.
+    pub(crate) fn take_out(&mut self, ahead: usize) {
+        self.tokens.remove(self.at + ahead);
+    }
+
     /// Cuts the last tokens off, so many of them.
     pub(crate) fn cut_off(&mut self, count: usize) {
         self.tokens.truncate(self.tokens.len() - count);

@@ -136,6 +136,7 @@ pub(crate) enum RoleStatement {
 pub(crate) enum OwnedKind {
     Table,
     View,
+    MaterializedView,
     Sequence,
     Schema,
     Database,
@@ -607,12 +608,12 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
     if !cursor.is_at(end - 2, "to") {
         return Ok(None);
     }
-    let kind = match ["table", "view", "sequence", "schema", "database", "type", "domain"]
-        .into_iter()
-        .find(|word| cursor.is_at(1, word))
-    {
+    let kinds =
+        ["table", "view", "materialized", "sequence", "schema", "database", "type", "domain"];
+    let kind = match kinds.into_iter().find(|word| cursor.is_at(1, word)) {
         Some("table") => OwnedKind::Table,
         Some("view") => OwnedKind::View,
+        Some("materialized") if cursor.is_at(2, "view") => OwnedKind::MaterializedView,
         Some("sequence") => OwnedKind::Sequence,
         Some("schema") => OwnedKind::Schema,
         Some("database") => OwnedKind::Database,
@@ -623,6 +624,9 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
     let place = cursor.place();
     cursor.expect("alter")?;
     cursor.name()?;
+    if kind == OwnedKind::MaterializedView {
+        cursor.expect("view")?;
+    }
     let if_exists = cursor.is("if") && cursor.is_at(1, "exists");
     if if_exists {
         cursor.expect("if")?;

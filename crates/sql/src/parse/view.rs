@@ -2,7 +2,8 @@
 //! queries that are kept of views.
 //!
 //! - WITH CHECK OPTION behind the query becomes the option `check_option` in front of it.
-//! - ALTER VIEW becomes ALTER TABLE with a mark.
+//! - ALTER VIEW and ALTER MATERIALIZED VIEW become ALTER TABLE with a mark.
+//! - WITH NO DATA behind the query of a materialized view becomes a mark.
 //!
 //! The columns of a view are called as its query calls them ([`with_names`]).
 //!
@@ -15,7 +16,7 @@ use super::cursor::Cursor;
 use super::{
     Lines, depth, frame, grouping, identifiers, kept_tokens, replaced, run, tokens, too_complex,
 };
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
 use crate::names::identifier;
 
 /// The option that says whether rows which are written through a view must be in it.
@@ -35,6 +36,34 @@ pub(crate) struct KeptQuery {
     pub(crate) depth: usize,
 }
 
+/// What ALTER says that a relation is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Said {
+    Table,
+    View,
+    MaterializedView,
+}
+
+impl Said {
+    /// As statements and messages have it.
+    pub(crate) const fn noun(self) -> &'static str {
+        match self {
+            Said::Table => "table",
+            Said::View => "view",
+            Said::MaterializedView => "materialized view",
+        }
+    }
+
+    /// The tag of ALTER.
+    pub(crate) const fn altered(self) -> &'static str {
+        match self {
+            Said::Table => "ALTER TABLE",
+            Said::View => "ALTER VIEW",
+            Said::MaterializedView => "ALTER MATERIALIZED VIEW",
+        }
+    }
+}
+
 /// What was taken out of a statement about a view.
 #[derive(Debug, PartialEq)]
 pub(crate) enum AboutView {
@@ -43,6 +72,10 @@ pub(crate) enum AboutView {
     Checks(&'static str),
     /// ALTER VIEW.
     Alters,
+    /// ALTER MATERIALIZED VIEW.
+    AltersMaterialized,
+    /// WITH NO DATA.
+    WithoutData,
 }
 
 impl Cursor {
@@ -51,6 +84,18 @@ impl Cursor {
         if self.is("alter") && self.is_at(1, "view") {
             self.respell(1, "TABLE");
             return Ok(AboutView::Alters);
+        }
+        if self.is("alter") && self.is_at(1, "materialized") && self.is_at(2, "view") {
+            self.respell(2, "TABLE");
+            self.take_out(1);
+            return Ok(AboutView::AltersMaterialized);
+        }
+        if self.is("create") && self.is_at(1, "unlogged") && self.is_at(2, "materialized") {
+            let message = "materialized views cannot be unlogged";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        if self.is("create") && self.is_at(1, "materialized") {
+            return Ok(self.without_data());
         }
         let mut ahead = 1;
         if self.is_at(1, "or") && self.is_at(2, "replace") {
@@ -63,6 +108,11 @@ impl Cursor {
                 return Err(SqlError::unsupported("CREATE RECURSIVE VIEW"));
             }
             ahead += 1;
+        }
+        if self.is("create") && self.is_at(ahead, "materialized") {
+            let before = ["create", "or", "replace", "temp", "temporary"];
+            while self.take_any(&before).is_some() {}
+            return Err(self.unexpected());
         }
         if !self.is("create") || !self.is_at(ahead, "view") {
             return Ok(AboutView::Nothing);
@@ -82,6 +132,23 @@ impl Cursor {
         self.cut_off(words);
         Ok(AboutView::Checks(which))
     }
+
+    /// Takes WITH DATA or WITH NO DATA from the end.
+    fn without_data(&mut self) -> AboutView {
+        let end = self.left();
+        let ends = |words: &[&str]| {
+            let from = end.checked_sub(words.len());
+            from.is_some_and(|from| words.iter().zip(from..).all(|(word, at)| self.is_at(at, word)))
+        };
+        if ends(&["with", "no", "data"]) {
+            self.cut_off(3);
+            return AboutView::WithoutData;
+        }
+        if ends(&["with", "data"]) {
+            self.cut_off(2);
+        }
+        AboutView::Nothing
+    }
 }
 
 /// Puts into the statement what was taken out of its tokens.
@@ -99,13 +166,24 @@ pub(super) fn put_back(statement: &mut ast::Statement, what: AboutView) {
             // A place that this dialect has no other use for.
             alter.table_type = Some(ast::AlterTableType::External);
         }
+        (AboutView::AltersMaterialized, ast::Statement::AlterTable(alter)) => {
+            alter.table_type = Some(ast::AlterTableType::Dynamic);
+        }
+        (AboutView::WithoutData, ast::Statement::CreateView(create)) => {
+            // This one, too.
+            create.with_no_schema_binding = true;
+        }
         _ => {}
     }
 }
 
-/// Does ALTER TABLE stand for ALTER VIEW?
-pub(crate) fn alters_view(alter: &ast::AlterTable) -> bool {
-    alter.table_type.is_some()
+/// The kind of relation that a statement which became ALTER TABLE named.
+pub(crate) fn altered_kind(alter: &ast::AlterTable) -> Said {
+    match alter.table_type {
+        Some(ast::AlterTableType::External) => Said::View,
+        Some(ast::AlterTableType::Dynamic) => Said::MaterializedView,
+        _ => Said::Table,
+    }
 }
 
 /// A query as it is kept of a view.

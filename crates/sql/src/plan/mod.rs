@@ -212,6 +212,8 @@ pub(crate) struct Asks {
     pub(crate) sequences: Vec<String>,
     /// Privileges that it needs.
     pub(crate) needs: Needs,
+    /// A materialized view that it reads and that has no rows yet.
+    pub(crate) unpopulated: Option<String>,
 }
 
 /// A query that can run.

@@ -6,10 +6,8 @@
 //! Invariants: a need names each object once for each role that must have something of it.
 //! Does not do: checking (`rights`).
 
+use crate::names::VIEW;
 use crate::privileges::{ObjectKind, Privileges};
-
-/// What errors call a view.
-pub(crate) const VIEW: &str = "view";
 
 /// Privileges on one object.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,9 +12,10 @@ use rightlink::{Error, LockMode};
 use super::Session;
 use crate::bind::ddl::{Alteration, Commented, Definition, Kind, TypeDefinition};
 use crate::catalog::DATABASE;
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
+use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::names::{bare, is_temporary, is_temporary_schema, schema_of, type_entry};
-use crate::notes::{TableNotes, is_view, owner_of};
+use crate::notes::{TableNotes, owner_of};
 use crate::oids::relation_oid;
 use crate::plan::Plan;
 use crate::privileges::{ObjectKind, Privileges};
@@ -33,7 +34,16 @@ pub(super) struct Found {
 impl Session {
     /// Fails unless the session may run a plan.
     pub(super) fn check_plan(&mut self, plan: &Plan) -> Result<()> {
-        self.check_needs(plan.asks().needs.all())
+        let asks = plan.asks();
+        self.check_needs(asks.needs.all())?;
+        match &asks.unpopulated {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!("materialized view \"{name}\" has not been populated");
+                Err(SqlError::new(code::NOT_IN_STATE, message)
+                    .hint("Use the REFRESH MATERIALIZED VIEW command."))
+            }
+        }
     }
 
     /// Fails unless the session has these privileges.
@@ -77,7 +87,7 @@ impl Session {
             Definition::CreateIndex { table, .. } => {
                 self.check_owns(&actor, table)?;
                 match self.owned(table)? {
-                    Some(one) if one.noun == "table" => self.check_create(&actor, table),
+                    Some(one) if one.noun != VIEW => self.check_create(&actor, table),
                     _ => Ok(()),
                 }
             }
@@ -107,6 +117,7 @@ impl Session {
                     _ => Ok(()),
                 })
             }
+            Definition::Refresh { view, .. } => self.check_owns(&actor, view),
             Definition::RenameIndex { name, .. } => self.check_owns_index(&actor, name),
             Definition::CreateSchema { .. } => self.check_database(&actor, Privileges::CREATE),
             Definition::DropSchema { names, .. } => {
@@ -138,7 +149,10 @@ impl Session {
         match on {
             // Another kind is no matter of privileges.
             Commented::Table(name) => self.check_owns_kind(actor, name, "table"),
-            Commented::View(name) => self.check_owns_kind(actor, name, "view"),
+            Commented::View(name) => self.check_owns_kind(actor, name, VIEW),
+            Commented::MaterializedView(name) => {
+                self.check_owns_kind(actor, name, MATERIALIZED_VIEW)
+            }
             Commented::Sequence(name) => self.check_owns_kind(actor, name, "sequence"),
             Commented::Column(name, _) | Commented::Constraint(name, _) => {
                 self.check_owns(actor, name)
@@ -160,7 +174,8 @@ impl Session {
         }
         match kind {
             Kind::Table => self.check_owns_kind(actor, name, "table"),
-            Kind::View => self.check_owns_kind(actor, name, "view"),
+            Kind::View => self.check_owns_kind(actor, name, VIEW),
+            Kind::MaterializedView => self.check_owns_kind(actor, name, MATERIALIZED_VIEW),
             Kind::Sequence => self.check_owns_kind(actor, name, "sequence"),
             Kind::Index => self.check_owns_index(actor, name),
             Kind::Type | Kind::Domain => self.check_owns_type(actor, name),
@@ -174,8 +189,8 @@ impl Session {
         let txn = &mut self.ensure()?.txn;
         match txn.catalog().definition(stored) {
             Ok(info) => {
-                let noun = if is_view(&info.note) { "view" } else { "table" };
-                let owner = TableNotes::decode(&info.note).owner.unwrap_or(OWNER);
+                let notes = TableNotes::decode(&info.note);
+                let (noun, owner) = (notes.noun(), notes.owner.unwrap_or(OWNER));
                 let (kind, oid) = (ObjectKind::Table, relation_oid(info.id));
                 return Ok(Some(Found { of: Owned { kind, oid, owner }, noun }));
             }

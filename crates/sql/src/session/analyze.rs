@@ -81,7 +81,7 @@ impl Session {
         let active = self.ensure()?;
         active.used = true;
         let table = Tables(&mut active.txn).table(name)?;
-        if table.notes.view.is_some() {
+        if table.notes.is_view() {
             let name = table.bare_name();
             let message = format!(
                 "skipping \"{name}\" --- cannot analyze non-tables or special system tables"

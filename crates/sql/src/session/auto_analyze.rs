@@ -168,7 +168,7 @@ impl Session {
             known.as_ref().map_or((0.0, &none), |known| (known.rows, &known.record));
         let changes = record.changes_since(&db, &figures.rows);
         let is_due = table.info.auto_vacuum.enabled
-            && table.notes.view.is_none()
+            && !table.notes.is_view()
             && table.notes.analyze.is_due(rows, changes);
         let last = record.last.into_iter().max().unwrap_or(0);
         if !is_due || last > db.unix_micros() - REST_OF_TABLE {

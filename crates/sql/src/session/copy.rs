@@ -21,8 +21,8 @@ use crate::exec::tables::{Along, Tables};
 use crate::expr::{Context, Expr, Pace};
 use crate::names;
 use crate::names::identifier;
-use crate::notes::is_view;
 use crate::parse::Parsed;
+use crate::notes::TableNotes;
 use crate::parse::copy::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::plan::{Given, Plan, Query, Rules, Table};
 use crate::schemas;
@@ -190,9 +190,10 @@ impl Session {
         let txn = &mut self.ensure()?.txn;
         let Ok(found) = schemas::find(txn, &path, name) else { return Ok(()) };
         match txn.catalog().definition(&found.name) {
-            Ok(info) if is_view(&info.note) => {
+            Ok(info) if TableNotes::decode(&info.note).view.is_some() => {
                 self.check_reads(&found.name)?;
-                let message = format!("cannot copy from view \"{}\"", names::bare(&found.name));
+                let noun = TableNotes::decode(&info.note).noun();
+                let message = format!("cannot copy from {noun} \"{}\"", names::bare(&found.name));
                 Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
                     .hint("Try the COPY (SELECT ...) TO variant."))
             }
@@ -216,6 +217,10 @@ impl Session {
         active.used = true;
         let mut tables = Along(Tables(&mut active.txn), &path);
         let table = tables.table(&name)?;
+        if table.notes.stored_rows().is_some() {
+            let message = format!("cannot copy to materialized view \"{}\"", table.bare_name());
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
         if table.notes.view.is_some() {
             let message = format!("cannot copy to view \"{}\"", table.bare_name());
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)

@@ -15,6 +15,7 @@ use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
+use crate::expr::Expr;
 use crate::names::bare;
 use crate::parse::create_as::CreateAs;
 use crate::parse::utility::Utility;
@@ -24,9 +25,9 @@ use crate::schemas::Resolver;
 use crate::types::{Datum, SqlType};
 
 /// A query that is bound, with values for its parameters.
-struct Source {
-    query: Query,
-    params: Vec<Datum>,
+pub(super) struct Source {
+    pub(super) query: Query,
+    pub(super) params: Vec<Datum>,
 }
 
 impl Session {
@@ -60,10 +61,26 @@ impl Session {
         if !create.with_data {
             return Ok("CREATE TABLE AS".to_owned());
         }
-        let table = Tables(&mut self.ensure()?.txn).table(&name)?;
+        self.fill(&name, source, sink)
+    }
+
+    /// Puts the rows of a query into a new table, or an empty one; gives the tag.
+    pub(super) fn fill(
+        &mut self,
+        name: &str,
+        source: Source,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let table = Tables(&mut self.ensure()?.txn).table(name)?;
+        let mut places = 0..;
+        let given = table.info.columns.iter().map(|column| match column.computed {
+            true => Given::Default(Expr::null()),
+            false => Given::Place(places.next().expect("there is no end")),
+        });
+        let given = given.collect();
         let asks = source.query.asks.clone();
         let plan = Plan::Insert(Box::new(Insert {
-            given: (0..table.types.len()).map(Given::Place).collect(),
+            given,
             table,
             source: Arc::new(source.query),
             conflict: None,

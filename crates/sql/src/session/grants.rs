@@ -15,9 +15,10 @@ use super::{Session, Sink};
 use crate::bind::ddl::{Definition, Kind};
 use crate::catalog::DATABASE;
 use crate::error::{Result, SqlError, code};
+use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::names::{bare, is_shown, mark, marked, schema_of, type_entry, type_of_entry};
 use crate::notes::types::TypeNotes;
-use crate::notes::{SequenceNotes, TableNotes, is_view, owner_of};
+use crate::notes::{SequenceNotes, TableNotes, is_materialized_view, is_view, owner_of};
 use crate::oids::{PUBLIC_OID, relation_oid};
 use crate::parse::roles::{Objects, OwnedKind, PrivilegeChange, RoleName, RoleStatement};
 use crate::privileges::{ObjectKind, Privileges};
@@ -45,6 +46,7 @@ impl Granted {
 enum Belonging {
     Table(String),
     View(String),
+    MaterializedView(String),
     Sequence(String),
     Schema(String),
     Type(String),
@@ -55,6 +57,7 @@ impl Belonging {
         match self {
             Belonging::Table(name) => format!("table {}", bare(name)),
             Belonging::View(name) => format!("view {}", bare(name)),
+            Belonging::MaterializedView(name) => format!("materialized view {}", bare(name)),
             Belonging::Sequence(name) => format!("sequence {}", bare(name)),
             Belonging::Schema(name) => format!("schema {name}"),
             Belonging::Type(name) => format!("type {}", bare(name)),
@@ -371,6 +374,7 @@ impl Session {
         let (tag, belonging) = match kind {
             OwnedKind::Table => ("ALTER TABLE", None),
             OwnedKind::View => ("ALTER VIEW", None),
+            OwnedKind::MaterializedView => ("ALTER MATERIALIZED VIEW", None),
             OwnedKind::Sequence => ("ALTER SEQUENCE", None),
             OwnedKind::Schema => {
                 let [name] = name else { return Err(SqlError::syntax("improper schema name")) };
@@ -425,7 +429,8 @@ impl Session {
             return Ok(None);
         };
         let wanted = match kind {
-            OwnedKind::View => Some("view"),
+            OwnedKind::View => Some(VIEW),
+            OwnedKind::MaterializedView => Some(MATERIALIZED_VIEW),
             OwnedKind::Sequence => Some("sequence"),
             _ => None,
         };
@@ -434,7 +439,8 @@ impl Session {
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
         Ok(Some(match found.noun {
-            "view" => Belonging::View(stored),
+            VIEW => Belonging::View(stored),
+            MATERIALIZED_VIEW => Belonging::MaterializedView(stored),
             "sequence" => Belonging::Sequence(stored),
             _ => Belonging::Table(stored),
         }))
@@ -454,7 +460,10 @@ impl Session {
         }
         let (noun, name, schema) = match object {
             Belonging::Table(name) => ("table", bare(name), Some(schema_of(name))),
-            Belonging::View(name) => ("view", bare(name), Some(schema_of(name))),
+            Belonging::View(name) => (VIEW, bare(name), Some(schema_of(name))),
+            Belonging::MaterializedView(name) => {
+                (MATERIALIZED_VIEW, bare(name), Some(schema_of(name)))
+            }
             Belonging::Sequence(name) => ("sequence", bare(name), Some(schema_of(name))),
             Belonging::Schema(name) => ("schema", name.as_str(), None),
             Belonging::Type(name) => ("type", bare(name), Some(schema_of(name))),
@@ -492,7 +501,7 @@ impl Session {
     fn owner_of(&mut self, object: &Belonging) -> Result<u32> {
         let txn = &mut self.ensure()?.txn;
         let note = match object {
-            Belonging::Table(name) | Belonging::View(name) => {
+            Belonging::Table(name) | Belonging::View(name) | Belonging::MaterializedView(name) => {
                 txn.catalog().definition(name)?.note.clone()
             }
             Belonging::Sequence(name) => txn.numbers(name)?.schema().note.clone(),
@@ -524,7 +533,7 @@ impl Session {
         };
         let mut oids = Vec::new();
         match object {
-            Belonging::Table(name) | Belonging::View(name) => {
+            Belonging::Table(name) | Belonging::View(name) | Belonging::MaterializedView(name) => {
                 oids.push(note_table(txn, name)?);
                 let info = txn.catalog().describe(name)?;
                 let own = info.columns.iter().filter_map(|column| column.identity.as_ref());
@@ -572,6 +581,9 @@ impl Session {
                 (Some(schema), _) => Belonging::Schema(schema.to_owned()),
                 (None, Some(name)) => Belonging::Type(name),
                 (None, None) if is_view(&info.note) => Belonging::View(info.name.clone()),
+                (None, None) if is_materialized_view(&info.note) => {
+                    Belonging::MaterializedView(info.name.clone())
+                }
                 (None, None) => Belonging::Table(info.name.clone()),
             });
         }
@@ -676,10 +688,12 @@ impl Session {
 
     fn drop_belongings(&mut self, role: u32, cascade: bool, sink: &mut dyn Sink) -> Result<()> {
         let (mut views, mut tables, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
+        let mut materialized = Vec::new();
         let (mut types, mut schemas) = (Vec::new(), Vec::new());
         for object in self.belongings(role)? {
             match object {
                 Belonging::View(name) => views.push(name),
+                Belonging::MaterializedView(name) => materialized.push(name),
                 Belonging::Table(name) => tables.push(name),
                 Belonging::Sequence(name) => sequences.push(name),
                 Belonging::Type(name) => types.push(name),
@@ -688,6 +702,7 @@ impl Session {
         }
         let kinds = [
             (Kind::View, views),
+            (Kind::MaterializedView, materialized),
             (Kind::Table, tables),
             (Kind::Sequence, sequences),
             (Kind::Type, types),
@@ -734,8 +749,7 @@ fn names_of_objects(
     for info in txn.catalog().tables()? {
         let name = match marked(&info.name) {
             Some(schema) => format!("schema {schema}"),
-            None if is_view(&info.note) => format!("view {}", bare(&info.name)),
-            None => format!("table {}", bare(&info.name)),
+            None => format!("{} {}", TableNotes::decode(&info.note).noun(), bare(&info.name)),
         };
         all.push((relation_oid(info.id), name));
     }

@@ -39,6 +39,7 @@ mod grants;
 mod like;
 mod listing;
 mod literals;
+mod materialized;
 mod portal;
 mod prepared;
 mod roles;

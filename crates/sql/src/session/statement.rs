@@ -239,7 +239,12 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<String> {
         self.check_definition(definition)?;
-        self.define_unchecked(definition, sink)
+        match definition {
+            ddl::Definition::CreateView(view) if view.materialized.is_some() => {
+                self.create_materialized(definition, view, sink)
+            }
+            _ => self.define_unchecked(definition, sink),
+        }
     }
 
     /// Makes a definition that nobody has to be allowed.

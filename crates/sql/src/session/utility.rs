@@ -160,7 +160,7 @@ impl Session {
                 self.lock_tables(tables, *mode, *nowait)?;
                 "LOCK TABLE"
             }
-            Utility::SetSchema { table, of_view, if_exists, schema } => {
+            Utility::SetSchema { table, said, if_exists, schema } => {
                 self.ensure()?;
                 self.check_writable("ALTER TABLE")?;
                 let table = match *if_exists {
@@ -171,8 +171,7 @@ impl Session {
                     false => self.relation(table)?,
                 };
                 let (if_exists, schema) = (*if_exists, schema.clone());
-                let of_view = *of_view;
-                let moved = Definition::MoveTable { table, of_view, if_exists, schema };
+                let moved = Definition::MoveTable { table, said: *said, if_exists, schema };
                 return self.define(&moved, sink);
             }
             Utility::Checkpoint => {
@@ -246,6 +245,9 @@ impl Session {
             Utility::Role(statement) => self.role_statement(statement, sink),
             Utility::Type(statement) => {
                 self.define_as(|resolver| ddl::of_type(statement, resolver), sink)
+            }
+            Utility::Refresh { view, concurrently, with_data } => {
+                return self.refresh(view, *concurrently, *with_data, sink);
             }
             Utility::CreateTableAs(create) => self.create_table_as(create, sink),
             Utility::CreateTableLike(create) => self.create_table_like(create, sink),
@@ -439,6 +441,7 @@ impl Session {
                 }
                 other => other.into(),
             })?;
+            self.refuse_lock(&name)?;
         }
         Ok(())
     }
@@ -493,7 +496,7 @@ impl Session {
             });
             (run.probe, run.execution) = (Some(&probe), Some(spent));
         } else {
-            self.check_plan(&planned.plan)?;
+            self.check_needs(planned.plan.asks().needs.all())?;
         }
         let lines = super::explain::show(&planned.plan, &run)?;
         self.show(&["QUERY PLAN"], lines.into_iter().map(|line| vec![line]).collect(), sink)

@@ -186,7 +186,8 @@ files!(
     recursive regular_expressions window_exclusion planner sessions
     row_values row_edges strange_numerics temporary_tables overlaps deferred_keys table_like
     deferrable_unique
-    spelled_names view_texts roles views updatable_views table_as writing_with joined_locks
+    spelled_names view_texts roles views materialized_views updatable_views table_as
+    writing_with joined_locks
     arrays array_functions array_edges element_assignment
     json_access json_change json_path
     enums enum_names domains row_comparison no_columns

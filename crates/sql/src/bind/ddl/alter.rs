@@ -15,7 +15,7 @@ use super::{
 use crate::error::{Result, SqlError};
 use crate::names::beside;
 use crate::parse::identifiers;
-use crate::parse::view::alters_view;
+use crate::parse::view::altered_kind;
 use crate::schemas::Resolver;
 
 pub(super) fn table(alter: &ast::AlterTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
@@ -27,8 +27,8 @@ pub(super) fn table(alter: &ast::AlterTable, resolver: &mut Resolver<'_>) -> Res
     for operation in &alter.operations {
         one(&table, operation, &mut changes, resolver)?;
     }
-    let (of_view, if_exists) = (alters_view(alter), alter.if_exists);
-    Ok(Definition::Alter { table, of_view, if_exists, changes })
+    let (said, if_exists) = (altered_kind(alter), alter.if_exists);
+    Ok(Definition::Alter { table, said, if_exists, changes })
 }
 
 fn is_cascade(behavior: &Option<DropBehavior>) -> bool {

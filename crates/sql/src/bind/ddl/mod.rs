@@ -41,6 +41,7 @@ use crate::notes::{AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, KeyKind, Mad
 use crate::parse::roles::RoleName;
 use crate::parse::utility::constraint::Waits;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
+use crate::parse::view::Said;
 use crate::parse::{Lines, identifiers, is_call};
 use crate::schemas::Resolver;
 
@@ -91,16 +92,16 @@ pub(crate) enum Definition {
         if_exists: bool,
         cascade: bool,
     },
-    /// Of a table or a view; `of_view`: it says that it is one.
+    /// Of a table or a view; `said`: what it says that it is.
     Alter {
         table: String,
-        of_view: bool,
+        said: Said,
         if_exists: bool,
         changes: Vec<Alteration>,
     },
     MoveTable {
         table: String,
-        of_view: bool,
+        said: Said,
         if_exists: bool,
         schema: String,
     },
@@ -123,6 +124,11 @@ pub(crate) enum Definition {
         name: String,
         to: String,
     },
+    /// REFRESH MATERIALIZED VIEW: its rows go, and others come if there is data.
+    Refresh {
+        view: String,
+        with_data: bool,
+    },
     Truncate {
         tables: Vec<String>,
         restart: bool,
@@ -139,6 +145,7 @@ pub(crate) enum Definition {
 pub(crate) enum Commented {
     Table(String),
     View(String),
+    MaterializedView(String),
     /// Of a table.
     Column(String, String),
     Index(String),
@@ -155,6 +162,7 @@ pub(crate) enum Commented {
 pub(crate) enum Kind {
     Table,
     View,
+    MaterializedView,
     Index,
     Sequence,
     Collation,
@@ -263,6 +271,30 @@ pub(crate) enum Alteration {
     Type(String, DataType, Option<Ast>),
 }
 
+impl Alteration {
+    /// As messages of PostgreSQL call it.
+    pub(crate) fn action(&self) -> &'static str {
+        match self {
+            Alteration::AddColumn { .. } => "ADD COLUMN",
+            Alteration::DropColumn { .. } => "DROP COLUMN",
+            Alteration::AddUnique(_)
+            | Alteration::AddPrimary { .. }
+            | Alteration::AddCheck(_)
+            | Alteration::AddKey(_) => "ADD CONSTRAINT",
+            Alteration::DropConstraint { .. } => "DROP CONSTRAINT",
+            Alteration::RenameTable(_)
+            | Alteration::RenameColumn(..)
+            | Alteration::RenameConstraint(..) => "RENAME",
+            Alteration::Default(..) => "ALTER COLUMN ... SET DEFAULT",
+            Alteration::Nullable(_, true) => "ALTER COLUMN ... DROP NOT NULL",
+            Alteration::Nullable(_, false) => "ALTER COLUMN ... SET NOT NULL",
+            Alteration::Identity(..) => "ALTER COLUMN ... ADD IDENTITY",
+            Alteration::Storage(_) => "SET",
+            Alteration::Type(..) => "ALTER COLUMN ... SET DATA TYPE",
+        }
+    }
+}
+
 /// Is the statement a definition?
 pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
     use ast::Statement as S;
@@ -313,6 +345,7 @@ pub(crate) fn definition(
             let kind = match object_type {
                 ObjectType::Table => Kind::Table,
                 ObjectType::View => Kind::View,
+                ObjectType::MaterializedView => Kind::MaterializedView,
                 ObjectType::Index => Kind::Index,
                 ObjectType::Sequence => Kind::Sequence,
                 ObjectType::Collation => Kind::Collation,
@@ -355,6 +388,9 @@ fn comment(
     let on = match kind {
         CommentObject::Table => Commented::Table(resolver.existing_parts(&parts)?),
         CommentObject::View => Commented::View(resolver.existing_parts(&parts)?),
+        CommentObject::MaterializedView => {
+            Commented::MaterializedView(resolver.existing_parts(&parts)?)
+        }
         CommentObject::Index => Commented::Index(resolver.existing_parts(&parts)?),
         CommentObject::Sequence => Commented::Sequence(resolver.existing_parts(&parts)?),
         CommentObject::Column if parts.len() > 1 => {
@@ -425,7 +461,7 @@ pub(crate) fn alter_identity(
 ) -> Result<Definition> {
     let table = sequence_name(table, if_exists, resolver)?;
     let changes = vec![Alteration::Identity(column.to_owned(), change.clone())];
-    Ok(Definition::Alter { table, of_view: false, if_exists, changes })
+    Ok(Definition::Alter { table, said: Said::Table, if_exists, changes })
 }
 
 /// ALTER TABLE ALTER CONSTRAINT

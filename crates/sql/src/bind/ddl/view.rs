@@ -1,4 +1,4 @@
-//! CREATE VIEW.
+//! CREATE VIEW and CREATE MATERIALIZED VIEW.
 //!
 //! Does not do: binding the query, which needs what it names (`bind::view`).
 
@@ -11,6 +11,13 @@ use crate::parse::view::CHECK_OPTION;
 use crate::parse::{Lines, identifiers};
 use crate::schemas::{self, Resolver};
 
+/// What CREATE MATERIALIZED VIEW says besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Materialized {
+    pub(crate) if_not_exists: bool,
+    pub(crate) with_data: bool,
+}
+
 /// A view to make, or to put in the place of another.
 #[derive(Clone, Debug)]
 pub(crate) struct NewView {
@@ -20,6 +27,8 @@ pub(crate) struct NewView {
     pub(crate) query: Box<ast::Query>,
     pub(crate) replaces: bool,
     pub(crate) check: Option<CheckOption>,
+    /// If it is to have rows of its own.
+    pub(crate) materialized: Option<Materialized>,
     /// Of the message that the query stands in.
     pub(crate) lines: Lines,
 }
@@ -30,15 +39,14 @@ pub(super) fn create(
     resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
     let refused = [
-        (create.materialized, "CREATE MATERIALIZED VIEW"),
         (create.or_alter || create.secure || create.copy_grants, "such a view"),
         (create.to.is_some() || create.params.is_some(), "such a view"),
-        (create.comment.is_some() || create.with_no_schema_binding, "such a view"),
+        (create.comment.is_some() || !create.cluster_by.is_empty(), "such a view"),
     ];
     if let Some((_, what)) = refused.iter().find(|(found, _)| *found) {
         return Err(SqlError::unsupported(what));
     }
-    if create.if_not_exists {
+    if create.if_not_exists && (!create.materialized || create.name_before_not_exists) {
         return Err(SqlError::syntax("syntax error at or near \"NOT\""));
     }
     for column in &create.columns {
@@ -48,6 +56,9 @@ pub(super) fn create(
     }
     let check = match &create.options {
         CreateTableOptions::None => None,
+        CreateTableOptions::With(_) if create.materialized => {
+            return Err(SqlError::unsupported("storage parameters of a materialized view"));
+        }
         CreateTableOptions::With(options) => check_option(options)?,
         _ => return Err(SqlError::unsupported("such options of a view")),
     };
@@ -60,6 +71,11 @@ pub(super) fn create(
         query: create.query.clone(),
         replaces: create.or_replace,
         check,
+        materialized: create.materialized.then_some(Materialized {
+            if_not_exists: create.if_not_exists,
+            // A place that this dialect has no other use for.
+            with_data: !create.with_no_schema_binding,
+        }),
         lines: lines.clone(),
     })))
 }

@@ -14,6 +14,7 @@ use super::{Definer, named};
 use crate::bind::ddl::Commented;
 use crate::catalog::schema_comment_key;
 use crate::error::{Result, SqlError, code};
+use crate::names::MATERIALIZED_VIEW;
 use crate::names::{CATALOGS, PUBLIC, bare};
 use crate::notes::SequenceNotes;
 use crate::schemas;
@@ -28,6 +29,10 @@ impl Definer<'_> {
             }
             Commented::View(view) => {
                 self.check_kind(view, "view")?;
+                self.note(view, |notes| notes.comment = text)
+            }
+            Commented::MaterializedView(view) => {
+                self.check_kind(view, MATERIALIZED_VIEW)?;
                 self.note(view, |notes| notes.comment = text)
             }
             Commented::Column(table, column) => {

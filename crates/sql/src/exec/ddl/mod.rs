@@ -49,6 +49,7 @@ use crate::exec::tables::Tables;
 use crate::expr::{Context, Expr};
 use crate::names::bare;
 use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, column_type};
+use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::parse::Lines;
 use crate::schemas::no_table;
 use crate::statistics::store;
@@ -79,9 +80,10 @@ pub(crate) fn run(
         Ok(Defined { tag, notices: definer.notices })
     };
     match definition {
-        Definition::Drop { .. } | Definition::DropSchema { .. } | Definition::Truncate { .. } => {
-            txn.freeing(run)
-        }
+        Definition::Drop { .. }
+        | Definition::DropSchema { .. }
+        | Definition::Refresh { .. }
+        | Definition::Truncate { .. } => txn.freeing(run),
         _ => run(txn),
     }
 }
@@ -150,7 +152,14 @@ impl Definer<'_> {
             }
             Definition::CreateView(view) => {
                 self.create_view(view)?;
-                "CREATE VIEW"
+                match view.materialized {
+                    Some(_) => "CREATE MATERIALIZED VIEW",
+                    None => "CREATE VIEW",
+                }
+            }
+            Definition::Refresh { view, with_data } => {
+                self.clear_rows(view, *with_data)?;
+                "REFRESH MATERIALIZED VIEW"
             }
             Definition::CreateSequence { name, options, if_not_exists } => {
                 self.create_sequence(name, options, *if_not_exists)?;
@@ -176,26 +185,18 @@ impl Definer<'_> {
             Definition::Drop { kind, names, if_exists, cascade } => {
                 self.drop(*kind, names, *if_exists, *cascade)?
             }
-            Definition::Alter { table, of_view: true, if_exists, changes } => {
+            Definition::Alter { table, said, if_exists, changes } => {
                 // As in PostgreSQL, which renames columns of any relation.
                 if !changes.iter().all(|one| matches!(one, Alteration::RenameColumn(..))) {
-                    self.check_view(table, *if_exists)?;
+                    self.check_said(table, *said, *if_exists)?;
                 }
                 self.alter(table, *if_exists, changes)?;
-                "ALTER VIEW"
+                said.altered()
             }
-            Definition::Alter { table, of_view: false, if_exists, changes } => {
-                self.alter(table, *if_exists, changes)?;
-                "ALTER TABLE"
-            }
-            Definition::MoveTable { table, of_view: true, if_exists, schema } => {
-                self.check_view(table, *if_exists)?;
+            Definition::MoveTable { table, said, if_exists, schema } => {
+                self.check_said(table, *said, *if_exists)?;
                 self.move_table(table, *if_exists, schema)?;
-                "ALTER VIEW"
-            }
-            Definition::MoveTable { table, of_view: false, if_exists, schema } => {
-                self.move_table(table, *if_exists, schema)?;
-                "ALTER TABLE"
+                said.altered()
             }
             Definition::RenameIndex { name, to } => {
                 self.rename_index(name, to)?;
@@ -314,7 +315,9 @@ impl Definer<'_> {
         index: &NewIndex,
         if_not_exists: bool,
     ) -> Result<Option<IndexSchema>> {
-        self.refuse_view(table, "cannot create index on relation")?;
+        if self.is_view(table)? {
+            self.refuse_view(table, "cannot create index on relation")?;
+        }
         let info = named(table, self.txn.catalog().describe(table))?;
         let keys = index.schema.columns.iter().zip(&index.expressions);
         let key = keys.filter(|(_, expression)| expression.is_none()).map(|(key, _)| &key.name);
@@ -397,7 +400,8 @@ impl Definer<'_> {
     ) -> Result<&'static str> {
         let (what, tag) = match kind {
             Kind::Table => ("table", "DROP TABLE"),
-            Kind::View => ("view", "DROP VIEW"),
+            Kind::View => (VIEW, "DROP VIEW"),
+            Kind::MaterializedView => (MATERIALIZED_VIEW, "DROP MATERIALIZED VIEW"),
             Kind::Index => ("index", "DROP INDEX"),
             Kind::Sequence => ("sequence", "DROP SEQUENCE"),
             Kind::Collation => ("collation", "DROP COLLATION"),
@@ -407,7 +411,7 @@ impl Definer<'_> {
         for name in names {
             let result = match kind {
                 Kind::Table => self.drop_table(name, names, cascade),
-                Kind::View => self.drop_view(name, names, cascade),
+                Kind::View | Kind::MaterializedView => self.drop_view(name, what, names, cascade),
                 Kind::Index => self.drop_index(name, cascade),
                 Kind::Collation => self.drop_collation(name),
                 Kind::Type => self.drop_type(name, names, cascade),

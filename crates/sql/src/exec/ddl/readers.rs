@@ -15,6 +15,7 @@ use crate::error::{Result, SqlError, code};
 use crate::notes::view::{ViewNotes, ViewSource};
 use crate::notes::{TableNotes, line, lines};
 use crate::schemas::no_table;
+use crate::statistics::store;
 
 /// A view that reads something.
 struct Reader {
@@ -27,6 +28,7 @@ struct Reader {
 pub(super) enum Needed<'n> {
     Table(&'n str),
     View(&'n str),
+    MaterializedView(&'n str),
     Sequence(&'n str),
     /// Its entry, and the type.
     Type(&'n str, &'n str),
@@ -34,11 +36,17 @@ pub(super) enum Needed<'n> {
 }
 
 impl<'n> Needed<'n> {
+    /// A view, or a materialized view, which has rows of its own.
+    fn view(name: &'n str, is_stored: bool) -> Needed<'n> {
+        if is_stored { Needed::MaterializedView(name) } else { Needed::View(name) }
+    }
+
     /// As messages call it.
     fn shown(self, shown: &dyn Fn(&str) -> String) -> String {
         match self {
             Needed::Table(name) => format!("table {}", shown(name)),
             Needed::View(name) => format!("view {}", shown(name)),
+            Needed::MaterializedView(name) => format!("materialized view {}", shown(name)),
             Needed::Sequence(name) => format!("sequence {}", shown(name)),
             Needed::Type(_, name) => format!("type {}", shown(name)),
             Needed::Column(table, column) => format!("column {column} of table {}", shown(table)),
@@ -48,7 +56,8 @@ impl<'n> Needed<'n> {
     /// Its name in the store.
     fn name(self) -> &'n str {
         match self {
-            Needed::Table(name) | Needed::View(name) | Needed::Sequence(name) => name,
+            Needed::Table(name) | Needed::Sequence(name) => name,
+            Needed::View(name) | Needed::MaterializedView(name) => name,
             Needed::Type(name, _) | Needed::Column(name, _) => name,
         }
     }
@@ -57,6 +66,7 @@ impl<'n> Needed<'n> {
         match self {
             Needed::Table(name)
             | Needed::View(name)
+            | Needed::MaterializedView(name)
             | Needed::Sequence(name)
             | Needed::Type(name, _) => notes.reads(name),
             Needed::Column(table, column) => {
@@ -183,15 +193,17 @@ impl Definer<'_> {
                 let is_known = |(known, _): &(Reader, String)| known.view == one.view;
                 if !found.iter().any(is_known) {
                     let why = needed.shown(&shown);
-                    let line = format!("view {} depends on {why}", shown(&one.view));
+                    let noun = one.notes.noun();
+                    let line = format!("{noun} {} depends on {why}", shown(&one.view));
                     found.push((one, line));
                 }
             }
         };
         gather(self.readers(needed.name())?, needed, &mut found);
         let mut at = 0;
-        while let Some(view) = found.get(at).map(|(one, _)| one.view.clone()) {
-            gather(self.readers(&view)?, Needed::View(&view), &mut found);
+        while let Some((one, _)) = found.get(at) {
+            let (view, is_stored) = (one.view.clone(), one.notes.stored.is_some());
+            gather(self.readers(&view)?, Needed::view(&view, is_stored), &mut found);
             at += 1;
         }
         found.retain(|(one, _)| !also.contains(&one.view));
@@ -207,7 +219,10 @@ impl Definer<'_> {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         match found.as_slice() {
-            [(one, _)] => self.notices.push(format!("drop cascades to view {}", shown(&one.view))),
+            [(one, _)] => {
+                let noun = one.notes.noun();
+                self.notices.push(format!("drop cascades to {noun} {}", shown(&one.view)));
+            }
             more => self.notices.push(format!("drop cascades to {} other objects", more.len())),
         }
         for (one, _) in found {
@@ -220,6 +235,7 @@ impl Definer<'_> {
     fn remove_view(&mut self, name: &str, notes: &ViewNotes) -> Result<()> {
         self.remove_reader(name, &notes.sources)?;
         let number = self.number_of(name)?;
+        number.map_or(Ok(()), |number| store::forget(self.txn, number))?;
         self.txn.drop_table(name)?;
         number.map_or(Ok(()), |number| self.forget_readers(number))
     }
@@ -232,12 +248,19 @@ impl Definer<'_> {
         }
     }
 
-    pub(super) fn drop_view(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
-        let Some(notes) = self.view_notes(name)? else {
+    /// Drops a view or a materialized view, whichever messages call `noun`.
+    pub(super) fn drop_view(
+        &mut self,
+        name: &str,
+        noun: &str,
+        also: &[String],
+        cascade: bool,
+    ) -> Result<()> {
+        let Some(notes) = self.view_notes(name)?.filter(|notes| notes.noun() == noun) else {
             return Err(no_table(name));
         };
         self.lock_to_drop(name)?;
-        self.drop_dependents(Needed::View(name), also, cascade)?;
+        self.drop_dependents(Needed::view(name, notes.stored.is_some()), also, cascade)?;
         self.remove_view(name, &notes)
     }
 
@@ -312,7 +335,8 @@ impl Definer<'_> {
         let path = self.context.settings.path();
         let message = "cannot alter type of a column used by a view or rule";
         let detail = format!(
-            "rule _RETURN on view {} depends on column \"{column}\"",
+            "rule _RETURN on {} {} depends on column \"{column}\"",
+            found.notes.noun(),
             path.shown(&found.view)
         );
         Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(detail))

@@ -10,6 +10,7 @@ use super::{Definer, named};
 use crate::error::{Result, SqlError, code};
 use crate::names;
 use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
+use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse;
 use crate::schemas;
@@ -113,7 +114,7 @@ impl Definer<'_> {
         }
         for (kind, table) in kinds.into_iter().zip(&tables) {
             match kind {
-                "view" => self.drop_view(table, &tables, true)?,
+                VIEW | MATERIALIZED_VIEW => self.drop_view(table, kind, &tables, true)?,
                 _ => self.drop_table(table, &tables, true)?,
             }
         }

@@ -149,11 +149,7 @@ impl Definer<'_> {
             }
             found => named(table, found)?,
         };
-        if self.is_view(table)? {
-            let message = format!("sequence cannot be owned by relation \"{}\"", bare(table));
-            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
-                .detail("This operation is not supported for views."));
-        }
+        self.refuse_view(table, "sequence cannot be owned by relation")?;
         if schema_of(table) != schema_of(name) {
             let message = "sequence must be in same schema as table it is linked to";
             return Err(SqlError::new(code::NOT_IN_STATE, message));

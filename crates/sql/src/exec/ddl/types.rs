@@ -17,6 +17,7 @@ use crate::names::{
     CATALOGS, PUBLIC, bare, beside, is_shown, reference, said, schema_of, stored, type_entry,
     type_of_entry,
 };
+use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::notes::types::TypeNotes;
 use crate::notes::view::ViewSource;
 use crate::notes::{ColumnNotes, TableNotes};
@@ -159,7 +160,7 @@ impl Definer<'_> {
     /// Is it a table or a view, whose rows have a type of its name?
     fn is_relation_with_rows(&mut self, name: &str) -> Result<bool> {
         Ok(self.txn.catalog().has_relation(name)?
-            && matches!(self.kind_of(name)?, "table" | "view"))
+            && matches!(self.kind_of(name)?, "table" | VIEW | MATERIALIZED_VIEW))
     }
 
     /// Fails if a table or a view is called as a type is to be.

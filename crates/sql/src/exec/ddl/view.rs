@@ -1,6 +1,7 @@
-//! CREATE VIEW and what a view does not take.
+//! CREATE VIEW, CREATE MATERIALIZED VIEW, and what a view does not take.
 //!
-//! A view is a table of the store without rows; its note holds the query (`notes::view`).
+//! A view is a table of the store without rows; its note holds the query (`notes::view`). A
+//! materialized view has rows, which the session puts in (`session::materialized`).
 //!
 //! Invariants: what the query reads is locked before the view is made, so that it is there.
 //! Does not do: what the query means (`bind::view`); what depends on a view (`readers`).
@@ -10,16 +11,17 @@ use rightlink::{AlterTable, Busy, ColumnSchema, Error, LockMode, TableSchema, Ty
 use super::{Definer, named};
 use crate::bind::Binder;
 use crate::bind::ddl::{Alteration, NewView};
+use crate::bind::from::check_column_name;
 use crate::bind::reading::Reading;
 use crate::bind::view::{NewQuery, columns_of_view};
 use crate::bind::view_text::ViewText;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
-use crate::names::bare;
-use crate::notes::view::ViewNotes;
-use crate::notes::{ColumnNotes, TableNotes};
-use crate::parse::Lines;
-use crate::parse::view::with_names;
+use crate::names::{bare, is_temporary};
+use crate::notes::view::{Rows, ViewNotes};
+use crate::notes::{ColumnNotes, TableNotes, is_view};
+use crate::parse::view::{Said, with_names};
+use crate::parse::{Lines, identifiers};
 use crate::plan::{Column, Table};
 use crate::schemas::no_table;
 use crate::types::SqlType;
@@ -54,11 +56,18 @@ impl Definer<'_> {
         notes.query = binder.reading.pinned(&notes.query)?;
         notes.check = view.check;
         let before = columns;
+        if view.columns.len() > before.len() {
+            return Err(SqlError::syntax(match view.materialized {
+                Some(_) => "too many column names were specified",
+                None => "CREATE VIEW specifies more column names than columns",
+            }));
+        }
         let columns = columns_of_view(&before, &view.columns)?;
         notes.query = self.text_of_view(&notes, &before)?.spelled_out(&notes.query)?;
         notes.columns = names_of(&columns);
         notes.query = with_names(&notes.query, &names_of(&before), &notes.columns)?;
         notes.names = self.text_of_view(&notes, &columns)?.names(&notes)?;
+        notes.stored = view.materialized.map(|made| Rows::of(made.with_data));
         let name = &view.name;
         if view.replaces && self.txn.catalog().has_relation(name)? {
             return self.replace_view(name, &columns, notes);
@@ -66,7 +75,13 @@ impl Definer<'_> {
         self.refuse_type_name(name)?;
         let mut schema = TableSchema::new(name);
         for column in &columns {
-            schema.columns.push(self.column_of_view(column)?);
+            schema.columns.push(match view.materialized {
+                Some(_) => stored_column(column)?,
+                None => self.column_of_view(column)?,
+            });
+        }
+        if view.materialized.is_some() {
+            refuse_temporary(&notes)?;
         }
         let sources = notes.sources.clone();
         let (view, owner) = (Some(Box::new(notes)), self.context.owner);
@@ -114,7 +129,7 @@ impl Definer<'_> {
             other => named(name, other)?,
         }
         let known = self.table(name)?;
-        if known.notes.view.is_none() {
+        if !known.notes.is_view() {
             let message = format!("\"{}\" is not a view", bare(name));
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
@@ -137,42 +152,53 @@ impl Definer<'_> {
     /// Is it a view?
     pub(super) fn is_view(&mut self, name: &str) -> Result<bool> {
         match self.txn.catalog().definition(name) {
-            Ok(info) => Ok(TableNotes::decode(&info.note).view.is_some()),
+            Ok(info) => Ok(is_view(&info.note)),
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Fails for a view, on which `what` cannot be done.
+    /// Fails for a view or a materialized view, on which `what` cannot be done.
     pub(super) fn refuse_view(&mut self, name: &str, what: &str) -> Result<()> {
-        if !self.is_view(name)? {
-            return Ok(());
-        }
+        let Some(notes) = self.view_notes(name)? else { return Ok(()) };
+        let noun = notes.noun();
         let message = format!("{what} \"{}\"", bare(name));
         Err(SqlError::new(code::WRONG_OBJECT_TYPE, message)
-            .detail("This operation is not supported for views."))
+            .detail(format!("This operation is not supported for {noun}s.")))
     }
 
     /// Fails for a view where a table is meant.
     pub(super) fn refuse_no_table(&mut self, name: &str) -> Result<()> {
-        if !self.is_view(name)? {
+        if self.view_notes(name)?.is_none() {
             return Ok(());
         }
         let message = format!("\"{}\" is not a table", bare(name));
         Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
     }
 
-    /// Fails if ALTER VIEW names something else.
-    pub(super) fn check_view(&mut self, name: &str, if_exists: bool) -> Result<()> {
+    /// Fails if ALTER VIEW or ALTER MATERIALIZED VIEW names something else.
+    pub(super) fn check_said(&mut self, name: &str, said: Said, if_exists: bool) -> Result<()> {
+        if said == Said::Table {
+            return Ok(());
+        }
         let is_there = self.txn.catalog().has_relation(name)?;
-        if !is_there && if_exists || is_there && self.is_view(name)? {
+        if !is_there && if_exists || is_there && self.kind_of(name)? == said.noun() {
             return Ok(());
         }
         if !is_there {
             return Err(no_table(name));
         }
-        let message = format!("\"{}\" is not a view", bare(name));
+        let message = format!("\"{}\" is not a {}", bare(name), said.noun());
         Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
+    }
+
+    /// Takes the rows of a materialized view away. `with_data`: others come at once.
+    pub(super) fn clear_rows(&mut self, name: &str, with_data: bool) -> Result<()> {
+        named(name, self.txn.lock_table(name, LockMode::Exclusive, Busy::Wait))?;
+        named(name, self.txn.truncate(name, false))?;
+        self.note(name, |notes| {
+            notes.view.iter_mut().for_each(|view| view.stored = Some(Rows::of(with_data)));
+        })
     }
 
     /// Fails for changes that a view does not take.
@@ -181,12 +207,17 @@ impl Definer<'_> {
         name: &str,
         changes: &[Alteration],
     ) -> Result<()> {
-        if !self.is_view(name)? {
-            return Ok(());
-        }
+        let Some(notes) = self.view_notes(name)? else { return Ok(()) };
+        let is_stored = notes.stored.is_some();
         for change in changes {
             match change {
                 Alteration::RenameTable(_) | Alteration::RenameColumn(..) => {}
+                Alteration::Storage(_) if is_stored => {}
+                _ if is_stored => {
+                    let action = change.action();
+                    let what = format!("ALTER action {action} cannot be performed on relation");
+                    return self.refuse_view(name, &what);
+                }
                 Alteration::Default(..) => {
                     return Err(SqlError::unsupported("a default of a column of a view"));
                 }
@@ -199,11 +230,50 @@ impl Definer<'_> {
     /// What a relation is, as DROP calls it.
     pub(super) fn kind_of(&mut self, name: &str) -> Result<&'static str> {
         Ok(match () {
-            () if self.is_view(name)? => "view",
+            () if let Some(notes) = self.view_notes(name)? => notes.noun(),
             () if self.txn.catalog().table_of_index(name).is_ok() => "index",
             () if self.txn.catalog().definition(name).is_ok() => "table",
             () => "sequence",
         })
+    }
+}
+
+/// A column of a materialized view, which has rows.
+fn stored_column(column: &Column) -> Result<ColumnSchema> {
+    let (name, is_blank) =
+        (&column.name, column.ty == SqlType::Bpchar && column.modifier.is_none());
+    if matches!(column.ty, SqlType::Record | SqlType::Void) {
+        let message = format!("column \"{name}\" has pseudo-type {}", column.ty.name());
+        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+    }
+    if identifiers::is_of_rows(column.ty) {
+        let what = format!("a column of type {}, the row type of a table", column.ty.name());
+        return Err(SqlError::unsupported(what));
+    }
+    check_column_name(name)?;
+    let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
+    let kind = kind.ok_or_else(|| {
+        SqlError::unsupported(format!("a column of type {}", column.ty.name()))
+            .detail("The store has no such type.")
+    })?;
+    let mut schema = ColumnSchema::new(name.clone(), kind).nullable();
+    let mut notes = ColumnNotes::default();
+    notes.declare(Declared::modified(column.ty, column.modifier));
+    if let (Type::Text, Some(rule)) = (kind, &column.collation) {
+        (schema.collation, notes.collation) = rule.kept();
+    }
+    schema.note = notes.encode();
+    Ok(schema)
+}
+
+/// Fails if the query of a materialized view reads a temporary relation.
+fn refuse_temporary(notes: &ViewNotes) -> Result<()> {
+    match notes.sources.iter().any(|source| is_temporary(&source.name)) {
+        true => {
+            let message = "materialized views must not use temporary tables or views";
+            Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
+        }
+        false => Ok(()),
     }
 }
 

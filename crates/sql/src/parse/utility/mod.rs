@@ -22,6 +22,7 @@ use crate::parse::like::{self, CreateLike};
 use crate::parse::modes::{Modes, modes};
 use crate::parse::roles::{self, RoleStatement};
 use crate::parse::types::{self, TypeStatement};
+use crate::parse::view::Said;
 use crate::parse::{Parsed, Stmt, copy, run, statement};
 use constraint::Waits;
 use sequence::{IdentityChange, SequenceOptions};
@@ -136,10 +137,16 @@ pub(crate) enum Utility {
     Role(RoleStatement),
     CreateTableAs(CreateAs),
     CreateTableLike(CreateLike),
-    /// ALTER TABLE SET SCHEMA, or of a view.
+    /// REFRESH MATERIALIZED VIEW
+    Refresh {
+        view: Vec<String>,
+        concurrently: bool,
+        with_data: bool,
+    },
+    /// ALTER TABLE SET SCHEMA, or of a view; what it says that it is.
     SetSchema {
         table: Vec<String>,
-        of_view: bool,
+        said: Said,
         if_exists: bool,
         schema: String,
     },
@@ -222,7 +229,7 @@ pub(crate) struct Analyzed {
 }
 
 /// Words that such a statement begins with.
-const WORDS: [&str; 32] = [
+const WORDS: [&str; 33] = [
     "begin",
     "start",
     "commit",
@@ -249,6 +256,7 @@ const WORDS: [&str; 32] = [
     "discard",
     "explain",
     "reindex",
+    "refresh",
     "cluster",
     "do",
     "lock",
@@ -326,12 +334,27 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
             Utility::Explain { options, statement }
         }
         "reindex" => reindex(cursor)?,
+        "refresh" => refresh(cursor)?,
         "listen" => Utility::Listen(cursor.name()?),
         "notify" => notify(cursor)?,
         "unlisten" if cursor.take_token(&Token::Mul) => Utility::Unlisten(None),
         "unlisten" => Utility::Unlisten(Some(cursor.name()?)),
         other => return Err(SqlError::unsupported(other.to_uppercase())),
     }))
+}
+
+/// REFRESH MATERIALIZED VIEW, behind its first word.
+fn refresh(cursor: &mut Cursor) -> Result<Utility> {
+    cursor.expect("materialized")?;
+    cursor.expect("view")?;
+    let concurrently = cursor.take("concurrently");
+    let view = cursor.qualified()?;
+    let mut with_data = true;
+    if cursor.take("with") {
+        with_data = !cursor.take("no");
+        cursor.expect("data")?;
+    }
+    Ok(Utility::Refresh { view, concurrently, with_data })
 }
 
 fn notify(cursor: &mut Cursor) -> Result<Utility> {
@@ -346,13 +369,18 @@ fn notify(cursor: &mut Cursor) -> Result<Utility> {
 /// ALTER TABLE t SET SCHEMA s, which sqlparser does not know; `None` for anything else.
 fn set_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
     let end = cursor.left();
-    let of_view = cursor.is_at(1, "view");
-    let fits = cursor.is("alter") && (cursor.is_at(1, "table") || of_view) && end >= 6;
+    let said = match () {
+        () if cursor.is_at(1, "table") => Said::Table,
+        () if cursor.is_at(1, "view") => Said::View,
+        () if cursor.is_at(1, "materialized") && cursor.is_at(2, "view") => Said::MaterializedView,
+        () => return Ok(None),
+    };
+    let fits = cursor.is("alter") && end >= 6;
     if !fits || !cursor.is_at(end - 3, "set") || !cursor.is_at(end - 2, "schema") {
         return Ok(None);
     }
     cursor.expect("alter")?;
-    cursor.expect(if of_view { "view" } else { "table" })?;
+    said.noun().split(' ').try_for_each(|word| cursor.expect(word))?;
     let if_exists = cursor.take("if");
     if if_exists {
         cursor.expect("exists")?;
@@ -361,7 +389,7 @@ fn set_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
     let table = cursor.qualified()?;
     cursor.expect("set")?;
     cursor.expect("schema")?;
-    Ok(Some(Utility::SetSchema { table, of_view, if_exists, schema: cursor.name()? }))
+    Ok(Some(Utility::SetSchema { table, said, if_exists, schema: cursor.name()? }))
 }
 
 /// CREATE SCHEMA with what is to be in it; `None` if that is nothing.
@@ -384,7 +412,7 @@ fn create_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
             Stmt::Utility(Utility::CreateSequence { .. }) => 0,
             Stmt::Sql(sql) => match sql.as_ref() {
                 ast::Statement::CreateTable(_) => 1,
-                ast::Statement::CreateView(_) => 2,
+                ast::Statement::CreateView(view) if !view.materialized => 2,
                 ast::Statement::CreateIndex(_) => 3,
                 _ => 4,
             },
