@@ -419,10 +419,14 @@ impl Objects {
         &self.constraints
     }
 
-    /// Indexes that stand for primary keys and unique constraints.
+    /// Indexes that stand for primary keys and unique constraints, which materialized views do not
+    /// have.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
         self.all().filter_map(|object| {
             let index = object.index.filter(|index| is_key(object.table, index))?;
+            if is_materialized_view(&object.table.note) {
+                return None;
+            }
             Some(Key { table: object.table, index })
         })
     }

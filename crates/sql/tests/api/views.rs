@@ -10,6 +10,50 @@ fn code(session: &mut Session, sql: &str) -> &'static str {
     session.execute(sql).map_or_else(|error| error.sqlstate, |_| "00000")
 }
 
+/// The rows of materialized views, and whether they are there, come and go with their transaction
+/// and are durable.
+#[test]
+fn materialized_views_are_there_after_the_database_was_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    session
+        .execute(
+            "create table t (id int primary key, b text); \
+             insert into t select g, 'r' || g from generate_series(1, 500) g; \
+             create materialized view m as select id, upper(b) as b from t; \
+             create unique index m_id on m (id); create index m_b on m (lower(b)); \
+             create materialized view empty as select count(*) as n from m with no data; \
+             insert into t values (501, 'new')",
+        )
+        .unwrap();
+    session.execute("begin; refresh materialized view m; rollback").unwrap();
+    session.execute("begin; create materialized view gone as select 1 as one; rollback").unwrap();
+    session
+        .execute(
+            "begin; savepoint s; refresh materialized view m with no data; rollback to s; \
+             alter table t rename column b to c; commit",
+        )
+        .unwrap();
+    drop(session);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    assert_eq!(one(&mut session, "select count(*), max(b) from m"), "500|R99");
+    assert_eq!(one(&mut session, "select id from m where lower(b) = 'r7'"), "7");
+    assert_eq!(code(&mut session, "select * from empty"), "55000");
+    assert_eq!(code(&mut session, "select * from gone"), "42P01");
+    assert_eq!(code(&mut session, "delete from m"), "42809");
+    session.execute("refresh materialized view m; refresh materialized view empty").unwrap();
+    assert_eq!(one(&mut session, "select id from m where lower(b) = 'new'"), "501");
+    assert_eq!(one(&mut session, "select n from empty"), "501");
+    assert_eq!(code(&mut session, "drop table t"), "2BP01");
+    session.execute("drop table t cascade").unwrap();
+    assert_eq!(code(&mut session, "select * from m"), "42P01");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// Definitions, what they depend on and new names below them are durable.
 #[test]
 fn views_are_there_after_the_database_was_opened_again() {
