@@ -20,7 +20,6 @@ import sys
 import psycopg
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Behind the standard library: `types.py` there has the name of a standard module.
 sys.path.append(str(ROOT / "bench/postgres"))
 import peer  # noqa: E402
 

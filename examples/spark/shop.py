@@ -21,7 +21,6 @@ import psycopg
 from pyspark.sql import SparkSession, functions
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Behind the standard library: `types.py` there has the name of a standard module.
 sys.path.append(str(ROOT / "bench/postgres"))
 import peer  # noqa: E402
 

@@ -4,7 +4,7 @@ serve` and to PostgreSQL 15: every answer and every error code must be equal.
 
     apt-get install postgresql-15; pip install 'psycopg[binary]'
     cargo build --release -p rightlink-cli
-    bench/postgres/types.py [--statements 50000] [--seed 1] [--binary FILE] [--show 20]
+    bench/postgres/values.py [--statements 50000] [--seed 1] [--binary FILE] [--show 20]
 
 A round makes an enum, a domain over it, and a table with columns, keys and indexes of both. Labels
 are added and renamed in random places between inserts, updates, ranges, sorts, groups and joins,
