@@ -1,13 +1,13 @@
 //! Functions over numbers.
 //!
-//! Invariants: exact over integers and numeric; where numeric needs more than this has (powers,
-//! roots, logarithms) it is refused rather than answered in floats.
+//! Invariants: exact over integers and numeric, whose roots, powers and logarithms are rounded to
+//! the scale of their results.
 //! Does not do: operators.
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::function::{Eval, Registry};
 use crate::expr::operators::{mismatch, negate, of_width, out_of_range};
-use crate::types::{Datum, Decimal, SqlType, numeric};
+use crate::types::{Datum, Decimal, SqlType, numeric, powers};
 
 /// PostgreSQL's constant: degrees are divided by it, not multiplied by its inverse.
 const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
@@ -105,15 +105,26 @@ fn floats(registry: &mut Registry) {
         .add("atan2", &[T::Float8, T::Float8], T::Float8, |v, _| binary(v, |y, x| Ok(y.atan2(x))));
     for name in ["power", "pow", "^"] {
         registry.add(name, &[T::Float8, T::Float8], T::Float8, |v, _| binary(v, power));
-        registry.add(name, &[T::Numeric, T::Numeric], T::Numeric, |_, _| {
-            Err(SqlError::unsupported("a power of numeric"))
+        registry.add(name, &[T::Numeric, T::Numeric], T::Numeric, |v, context| {
+            exact_pair(v, context, powers::power)
         });
     }
-    for name in ["sqrt", "exp", "ln", "log", "log10"] {
-        registry.add(name, &[T::Numeric], T::Numeric, |_, _| {
-            Err(SqlError::unsupported("a root, power or logarithm of numeric"))
+    registry.add("sqrt", &[T::Numeric], T::Numeric, |v, context| {
+        exact(v, context, |x, _| powers::square_root(x))
+    });
+    registry
+        .add("exp", &[T::Numeric], T::Numeric, |v, context| exact(v, context, powers::exponential));
+    registry.add("ln", &[T::Numeric], T::Numeric, |v, context| {
+        exact(v, context, powers::natural_logarithm)
+    });
+    for name in ["log", "log10"] {
+        registry.add(name, &[T::Numeric], T::Numeric, |v, context| {
+            exact(v, context, |x, spend| powers::logarithm(&Decimal::from(10), x, spend))
         });
     }
+    registry.add("log", &[T::Numeric, T::Numeric], T::Numeric, |v, context| {
+        exact_pair(v, context, powers::logarithm)
+    });
     registry.add("setseed", &[T::Float8], T::Void, set_seed).volatile = true;
     registry.add("pi", &[], T::Float8, |_, _| Ok(Datum::Float8(std::f64::consts::PI)));
     registry
@@ -146,6 +157,26 @@ fn unary(values: &[Datum], f: impl Fn(f64) -> Result<f64>) -> Result<Datum> {
 fn binary(values: &[Datum], f: impl Fn(f64, f64) -> Result<f64>) -> Result<Datum> {
     let [Datum::Float8(x), Datum::Float8(y)] = values else { return mismatch(values) };
     f(*x, *y).map(Datum::Float8)
+}
+
+/// Of a numeric, counting the work.
+fn exact(
+    values: &[Datum],
+    context: &super::Context,
+    f: impl Fn(&Decimal, powers::Spend<'_>) -> Result<Decimal>,
+) -> Result<Datum> {
+    let [Datum::Numeric(x)] = values else { return mismatch(values) };
+    f(x, &|units| context.spend(units)).map(Datum::Numeric)
+}
+
+/// Of two numerics, counting the work.
+fn exact_pair(
+    values: &[Datum],
+    context: &super::Context,
+    f: impl Fn(&Decimal, &Decimal, powers::Spend<'_>) -> Result<Decimal>,
+) -> Result<Datum> {
+    let [Datum::Numeric(x), Datum::Numeric(y)] = values else { return mismatch(values) };
+    f(x, y, &|units| context.spend(units)).map(Datum::Numeric)
 }
 
 fn negative_root() -> SqlError {

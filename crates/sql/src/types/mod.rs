@@ -3,7 +3,7 @@
 //! | file | hides |
 //! |---|---|
 //! | `stored` | what the store keeps for values |
-//! | `numeric` | arithmetic of exact decimal numbers |
+//! | `numeric`, `powers` | arithmetic of exact decimal numbers; roots, powers, logarithms |
 //! | `text`, `binary` | values from and to text and bytes |
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
@@ -41,6 +41,7 @@ pub(crate) mod lsn;
 mod made;
 pub(crate) mod network;
 pub(crate) mod numeric;
+pub(crate) mod powers;
 pub(crate) mod record;
 mod registered;
 mod row_input;

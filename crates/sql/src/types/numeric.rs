@@ -7,7 +7,7 @@
 //! [`Decimal::MAX_SCALE`], quotients at least 16 significant digits up to [`MAX_QUOTIENT_SCALE`].
 //! A result beyond the limits is an error (22003). An operation on the largest numbers takes less
 //! than a second. NaN and infinities give what PostgreSQL makes of them.
-//! Does not do: powers and logarithms.
+//! Does not do: powers and logarithms (`powers`).
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rightlink::Decimal;
@@ -342,16 +342,16 @@ pub(crate) fn division_by_zero() -> SqlError {
     SqlError::new(code::DIVISION_BY_ZERO, "division by zero")
 }
 
-fn overflow() -> SqlError {
+pub(super) fn overflow() -> SqlError {
     SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
 }
 
-fn ten(power: u32) -> BigInt {
+pub(super) fn ten(power: u32) -> BigInt {
     if power == 0 { BigInt::from(1) } else { BigInt::from(10).pow(power) }
 }
 
 /// The number times 10^scale.
-fn big(number: &Decimal) -> Result<BigInt> {
+pub(super) fn big(number: &Decimal) -> Result<BigInt> {
     assert!(number.is_finite(), "what is not finite has no digits");
     let pairs = number.pairs();
     let whole = BigUint::from_radix_be(pairs, 100).unwrap_or_default();
@@ -372,7 +372,7 @@ fn widened(number: &Decimal, scale: u16) -> Result<BigInt> {
     Ok(big(number)? * ten(u32::from(scale - number.scale())))
 }
 
-fn from_big(whole: BigInt, scale: u16) -> Result<Decimal> {
+pub(super) fn from_big(whole: BigInt, scale: u16) -> Result<Decimal> {
     let negative = whole.sign() == Sign::Minus;
     // Pairs end at the point.
     let odd = scale % 2;
@@ -384,7 +384,7 @@ fn from_big(whole: BigInt, scale: u16) -> Result<Decimal> {
 }
 
 /// `whole` without its last `digits` digits.
-fn cut(whole: &BigInt, digits: u32, rounds: bool) -> BigInt {
+pub(super) fn cut(whole: &BigInt, digits: u32, rounds: bool) -> BigInt {
     // More digits than there are leave nothing, and 10^digits may be far larger.
     let most = whole.bits() as u128 * 302 / 1_000 + 2;
     if u128::from(digits) > most {
@@ -393,7 +393,7 @@ fn cut(whole: &BigInt, digits: u32, rounds: bool) -> BigInt {
     quotient(whole, &ten(digits), rounds)
 }
 
-fn quotient(a: &BigInt, b: &BigInt, rounds: bool) -> BigInt {
+pub(super) fn quotient(a: &BigInt, b: &BigInt, rounds: bool) -> BigInt {
     let (quotient, rest) = (a / b, a % b);
     if rounds && rest.magnitude() * 2u32 >= *b.magnitude() {
         let away = if a.sign() == b.sign() { 1 } else { -1 };
