@@ -16,10 +16,19 @@ use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
 use crate::parse::identifiers;
-use crate::types::declared::Modifier;
+use crate::types::cast;
+use crate::types::declared::{Declared, Modifier};
 use crate::types::{
     Array, Datum, ElementType, RegKind, Registered, SqlType, VARCHAR, VARCHAR_ARRAY,
 };
+
+/// The type that a call names in place of a function: no word that begins a declaration of a type.
+fn cast_of(call: &ast::Function, name: &str) -> Option<SqlType> {
+    const WORDS: [&str; 7] = ["bit", "char", "interval", "numeric", "time", "timestamp", "record"];
+    let last = call.name.0.last().and_then(|part| part.as_ident())?;
+    let is_word = last.quote_style.is_none() && WORDS.contains(&name);
+    SqlType::of_short_name(name).filter(|ty| !is_word && !ty.is_array())
+}
 
 impl Binder<'_> {
     /// Binds what looks like a call.
@@ -184,7 +193,23 @@ impl Binder<'_> {
                 }
             }
         };
+        if let (Some(ty), [arg]) = (cast_of(call, &name), args.as_slice())
+            && self.is_cast(&name, ty, arg)
+        {
+            let position = args[0].position;
+            let value = args.into_iter().next().expect("there is one");
+            return self.cast_to(value, Declared::plain(ty), position);
+        }
         self.special(&name, args)
+    }
+
+    /// Is the call of a function that is named like a type a cast of its argument?
+    fn is_cast(&self, name: &str, ty: SqlType, arg: &Typed) -> bool {
+        if arg.ty == SqlType::Unknown {
+            return true;
+        }
+        let is_function = registry::resolve(name, &[arg.ty]).is_ok();
+        !is_function && cast::context(arg.ty, ty).is_some()
     }
 
     /// The arguments of `make_interval`, which is the one function whose arguments have names.
@@ -276,7 +301,6 @@ impl Binder<'_> {
             (name, _) if is_populate(name) => self.populated(name, args),
             ("unnest", _) => self.unnested(args),
             ("generate_subscripts", _) => self.subscript_numbers(name, args),
-            // A function that is named like a type is a cast: int4(x).
             _ => match self.array_function(name, args)? {
                 Ok(found) => Ok(found),
                 Err(args) => self.named(name, args),

@@ -260,6 +260,12 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             let wanted = function.args.get(at).copied().unwrap_or(last);
+            // A value of any type does not decide the type of a parameter.
+            let is_any = function.variadic && wanted == SqlType::Unknown;
+            if is_any && arg.ty == SqlType::Unknown && matches!(arg.expr, Expr::Param(_)) {
+                bound.push(arg.expr);
+                continue;
+            }
             let wanted = match (wanted, arg.ty) {
                 (SqlType::Unknown, SqlType::Unknown) => SqlType::Text,
                 (SqlType::Unknown, ty) => ty,
@@ -386,7 +392,7 @@ impl Binder<'_> {
         Ok(self.apply(found, vec![value, length])?.expr)
     }
 
-    fn cast_to(
+    pub(super) fn cast_to(
         &mut self,
         value: Typed,
         declared: Declared,

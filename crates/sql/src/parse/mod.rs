@@ -38,6 +38,7 @@ pub(crate) mod modes;
 mod order;
 pub(crate) mod roles;
 pub(crate) mod stars;
+mod table_query;
 mod typed_literals;
 pub(crate) mod types;
 pub(crate) mod utility;
@@ -351,6 +352,7 @@ pub fn is_complete(text: &str) -> bool {
 
 /// One statement from its tokens.
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+    table_query::queries(&mut tokens);
     order::options(&mut tokens);
     typed_literals::literals(&mut tokens);
     grouping::sets(&mut tokens);
