@@ -485,7 +485,21 @@ impl<'a> Binder<'a> {
             return self.row_as(value, ty, CastContext::Assignment);
         }
         let (ty, position, before) = (value.ty, value.position, value.modifier);
-        let expr = self.coerce(value, slot.ty)?;
+        if let (Expr::Param(_), SqlType::Unknown, Some(Modifier::Interval(..))) =
+            (&value.expr, ty, slot.modifier)
+        {
+            // A literal in its place would be read by the fields of the column.
+            self.once = true;
+        }
+        let expr = match (&value.expr, slot.modifier) {
+            // The column says what a number in the text counts.
+            (Expr::Const(Datum::Text(literal)), Some(Modifier::Interval(fields, _)))
+                if ty == SqlType::Unknown && slot.ty == SqlType::Interval =>
+            {
+                Expr::Const(self.interval_literal(literal, fields, position)?)
+            }
+            _ => self.coerce(value, slot.ty)?,
+        };
         let same = ty == slot.ty && ty != SqlType::Bpchar;
         let limits = |wanted: &Modifier| *wanted != Modifier::Varchar(0);
         let wanted = slot.modifier.filter(limits);

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use rightlink::internal::datum::IntervalFields;
 use rightlink::{ColumnSchema, IndexInfo};
 
 use super::SessionInfo;
@@ -238,8 +239,9 @@ fn columns(
         row.extend([default.map_or(Datum::Null, text), yes(column.nullable), text(ty)]);
         let modifier = notes.modifier.filter(|_| !notes.is_array());
         row.extend(sizes(notes.type_of(column.kind, &objects.made), modifier));
-        // Parts of intervals, character sets.
-        nulls(&mut row, 5);
+        row.extend([interval_type(modifier), Datum::Null]);
+        // Character sets.
+        nulls(&mut row, 3);
         let locale = column.collation.as_ref().map(rightlink::Collation::name);
         match locale.or(notes.collation.map(ByteOrder::name)) {
             Some(known) => {
@@ -317,7 +319,8 @@ fn domain(database: &str, one: &DomainObject, objects: &Objects) -> Row {
     // Character set and collation.
     nulls(&mut row, 6);
     row.extend([precision, base, scale, digits]);
-    nulls(&mut row, 2);
+    let of_interval = modifier.filter(|_| notes.domain.is_none());
+    row.extend([interval_type(of_interval), Datum::Null]);
     row.push(notes.default.as_deref().map_or(Datum::Null, text));
     row.extend([text(database), text(schema), text(udt)]);
     nulls(&mut row, 4);
@@ -334,6 +337,17 @@ fn domain_constraints(database: &str, one: &DomainObject) -> Vec<Row> {
         row
     };
     one.checks().iter().map(row).collect()
+}
+
+/// The parts that an interval is declared to have, in capitals, with the digits of its seconds.
+fn interval_type(modifier: Option<Modifier>) -> Datum {
+    match modifier {
+        Some(Modifier::Interval(fields, digits)) if fields != IntervalFields::All => {
+            let shown = Modifier::Interval(fields, digits).to_string().to_uppercase();
+            text(shown.trim_start_matches("INTERVAL "))
+        }
+        _ => Datum::Null,
+    }
 }
 
 /// Lengths in characters and bytes; precision, its base and scale; digits of seconds.

@@ -12,6 +12,7 @@ use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::parse::copy::{CopyFormat, CopyOptions, HeaderLine};
 use crate::types::binary::utf8;
+use crate::types::declared::{Declared, Modifier};
 use crate::types::{Datum, Row, SqlType, Times, text};
 
 /// Longest row: nothing longer fits the store.
@@ -56,7 +57,7 @@ pub(crate) struct Reader {
     quote: u8,
     escape: u8,
     header: HeaderLine,
-    columns: Vec<(String, SqlType)>,
+    columns: Vec<(String, Declared)>,
     /// What is done to the field of each column.
     forced: Vec<Forced>,
     table: String,
@@ -76,11 +77,22 @@ pub(crate) struct Reader {
     encoding: Encoding,
 }
 
+/// A field of a column that is declared so. Which parts an interval has says what a number in its
+/// text counts.
+fn parse(declared: Declared, field: &str, times: &Times) -> Result<Datum> {
+    match declared.modifier {
+        Some(Modifier::Interval(fields, _)) if declared.ty == SqlType::Interval => {
+            text::interval(field, fields, times)
+        }
+        _ => text::parse(declared.ty, field, times),
+    }
+}
+
 impl Reader {
     pub(crate) fn new(
         options: &CopyOptions,
         table: &str,
-        columns: Vec<(String, SqlType)>,
+        columns: Vec<(String, Declared)>,
         times: Times,
     ) -> Self {
         let csv = options.format == CopyFormat::Csv;
@@ -311,8 +323,8 @@ impl Reader {
         pairs
             .map(|(field, (name, ty))| match field {
                 None => Ok(Datum::Null),
-                Some(field) if *ty == SqlType::Text => Ok(Datum::Text(field)),
-                Some(field) => text::parse(*ty, &field, &self.times).map_err(|error| {
+                Some(field) if ty.ty == SqlType::Text => Ok(Datum::Text(field)),
+                Some(field) => parse(*ty, &field, &self.times).map_err(|error| {
                     error.detail(format!("COPY {}, line {}, column {name}", self.table, self.line))
                 }),
             })
@@ -392,9 +404,9 @@ impl Reader {
             return Ok(None);
         };
         let end = fields.last().map_or(2, |field| field.1);
-        let value = |((start, end, null), (_, ty)): (&Field, &(String, SqlType))| match null {
+        let value = |((start, end, null), (_, ty)): (&Field, &(String, Declared))| match null {
             true => Ok(Datum::Null),
-            false => Datum::from_binary_in(*ty, &data[*start..*end], self.encoding),
+            false => Datum::from_binary_in(ty.ty, &data[*start..*end], self.encoding),
         };
         let row = fields.iter().zip(&self.columns).map(value).collect::<Result<Row>>()?;
         Ok(Some((from + end, Some(row))))

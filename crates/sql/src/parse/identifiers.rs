@@ -92,10 +92,6 @@ pub(crate) fn function(name: &ObjectName) -> Result<String> {
 pub(crate) fn column_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<Declared> {
     let declared = data_type(kind, types)?;
     match declared.modifier {
-        // How text is read would depend on the column.
-        Some(modifier @ Modifier::Interval(fields, _)) if fields != IntervalFields::All => {
-            Err(SqlError::unsupported(format!("a column of type {modifier}")))
-        }
         _ if is_of_rows(declared.ty) => {
             let what = format!("a column of type {}, the row type of a table", declared.ty.name());
             Err(SqlError::unsupported(what))

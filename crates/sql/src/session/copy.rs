@@ -26,7 +26,8 @@ use crate::notes::TableNotes;
 use crate::parse::copy::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::plan::{Given, Plan, Query, Rules, Table};
 use crate::schemas;
-use crate::types::{Row, SqlType};
+use crate::types::Row;
+use crate::types::declared::Declared;
 
 /// What a client must know before data flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -360,7 +361,7 @@ fn not_copying() -> SqlError {
 }
 
 /// Columns of a table by name, with their types; and for each column its place in a row.
-type Placed = (Vec<(String, SqlType)>, Vec<Option<usize>>);
+type Placed = (Vec<(String, Declared)>, Vec<Option<usize>>);
 
 fn places(table: &Table, columns: &[String]) -> Result<Placed> {
     let all = table.shown().iter().map(|column| column.name.clone());
@@ -378,7 +379,8 @@ fn places(table: &Table, columns: &[String]) -> Result<Placed> {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
-        named.push((name, table.types[column]));
+        let modifier = table.column_notes[column].modifier;
+        named.push((name, Declared::modified(table.types[column], modifier)));
     }
     Ok((named, places))
 }
