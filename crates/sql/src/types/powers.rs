@@ -318,7 +318,11 @@ fn whole_power(
             spend((exact_bits / 8) as usize)?;
             Scaled { value: digits.pow(times), twos: 0 }
         }
-        false => Scaled { value: digits, twos: 0 }.raised(times, wanted_bits as u64, spend)?,
+        false => {
+            let one = Scaled::of(digits, tens, wanted_bits);
+            tens = 0;
+            one.raised(times, wanted_bits as u64, spend)?
+        }
     };
     raised.shown(tens * i64::from(times), power < 0, scale)
 }
@@ -392,6 +396,16 @@ struct Scaled {
 }
 
 impl Scaled {
+    /// Of digits times a power of ten, with so many bits that count.
+    fn of(digits: BigInt, tens: i64, bits: i64) -> Scaled {
+        let power = ten(tens.unsigned_abs() as u32);
+        if tens >= 0 {
+            return Scaled { value: digits * power, twos: 0 };
+        }
+        let shift = bits + power.bits() as i64;
+        Scaled { value: (digits << shift) / power, twos: -shift }
+    }
+
     /// Raised to a power, with so many bits that count.
     fn raised(self, times: u32, bits: u64, spend: Spend<'_>) -> Result<Scaled> {
         let mut result = Scaled { value: BigInt::from(1), twos: 0 };
@@ -520,13 +534,13 @@ impl Fixed {
         let (mut term, mut count) = (rest.clone(), 2u32);
         while term.sign() != Sign::NoSign && term.bits() > 1 {
             Fixed::spend(inner, spend)?;
-            term = (term * &rest >> inner) / count;
+            term = ((term * &rest) >> inner) / count;
             sum += &term;
             count += 1;
         }
         for _ in 0..halvings {
             Fixed::spend(inner, spend)?;
-            sum = &sum * &sum >> inner;
+            sum = (&sum * &sum) >> inner;
         }
         let down = inner - self.bits - twos;
         let value = if down >= 0 { sum >> down } else { sum << -down };
