@@ -247,7 +247,7 @@ impl Session {
                 self.define_as(|resolver| ddl::of_type(statement, resolver), sink)
             }
             Utility::Refresh { view, concurrently, with_data } => {
-                return self.refresh(view, *concurrently, *with_data, sink);
+                self.refresh(view, *concurrently, *with_data, sink)
             }
             Utility::CreateTableAs(create) => self.create_table_as(create, sink),
             Utility::CreateTableLike(create) => self.create_table_like(create, sink),
