@@ -3,7 +3,8 @@
 //!
 //! The store's names have no schemas. A relation of `public` has its own name there; a relation of
 //! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark. A type
-//! is named as a relation would be, and kept as the empty table `s␟name␟type`, its entry.
+//! is named as a relation would be, and kept as the empty table `s␟name␟type`, its entry; the entry
+//! of a function is `s␟name␟function`.
 //!
 //! Invariants: no name of a client has the separator in it (`parse` refuses it).
 //! Does not do: looking names up (`schemas`).
@@ -27,6 +28,8 @@ const COMPUTED: char = SEPARATOR;
 pub(crate) const NOWHERE: &str = "␟␟";
 /// Behind the name of the table that a type is kept as.
 const OF_TYPE: &str = "␟type";
+/// Behind the name of the table that a function is kept as.
+const OF_FUNCTION: &str = "␟function";
 /// Longest name of a schema: with it the name of a column's sequence keeps the schema in front.
 pub(crate) const MAX_BYTES: usize = 25;
 
@@ -68,7 +71,22 @@ pub(crate) fn type_entry(stored: &str) -> String {
 
 /// The name of the type that a table is the entry of, if it is one.
 pub(crate) fn type_of_entry(entry: &str) -> Option<String> {
-    let (schema, name) = entry.strip_suffix(OF_TYPE)?.split_once(SEPARATOR)?;
+    named_by_entry(entry, OF_TYPE)
+}
+
+/// The table that a function is kept as, which is named as a relation would be.
+pub(crate) fn function_entry(stored: &str) -> String {
+    format!("{}{SEPARATOR}{}{OF_FUNCTION}", schema_of(stored), bare(stored))
+}
+
+/// The name of the function that a table is the entry of, if it is one.
+pub(crate) fn function_of_entry(entry: &str) -> Option<String> {
+    named_by_entry(entry, OF_FUNCTION)
+}
+
+/// The name that an entry with this ending is made of.
+fn named_by_entry(entry: &str, ending: &str) -> Option<String> {
+    let (schema, name) = entry.strip_suffix(ending)?.split_once(SEPARATOR)?;
     Some(stored(schema, name))
 }
 
@@ -114,14 +132,25 @@ pub fn stored_name(shown: &str) -> String {
 }
 
 /// A name of the store for a person: `schema.name`, or `name` if it is in `public`; `None` for the
-/// table that stands for a schema or a type.
+/// table that stands for a schema, a type or a function.
 pub fn shown_name(stored: &str) -> Option<String> {
     is_shown(stored).then(|| said(stored))
 }
 
-/// Is the relation an object for clients, and neither the mark of a schema nor the entry of a type?
+/// Is the relation an object for clients, and neither the mark of a schema nor the entry of a type
+/// or a function?
 pub(crate) fn is_shown(stored: &str) -> bool {
-    marked(stored).is_none() && !stored.ends_with(OF_TYPE)
+    marked(stored).is_none() && !stored.ends_with(OF_TYPE) && !stored.ends_with(OF_FUNCTION)
+}
+
+/// What the entry of a function calls an argument or a result without a name; `at` counts from 0.
+pub(crate) fn unnamed(at: usize) -> String {
+    format!("{SEPARATOR}{}", at + 1)
+}
+
+/// The name that a user gave to what an entry has a column for.
+pub(crate) fn given_name(column: &str) -> Option<&str> {
+    Some(column).filter(|name| !name.starts_with(SEPARATOR))
 }
 
 /// The name of the column that has the values of an expression for indexes.

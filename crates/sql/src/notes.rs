@@ -7,6 +7,7 @@
 //! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
 //! Does not do: expressions, which stay text here.
 
+pub(crate) mod functions;
 pub(crate) mod storage;
 pub(crate) mod types;
 pub(crate) mod view;

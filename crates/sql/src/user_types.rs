@@ -8,6 +8,8 @@
 //! have.
 //! Does not do: types that are there without being made (`types`).
 
+pub(crate) mod functions;
+
 use rightlink::{ColumnSchema, Error, TableInfo, TableVersion, Transaction};
 use sqlparser::tokenizer::Span;
 

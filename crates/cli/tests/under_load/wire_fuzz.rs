@@ -471,8 +471,8 @@ fn deep_statements_harm_nobody() {
     assert!(answered > 0 && refused > 0);
 }
 
-/// NOT IN asks its value once for each item, so a chain of it doubles the query at its start. Copies
-/// once counted a query as one node, and took 600 MB before there were too many of them.
+/// NOT IN asks its value once for each item, so a chain of it doubles the query that it begins
+/// with. Copies once counted a query as one node: 600 MB were taken before there were too many.
 #[test]
 fn copies_of_queries_are_counted() {
     let _alone = crate::alone();

@@ -15,12 +15,14 @@ use super::populate::is_populate;
 use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
+use crate::names::CATALOGS;
 use crate::parse::identifiers;
 use crate::types::cast;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{
     Array, Datum, ElementType, RegKind, Registered, SqlType, VARCHAR, VARCHAR_ARRAY,
 };
+use crate::user_types::functions::UserFunction;
 
 /// The type that a call names in place of a function: no word that begins a declaration of a type.
 fn cast_of(call: &ast::Function, name: &str) -> Option<SqlType> {
@@ -133,6 +135,11 @@ impl Binder<'_> {
     }
 
     fn function(&mut self, call: &ast::Function) -> Result<Typed> {
+        let parts = identifiers::parts(&call.name)?;
+        if let Some(function) = self.function_of_schema(&parts)? {
+            let args = self.plain_arguments(function.bare(), call)?;
+            return self.user_call(&function, args);
+        }
         let name = identifiers::function(&call.name)?;
         let plain =
             call.null_treatment.is_none() && matches!(call.parameters, FunctionArguments::None);
@@ -303,9 +310,52 @@ impl Binder<'_> {
             ("generate_subscripts", _) => self.subscript_numbers(name, args),
             _ => match self.array_function(name, args)? {
                 Ok(found) => Ok(found),
-                Err(args) => self.named(name, args),
+                Err(args) => self.made_or_named(name, args),
             },
         }
+    }
+
+    /// A function of the system, or else one that a user made.
+    fn made_or_named(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+        match registry::resolve(name, &types) {
+            Ok(function) => self.apply(function, args),
+            Err(miss) => match self.user_function(&[name.to_owned()])? {
+                Some(function) => self.user_call(&function, args),
+                None => Err(registry::no_function(name, &types, &miss)),
+            },
+        }
+    }
+
+    /// The function that a name with a schema names, if that is none of the system.
+    fn function_of_schema(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+        match parts {
+            [schema, _] if !CATALOGS.contains(&schema.as_str()) => self.user_function(parts),
+            _ => Ok(None),
+        }
+    }
+
+    /// The arguments of a call that has nothing else.
+    fn plain_arguments(&mut self, name: &str, call: &ast::Function) -> Result<Vec<Typed>> {
+        let list = match &call.args {
+            FunctionArguments::List(list) => list,
+            FunctionArguments::None => return Ok(Vec::new()),
+            FunctionArguments::Subquery(_) => {
+                return Err(SqlError::unsupported("a query as the arguments of a function"));
+            }
+        };
+        let is_plain = list.duplicate_treatment.is_none() && list.clauses.is_empty();
+        if !is_plain || call.filter.is_some() || !call.within_group.is_empty() {
+            let message = format!("{name} is not an aggregate function");
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        if call.over.is_some() {
+            let message = format!(
+                "OVER specified, but {name} is not a window function nor an aggregate function"
+            );
+            return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        self.arguments(&list.args)
     }
 
     /// Functions of an enum, which its labels tell.

@@ -15,11 +15,11 @@ use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::view_text::FoundForm;
 use super::{Binder, Place};
-use crate::catalog::{relation_oid, system_views};
+use crate::catalog::{functions_named, relation_oid, system_views};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, JsonPart, SetFunction};
 use crate::expr::{ColumnOrigin, Expr, Typed};
-use crate::names::{bare, schema_of};
+use crate::names::{CATALOGS, bare, schema_of};
 use crate::notes::view::Rows;
 use crate::parse::identifiers;
 use crate::plan::Table;
@@ -28,6 +28,7 @@ use crate::privileges::Privileges;
 use crate::types::cast::CastContext;
 use crate::types::collate::Rule;
 use crate::types::{Datum, SqlType};
+use crate::user_types::functions::UserFunction;
 
 /// The hidden column that says where a row lies.
 pub(crate) const TID: &str = "ctid";
@@ -227,7 +228,21 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
         ordinality: bool,
     ) -> Result<Sourced> {
-        let called = identifiers::function(name)?;
+        let parts = identifiers::parts(name)?;
+        if let Some(function) = self.user_set(&parts)? {
+            if ordinality {
+                let what = format!("{} WITH ORDINALITY", function.bare());
+                return Err(SqlError::unsupported(what));
+            }
+            let args = self.arguments_in_from(args, function.bare())?;
+            return self.user_rows(&function, args, alias);
+        }
+        let is_qualified = parts.len() > 1 && parts[0] != "pg_catalog";
+        let called = match parts.last() {
+            // It is one that a user made, which gives a value.
+            Some(name) if is_qualified => name.clone(),
+            _ => identifiers::function(name)?,
+        };
         if called == "unnest" {
             let arrays = self.arguments_in_from(args, "unnest")?;
             return self.unnest(arrays, alias, ordinality);
@@ -297,6 +312,20 @@ impl Binder<'_> {
         let alias = relation.alias.clone();
         let function = Function { call, args, columns: columns.collect(), ordinality, alias };
         Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
+    }
+
+    /// The function that gives rows which these parts name, if a user made it and the system has
+    /// none of its name.
+    fn user_set(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+        let is_known = match parts {
+            [name] => functions_named(name).next().is_some(),
+            [schema, _] => CATALOGS.contains(&schema.as_str()),
+            _ => true,
+        };
+        if is_known {
+            return Ok(None);
+        }
+        Ok(self.user_function(parts)?.filter(|function| function.notes.gives.is_set()))
     }
 
     fn arguments_in_from(&mut self, args: &[FunctionArg], of: &str) -> Result<Vec<Typed>> {

@@ -36,6 +36,7 @@ mod domains;
 mod elements;
 pub(crate) mod expr;
 pub(crate) mod from;
+mod functions;
 mod group;
 mod grouping;
 mod infix;
@@ -88,6 +89,7 @@ use crate::statistics::Statistics;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{Datum, SqlType, Times};
+use crate::user_types::functions::UserFunction;
 use crate::user_types::{self, UsedType, UserType};
 
 /// Most parameters of a statement: their number has 16 bits on the wire.
@@ -113,6 +115,9 @@ pub(crate) trait Catalog {
 
     /// The type that these parts name, if it is one that was made.
     fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>>;
+
+    /// The function that these parts name, if a user made it.
+    fn function_named(&mut self, parts: &[String]) -> Result<Option<UserFunction>>;
 
     /// The type that is called so, as the store calls it.
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>>;
@@ -213,6 +218,8 @@ pub(crate) struct Binder<'a> {
     /// Is it text that is kept with a definition, whose names mean the same to everybody?
     kept: bool,
     views: view::Views,
+    /// The arguments of the function whose body is bound, if one is.
+    arguments: Option<functions::Arguments>,
     /// Nodes of expressions that have been copied.
     copies: usize,
     /// What the planner may choose.
@@ -252,6 +259,7 @@ impl<'a> Binder<'a> {
             once: false,
             kept: false,
             views: view::Views::default(),
+            arguments: None,
             copies: 0,
             switches: Switches::ALL,
             reading: Reading::default(),
@@ -400,6 +408,9 @@ impl<'a> Binder<'a> {
 
     /// Parameter `number`, counted from 1.
     pub(crate) fn parameter(&mut self, number: usize) -> Result<Typed> {
+        if let Some(arguments) = &self.arguments {
+            return arguments.value(number);
+        }
         if number == 0 || number > MAX_PARAMETERS {
             let message = format!("there is no parameter ${number}");
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));

@@ -69,7 +69,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn subquery(kind: SubqueryKind, bound: Bound) -> Expr {
+    pub(super) fn subquery(kind: SubqueryKind, bound: Bound) -> Expr {
         // It gets its number when it is planned.
         let number = usize::MAX;
         let inner = BoundSubquery { rel: bound.rel, output: bound.output };

@@ -165,7 +165,7 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
             return strong_name(inner);
         }
         ast::Expr::Cast { expr: inner, .. } => return strong_name(inner),
-        ast::Expr::Function(call) => return identifiers::function(&call.name).ok(),
+        ast::Expr::Function(call) => return identifiers::parts(&call.name).ok()?.pop(),
         ast::Expr::Extract { .. } => "extract",
         ast::Expr::Ceil { .. } => "ceil",
         ast::Expr::Floor { .. } => "floor",

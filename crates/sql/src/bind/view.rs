@@ -14,6 +14,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, Query, SetExpr, TableAlias};
 
 use super::from::{Sourced, renamed};
+use super::functions::Arguments;
 use super::lock::refuse_locks;
 use super::reading::Reading;
 use super::scope::{Relation, Scope, ScopeColumn};
@@ -160,6 +161,29 @@ impl Binder<'_> {
             },
             _ => SqlError { position: None, ..error },
         })
+    }
+
+    /// Binds the body of a function, which counts for `depth` levels and sees its arguments.
+    pub(super) fn inside_function(
+        &mut self,
+        around: Scope,
+        arguments: Arguments,
+        depth: usize,
+        work: impl FnOnce(&mut Self) -> Result<Bound>,
+    ) -> Result<Bound> {
+        let levels = self.views.levels + depth;
+        if levels > MAX_VIEW_DEPTH {
+            return Err(crate::parse::too_complex());
+        }
+        let aside = self.set_aside(Views { levels, ..Views::default() });
+        self.outer.push(around);
+        self.reading.times = aside.reading.times.clone();
+        let arguments = self.arguments.replace(arguments);
+        let done = self.apart(work);
+        self.arguments = arguments;
+        self.take_back(aside);
+        // Positions are those of another text.
+        done.map_err(|error| SqlError { position: None, ..error })
     }
 
     /// Binds a query as if nothing were around it.

@@ -125,7 +125,6 @@ fn functions() -> &'static Vec<BuiltIn> {
     static FUNCTIONS: OnceLock<Vec<BuiltIn>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
         let view = named("pg_proc");
-        let system_views::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
         let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
         let at = |name: &str| at(name).expect("pg_proc has this column");
         let [arguments, result, set] = ["proargtypes", "prorettype", "proretset"].map(at);
@@ -147,7 +146,8 @@ fn functions() -> &'static Vec<BuiltIn> {
             }
             _ => None,
         };
-        rows(view, text).into_iter().flatten().filter_map(function).collect()
+        let rows = rows(view, system_views::FUNCTIONS).into_iter().flatten();
+        rows.filter_map(function).collect()
     })
 }
 

@@ -4,6 +4,7 @@
 //! Does not do: rows of relations (`views`).
 
 use super::builtin;
+use super::functions::FunctionObject;
 use super::numbers::DATABASE;
 use super::objects::Objects;
 use super::rules::{self, Key, Reference, Rule};
@@ -47,11 +48,19 @@ impl Objects {
         match kind {
             RegKind::Class => self.shown_relation(oid, asking.path),
             RegKind::Type => {
-                let built_in = SqlType::name_of(oid).map(str::to_owned);
+                let pseudo = [SqlType::Record, SqlType::Void].into_iter();
+                let pseudo = pseudo.filter(|ty| ty.oid() == oid).map(SqlType::name).next();
+                let built_in = SqlType::name_of(oid).or(pseudo).map(str::to_owned);
                 built_in.or_else(|| self.shown_type(oid, asking.path))
             }
-            RegKind::Proc => builtin::function_of(oid).map(|one| identifier(&one.name)),
-            RegKind::Procedure => builtin::function_of(oid).map(|one| one.signature()),
+            RegKind::Proc => {
+                let known = builtin::function_of(oid).map(|one| identifier(&one.name));
+                known.or_else(|| self.shown_function(oid, false, asking.path))
+            }
+            RegKind::Procedure => {
+                let known = builtin::function_of(oid).map(|one| one.signature());
+                known.or_else(|| self.shown_function(oid, true, asking.path))
+            }
             RegKind::Namespace => self.schema_name(oid).map(identifier),
             RegKind::Role => self.role_named_by(oid, asking.user).map(|name| identifier(&name)),
         }
@@ -110,16 +119,23 @@ impl Objects {
             };
         }
         if kind == RegKind::Procedure {
-            return Ok(builtin::function_by_signature(trimmed));
+            let known = builtin::function_by_signature(trimmed);
+            return Ok(known.or_else(|| self.function_by_signature(trimmed, asking.path)));
         }
         let parts = schemas::parts_of(text)?;
         Ok(match (kind, parts.as_slice()) {
             (RegKind::Class, parts) => self.find(parts, asking.path),
             (RegKind::Namespace, [name]) => self.schema_named(name),
             (RegKind::Role, [name]) => self.role_number(name, asking.user),
-            (RegKind::Proc, [name]) => builtin::function_named(name)?,
+            (RegKind::Proc, [name]) => {
+                let known = builtin::function_named(name)?;
+                known.or_else(|| self.function_named(name, asking.path))
+            }
             (RegKind::Proc, [schema, name]) if schema == names::CATALOGS[0] => {
                 builtin::function_named(name)?
+            }
+            (RegKind::Proc, [schema, name]) => {
+                self.function_named(&names::stored(schema, name), asking.path)
             }
             _ => None,
         })
@@ -309,6 +325,73 @@ impl Objects {
     /// Is it a table?
     pub(crate) fn is_table(&self, oid: u32) -> bool {
         self.of_oid(oid).is_some_and(|object| object.kind() == 'r')
+    }
+}
+
+impl Objects {
+    /// The function that a user made and that has a number.
+    fn function(&self, number: u32) -> Option<&FunctionObject> {
+        self.functions().iter().find(|one| one.oid == number)
+    }
+
+    /// The statement that makes a function.
+    pub(crate) fn function_definition(&self, number: u32) -> Option<String> {
+        self.function(number).map(FunctionObject::definition)
+    }
+
+    /// The arguments of a function as they are declared.
+    pub(crate) fn function_arguments(&self, number: u32) -> Option<String> {
+        self.function(number).map(FunctionObject::declared_arguments)
+    }
+
+    /// What a function gives as it is declared.
+    pub(crate) fn function_result(&self, number: u32) -> Option<String> {
+        self.function(number).map(FunctionObject::declared_result)
+    }
+
+    /// The name that a function is shown by, with its arguments if so.
+    pub(super) fn shown_function(
+        &self,
+        number: u32,
+        with_arguments: bool,
+        path: &SearchPath,
+    ) -> Option<String> {
+        let one = self.function(number)?;
+        Some(if with_arguments { one.signature() } else { path.shown(&one.stored) })
+    }
+
+    /// Does its name without a schema mean this function, or one of the system?
+    pub(crate) fn function_is_visible(&self, number: u32, path: &SearchPath) -> bool {
+        let all = self.functions();
+        self.function(number).is_none_or(|one| {
+            path.shows(&one.stored, |name| all.iter().any(|other| other.stored == name))
+        })
+    }
+
+    /// The number of the function that a name means.
+    pub(super) fn function_named(&self, stored: &str, path: &SearchPath) -> Option<u32> {
+        let is_it =
+            |one: &&FunctionObject| one.stored == stored || path.shown(&one.stored) == stored;
+        self.functions().iter().find(is_it).map(|one| one.oid)
+    }
+
+    /// The number of the function that a name with the types of its arguments means.
+    pub(super) fn function_by_signature(&self, text: &str, path: &SearchPath) -> Option<u32> {
+        let (name, rest) = text.split_once('(')?;
+        let types = rest.strip_suffix(')')?.split(',').map(str::trim);
+        let number = |one: &str| match SqlType::named(one) {
+            Some((number, _)) => Some(number),
+            None => self.made_type(one, path).ok()?,
+        };
+        let types = types.filter(|one| !one.is_empty()).map(number).collect::<Option<Vec<_>>>()?;
+        let parts = schemas::parts_of(name).ok()?;
+        let stored = match parts.as_slice() {
+            [name] => name.clone(),
+            [schema, name] => names::stored(schema, name),
+            _ => return None,
+        };
+        let found = self.function(self.function_named(&stored, path)?)?;
+        found.takes(&types).then_some(found.oid)
     }
 }
 

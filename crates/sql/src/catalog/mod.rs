@@ -26,6 +26,7 @@
 mod builtin;
 mod constraints;
 mod figures;
+mod functions;
 mod information;
 mod keywords;
 mod like;

@@ -23,6 +23,7 @@ pub(super) const PG_CLASS: u32 = 1_259;
 pub(super) const PG_CONSTRAINT: u32 = 2_606;
 pub(super) const PG_DATABASE: u32 = 1_262;
 pub(super) const PG_NAMESPACE: u32 = 2_615;
+pub(super) const PG_PROC: u32 = 1_255;
 pub(super) const PG_REWRITE: u32 = 2_618;
 pub(super) const PG_TYPE: u32 = 1_247;
 /// The tablespace that everything is in.

@@ -11,6 +11,7 @@ use rightlink::{
     Transaction, Value,
 };
 
+use super::functions::{self, FunctionObject};
 use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, made_oid, relation_oid};
 use super::rules::{self, Constraint, Key, is_key};
 use super::sequences::{self, Sequence};
@@ -143,6 +144,8 @@ pub(crate) struct Objects {
     domains: Vec<DomainObject>,
     /// Composite types, by name.
     composites: Vec<CompositeObject>,
+    /// Functions that users made, by name.
+    functions: Vec<FunctionObject>,
     /// Enums and composite types, for columns.
     pub(super) made: MadeTypes,
     /// Collations that were made.
@@ -190,6 +193,7 @@ impl Objects {
         let mut composites: Vec<CompositeObject> = tables.iter().filter_map(composite).collect();
         composites.sort_by(|a, b| a.stored.cmp(&b.stored));
         let made = made_types(&types, &composites);
+        let functions = functions::objects(&tables, &made);
         let sequences = sequences::all(&tables, txn)?;
         tables.retain(|table| is_shown(&table.name) && !names::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
@@ -211,6 +215,7 @@ impl Objects {
             types,
             domains,
             composites,
+            functions,
             made,
             collations: txn.catalog().collations()?,
             schema_comments,
@@ -279,6 +284,11 @@ impl Objects {
     pub(super) fn owner_of_schema(&self, oid: u32) -> u32 {
         let made = || self.schema_owners.get(&oid).copied().unwrap_or(OWNER);
         if oid == PUBLIC_OID { DATABASE_OWNER } else { made() }
+    }
+
+    /// Functions that users made, by name.
+    pub(super) fn functions(&self) -> &[FunctionObject] {
+        &self.functions
     }
 
     /// The relation that has a number, with its owner.

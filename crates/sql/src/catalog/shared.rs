@@ -7,11 +7,14 @@ use std::collections::HashMap;
 use rightlink::ColumnSchema;
 
 use super::SessionInfo;
+use super::builtin;
 use super::numbers::{
     CATALOGS_OID, DATABASE, OWNER, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
-    PG_TYPE, PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid, text,
+    PG_PROC, PG_TYPE, PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid,
+    text,
 };
 use super::objects::{Comment, Objects};
+use super::system_views::{FUNCTIONS, View};
 use crate::error::Result;
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::types::{Datum, Row, collate};
@@ -149,6 +152,9 @@ fn comments(objects: &Objects) -> Vec<Comment> {
     for one in objects.types() {
         add(one.oid, PG_TYPE, 0, one.comment.clone());
     }
+    for one in objects.functions() {
+        add(one.oid, PG_PROC, 0, one.notes.comment.clone());
+    }
     for one in objects.domains() {
         add(one.oid, PG_TYPE, 0, one.notes.comment.clone());
     }
@@ -180,5 +186,14 @@ pub(super) fn shared_descriptions(objects: &Objects) -> Result<Vec<Row>> {
             Some(vec![oid(role.oid), oid(PG_AUTHID), text(role.comment.clone()?)])
         }),
     );
+    Ok(rows)
+}
+
+/// Rows of `pg_proc`.
+pub(super) fn functions(view: &View, objects: &Objects) -> Result<Vec<Row>> {
+    let mut rows = builtin::rows(view, FUNCTIONS)?;
+    for one in objects.functions() {
+        rows.push(one.row(objects.schema_oid(&one.stored))?);
+    }
     Ok(rows)
 }

@@ -65,6 +65,7 @@ pub(crate) fn rows_of_objects(
         Kind::Fixed(file) => builtin::rows(view, file)?,
         Kind::Type => types::rows(view, objects)?,
         Kind::Enum => types::labels(objects),
+        Kind::Function => shared::functions(view, objects)?,
         Kind::Namespace => shared::namespaces(objects)?,
         Kind::Collation => shared::collations(objects)?,
         Kind::Class => relations::classes(objects)?,

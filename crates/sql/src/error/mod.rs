@@ -86,6 +86,8 @@ pub(crate) mod code {
     pub(crate) const DATATYPE_MISMATCH: &str = "42804";
     pub(crate) const WRONG_OBJECT_TYPE: &str = "42809";
     pub(crate) const CANNOT_COERCE: &str = "42846";
+    pub(crate) const DUPLICATE_FUNCTION: &str = "42723";
+    pub(crate) const INVALID_FUNCTION: &str = "42P13";
     pub(crate) const UNDEFINED_FUNCTION: &str = "42883";
     pub(crate) const UNDEFINED_TABLE: &str = "42P01";
     pub(crate) const UNDEFINED_PARAMETER: &str = "42P02";

@@ -18,6 +18,7 @@ use crate::plan::Table;
 use crate::schemas::{self, Found, no_table};
 use crate::statistics::{Statistics, store};
 use crate::types::collate;
+use crate::user_types::functions::{self, UserFunction};
 use crate::user_types::{self, UserType};
 
 /// Tables as a transaction sees them; a name without a schema is one of `public`.
@@ -49,6 +50,10 @@ impl Catalog for Along<'_> {
 
     fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>> {
         user_types::find(self.0.0, self.1, parts)
+    }
+
+    fn function_named(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+        functions::find(self.0.0, self.1, parts)
     }
 
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {
@@ -96,6 +101,15 @@ impl Catalog for Tables<'_> {
             return Err(SqlError::unsupported(what));
         }
         Ok(found)
+    }
+
+    fn function_named(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+        let Some(name) = user_types::kept_name(parts) else { return Ok(None) };
+        match functions::load(self.0, &name)? {
+            None => Ok(None),
+            // Nothing notes that a text which is kept needs the function.
+            Some(found) => Err(functions::in_definition(&found)),
+        }
     }
 
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {

@@ -262,19 +262,28 @@ fn comments(registry: &mut Registry) {
 /// What is told of functions.
 fn functions(registry: &mut Registry) {
     use SqlType as T;
-    registry.add("pg_get_function_result", &[T::Oid], T::Text, |v, _| {
-        text(catalog::function_of(oid(&v[0])).map(|one| {
+    reading(registry, "pg_get_function_result", &[T::Oid], T::Text, |v, context| {
+        let known = catalog::function_of(oid(&v[0])).map(|one| {
             let name = SqlType::name_of(one.result).unwrap_or("???");
             format!("{}{name}", if one.is_set { "SETOF " } else { "" })
-        }))
+        });
+        match known {
+            Some(known) => text(Some(known)),
+            None => asked(context, |objects, _| text(objects.function_result(oid(&v[0])))),
+        }
     });
     for name in ["pg_get_function_arguments", "pg_get_function_identity_arguments"] {
-        registry.add(name, &[T::Oid], T::Text, |v, _| {
-            text(catalog::function_of(oid(&v[0])).map(|one| one.types()))
+        reading(registry, name, &[T::Oid], T::Text, |v, context| {
+            match catalog::function_of(oid(&v[0])) {
+                Some(known) => text(Some(known.types())),
+                None => asked(context, |objects, _| text(objects.function_arguments(oid(&v[0])))),
+            }
         });
     }
+    reading(registry, "pg_get_functiondef", &[T::Oid], T::Text, |v, context| {
+        asked(context, |objects, _| text(objects.function_definition(oid(&v[0]))))
+    });
     for name in [
-        "pg_get_functiondef",
         "pg_get_function_sqlbody",
         "pg_get_statisticsobjdef",
         "pg_get_statisticsobjdef_columns",
@@ -380,9 +389,13 @@ fn visibility(registry: &mut Registry) {
             Ok(visible.map_or(Datum::Null, Datum::Bool))
         })
     });
+    reading(registry, "pg_function_is_visible", &[T::Oid], T::Bool, |v, context| {
+        asked(context, |objects, asking| {
+            Ok(Datum::Bool(objects.function_is_visible(oid(&v[0]), asking.path)))
+        })
+    });
     // All of these are in `pg_catalog`, but collations, of which others are in `public`.
     for name in [
-        "pg_function_is_visible",
         "pg_operator_is_visible",
         "pg_opclass_is_visible",
         "pg_opfamily_is_visible",

@@ -396,6 +396,22 @@ impl Cursor {
         parts
     }
 
+    /// The same as cursors of their own, with all that is left.
+    pub(crate) fn parts_at(&mut self, words: &[&str]) -> Vec<Cursor> {
+        let parts = self.cut_at(0, words);
+        parts.into_iter().map(|tokens| self.over(tokens)).collect()
+    }
+
+    /// A cursor over some tokens of the same text.
+    pub(crate) fn over(&self, tokens: Vec<TokenWithSpan>) -> Cursor {
+        Cursor::new(tokens, self.lines.clone())
+    }
+
+    /// Is this token the next one?
+    pub(crate) fn is_token(&self, wanted: &Token) -> bool {
+        self.peek() == Some(wanted)
+    }
+
     /// How many tokens stand before the first of this word outside of parentheses.
     pub(crate) fn distance_to(&self, word: &str) -> Option<usize> {
         let mut depth = 0usize;

@@ -31,6 +31,7 @@ pub(crate) mod cursor;
 mod depth;
 pub(crate) mod explain;
 pub(crate) mod frame;
+pub(crate) mod functions;
 pub(crate) mod grouping;
 pub(crate) mod identifiers;
 pub(crate) mod like;

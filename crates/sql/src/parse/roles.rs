@@ -142,6 +142,7 @@ pub(crate) enum OwnedKind {
     Database,
     Type,
     Domain,
+    Function,
 }
 
 /// Kinds of objects on which nobody has privileges here.
@@ -608,9 +609,11 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
     if !cursor.is_at(end - 2, "to") {
         return Ok(None);
     }
-    let kinds =
-        ["table", "view", "materialized", "sequence", "schema", "database", "type", "domain"];
-    let kind = match kinds.into_iter().find(|word| cursor.is_at(1, word)) {
+    const KINDS: [&str; 9] = [
+        "table", "view", "materialized", "sequence", "schema", "database", "type", "domain",
+        "function",
+    ];
+    let kind = match KINDS.into_iter().find(|word| cursor.is_at(1, word)) {
         Some("table") => OwnedKind::Table,
         Some("view") => OwnedKind::View,
         Some("materialized") if cursor.is_at(2, "view") => OwnedKind::MaterializedView,
@@ -619,6 +622,7 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
         Some("database") => OwnedKind::Database,
         Some("type") => OwnedKind::Type,
         Some("domain") => OwnedKind::Domain,
+        Some("function") => OwnedKind::Function,
         _ => return Ok(None),
     };
     let place = cursor.place();
@@ -634,6 +638,10 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
     }
     cursor.take("only");
     let name = cursor.qualified()?;
+    if kind == OwnedKind::Function && !cursor.is("owner") {
+        // A schema has one function of a name.
+        cursor.parenthesised()?;
+    }
     if !cursor.is("owner") {
         // One change of several.
         cursor.return_to(place);

@@ -11,8 +11,9 @@
 //! Does not do: what options mean (`bind::ddl::view`).
 
 use sqlparser::ast::{self, CreateTableOptions, SqlOption};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, is};
 use super::{
     Lines, depth, frame, grouping, identifiers, kept_tokens, replaced, run, tokens, too_complex,
 };
@@ -188,7 +189,31 @@ pub(crate) fn altered_kind(alter: &ast::AlterTable) -> Said {
 
 /// A query as it is kept of a view.
 pub(crate) fn kept_query(text: &str) -> Result<KeptQuery> {
-    let (lines, tokens) = (Lines::of(text), kept_tokens(text)?);
+    query_of(kept_tokens(text)?, text)
+}
+
+/// The query that the body of a function is.
+///
+/// # Errors
+/// `0A000` for a body of several statements, or of one that is no query.
+pub(crate) fn function_body(text: &str) -> Result<KeptQuery> {
+    let refused = |what: &str| Err(SqlError::unsupported(format!("a function {what}")));
+    let tokens = kept_tokens(text)?;
+    let mut statements = tokens.split(|token| token.token == Token::SemiColon);
+    let one = statements.by_ref().find(|one| !one.is_empty());
+    let Some(one) = one else { return refused("without a statement in its body") };
+    if statements.any(|other| !other.is_empty()) {
+        return refused("of several statements");
+    }
+    let is_query = ["select", "values", "with", "table"].iter().any(|word| is(&one[0].token, word));
+    match is_query || one[0].token == Token::LParen {
+        true => query_of(one.to_vec(), text),
+        false => refused(&format!("whose body is {}", one[0].token.to_string().to_uppercase())),
+    }
+}
+
+fn query_of(tokens: Vec<TokenWithSpan>, text: &str) -> Result<KeptQuery> {
+    let lines = Lines::of(text);
     let depth = depth::of(&tokens) + OF_VIEW;
     if depth > MAX_VIEW_DEPTH {
         return Err(too_complex());

@@ -10,11 +10,15 @@
 use rightlink::{Error, LockMode};
 
 use super::Session;
-use crate::bind::ddl::{Alteration, Commented, Definition, Kind, TypeDefinition};
+use crate::bind::ddl::{
+    Alteration, Commented, Definition, FunctionDefinition, Kind, TypeDefinition,
+};
 use crate::catalog::DATABASE;
 use crate::error::{Result, SqlError, code};
-use crate::names::{MATERIALIZED_VIEW, VIEW};
-use crate::names::{bare, is_temporary, is_temporary_schema, schema_of, type_entry};
+use crate::names::{
+    MATERIALIZED_VIEW, VIEW, bare, function_entry, function_of_entry, is_temporary,
+    is_temporary_schema, schema_of, type_entry, type_of_entry,
+};
 use crate::notes::{TableNotes, owner_of};
 use crate::oids::relation_oid;
 use crate::plan::Plan;
@@ -102,6 +106,7 @@ impl Session {
                 self.check_schema(&actor, schema, Privileges::CREATE)
             }
             Definition::Type(definition) => self.check_type(&actor, definition),
+            Definition::Function(definition) => self.check_function(&actor, definition),
             Definition::Drop { kind, names, .. } => {
                 names.iter().try_for_each(|name| self.check_drops(&actor, *kind, name))
             }
@@ -142,6 +147,29 @@ impl Session {
             TypeDefinition::Alter { name, .. }
             | TypeDefinition::AlterComposite { name, .. }
             | TypeDefinition::AlterDomain { name, .. } => self.check_owns_type(actor, name),
+        }
+    }
+
+    fn check_function(&mut self, actor: &Actor, definition: &FunctionDefinition) -> Result<()> {
+        match definition {
+            FunctionDefinition::Create { name, .. } => {
+                self.check_create(actor, name)?;
+                self.check_owns_function(actor, name)
+            }
+            FunctionDefinition::Rename { function, .. } => {
+                self.check_owns_function(actor, &function.name)?;
+                self.check_create(actor, &function.name)
+            }
+            FunctionDefinition::SetSchema { function, schema } => {
+                self.check_owns_function(actor, &function.name)?;
+                self.check_schema(actor, schema, Privileges::CREATE)
+            }
+            FunctionDefinition::Drop { functions, .. } => {
+                functions.iter().try_for_each(|one| self.check_owns_function(actor, &one.name))
+            }
+            FunctionDefinition::Comment { function, .. } => {
+                self.check_owns_function(actor, &function.name)
+            }
         }
     }
 
@@ -238,11 +266,25 @@ impl Session {
     }
 
     fn check_owns_type(&mut self, actor: &Actor, stored: &str) -> Result<()> {
-        self.check_schema(actor, schema_of(stored), Privileges::USAGE)?;
-        match self.ensure()?.txn.catalog().definition(&type_entry(stored)) {
+        self.check_owns_entry(actor, &type_entry(stored))
+    }
+
+    fn check_owns_function(&mut self, actor: &Actor, stored: &str) -> Result<()> {
+        self.check_owns_entry(actor, &function_entry(stored))
+    }
+
+    /// Fails unless the actor owns the type or the function that is kept as this entry, if that is
+    /// there.
+    fn check_owns_entry(&mut self, actor: &Actor, entry: &str) -> Result<()> {
+        let (noun, stored) = match (type_of_entry(entry), function_of_entry(entry)) {
+            (Some(name), _) => ("type", name),
+            (None, name) => ("function", name.expect("it is the entry of a function")),
+        };
+        self.check_schema(actor, schema_of(&stored), Privileges::USAGE)?;
+        match self.ensure()?.txn.catalog().definition(entry) {
             Ok(info) => match actor.has_privileges_of(owner_of(&info.note).unwrap_or(OWNER)) {
                 true => Ok(()),
-                false => Err(not_owner("type", bare(stored))),
+                false => Err(not_owner(noun, bare(&stored))),
             },
             Err(Error::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),

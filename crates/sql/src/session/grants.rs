@@ -12,11 +12,14 @@ use rightlink::{AlterTable, SequenceChange, SequenceDefinition, SequencePosition
 
 use super::access::Found;
 use super::{Session, Sink};
-use crate::bind::ddl::{Definition, Kind};
+use crate::bind::ddl::{Called, Definition, FunctionDefinition, Kind};
 use crate::catalog::DATABASE;
 use crate::error::{Result, SqlError, code};
-use crate::names::{MATERIALIZED_VIEW, VIEW};
-use crate::names::{bare, is_shown, mark, marked, schema_of, type_entry, type_of_entry};
+use crate::names::{
+    MATERIALIZED_VIEW, VIEW, bare, function_entry, function_of_entry, is_shown, mark, marked,
+    schema_of, type_entry, type_of_entry,
+};
+use crate::notes::functions::FunctionNotes;
 use crate::notes::types::TypeNotes;
 use crate::notes::{SequenceNotes, TableNotes, is_materialized_view, is_view, owner_of};
 use crate::oids::{PUBLIC_OID, relation_oid};
@@ -28,6 +31,7 @@ use crate::roles::need::Owned;
 use crate::roles::rights::{self, Made, denied, denied_to, must, not_owner};
 use crate::roles::role::{OWNER, Role, Roles};
 use crate::schemas::{self, no_schema, no_table};
+use crate::user_types::functions::no_function_named;
 use crate::user_types::no_type;
 
 /// An object that privileges are granted on.
@@ -50,6 +54,7 @@ enum Belonging {
     Sequence(String),
     Schema(String),
     Type(String),
+    Function(String),
 }
 
 impl Belonging {
@@ -61,6 +66,7 @@ impl Belonging {
             Belonging::Sequence(name) => format!("sequence {}", bare(name)),
             Belonging::Schema(name) => format!("schema {name}"),
             Belonging::Type(name) => format!("type {}", bare(name)),
+            Belonging::Function(name) => format!("function {}", bare(name)),
         }
     }
 }
@@ -390,6 +396,12 @@ impl Session {
                 let tag = if kind == OwnedKind::Type { "ALTER TYPE" } else { "ALTER DOMAIN" };
                 (tag, Some(Belonging::Type(stored)))
             }
+            OwnedKind::Function => {
+                let path = self.settings.path();
+                let txn = &mut self.ensure()?.txn;
+                let stored = schemas::Resolver::new(txn, &path).existing_function(name)?;
+                ("ALTER FUNCTION", Some(Belonging::Function(stored)))
+            }
         };
         let belonging = match belonging {
             Some(known) => known,
@@ -467,9 +479,12 @@ impl Session {
             Belonging::Sequence(name) => ("sequence", bare(name), Some(schema_of(name))),
             Belonging::Schema(name) => ("schema", name.as_str(), None),
             Belonging::Type(name) => ("type", bare(name), Some(schema_of(name))),
+            Belonging::Function(name) => ("function", bare(name), Some(schema_of(name))),
         };
-        // Whoever owns a schema or type already may be said to by anybody: dumps count on it.
-        let is_relation = !matches!(object, Belonging::Schema(_) | Belonging::Type(_));
+        // Whoever owns a schema, type or function already may be said to by anybody: dumps count on
+        // it.
+        let is_relation =
+            matches!(object, Belonging::Table(_) | Belonging::View(_) | Belonging::Sequence(_));
         if !actor.has_privileges_of(owner) && (is_relation || owner != to.oid) {
             return Err(not_owner(noun, name));
         }
@@ -512,6 +527,10 @@ impl Session {
             Belonging::Type(name) => {
                 let found = txn.catalog().definition(&type_entry(name));
                 found.map_err(|_| no_type(name))?.note.clone()
+            }
+            Belonging::Function(name) => {
+                let found = txn.catalog().definition(&function_entry(name));
+                found.map_err(|_| no_function_named(bare(name)))?.note.clone()
             }
         };
         Ok(owner_of(&note).unwrap_or(OWNER))
@@ -559,6 +578,12 @@ impl Session {
                 let notes = TypeNotes { owner, ..TypeNotes::decode(&info.note) };
                 txn.alter_table(&entry, AlterTable::Note(&notes.encode()))?;
             }
+            Belonging::Function(name) => {
+                let entry = function_entry(name);
+                let info = txn.catalog().describe(&entry)?;
+                let notes = FunctionNotes { owner, ..FunctionNotes::decode(&info.note) };
+                txn.alter_table(&entry, AlterTable::Note(&notes.encode()))?;
+            }
         }
         for oid in oids {
             if let Some(mut acl) = rights::kept(txn, oid)? {
@@ -575,6 +600,10 @@ impl Session {
         let mut all = Vec::new();
         for info in txn.catalog().tables()? {
             if owner_of(&info.note) != Some(role) {
+                continue;
+            }
+            if let Some(name) = function_of_entry(&info.name) {
+                all.push(Belonging::Function(name));
                 continue;
             }
             all.push(match (marked(&info.name), type_of_entry(&info.name)) {
@@ -689,7 +718,7 @@ impl Session {
     fn drop_belongings(&mut self, role: u32, cascade: bool, sink: &mut dyn Sink) -> Result<()> {
         let (mut views, mut tables, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
         let mut materialized = Vec::new();
-        let (mut types, mut schemas) = (Vec::new(), Vec::new());
+        let (mut types, mut schemas, mut functions) = (Vec::new(), Vec::new(), Vec::new());
         for object in self.belongings(role)? {
             match object {
                 Belonging::View(name) => views.push(name),
@@ -697,8 +726,13 @@ impl Session {
                 Belonging::Table(name) => tables.push(name),
                 Belonging::Sequence(name) => sequences.push(name),
                 Belonging::Type(name) => types.push(name),
+                Belonging::Function(name) => functions.push(Called { name, arguments: None }),
                 Belonging::Schema(name) => schemas.push(name),
             }
+        }
+        if !functions.is_empty() {
+            let dropped = FunctionDefinition::Drop { functions, if_exists: true };
+            self.define_unchecked(&Definition::Function(dropped), sink)?;
         }
         let kinds = [
             (Kind::View, views),

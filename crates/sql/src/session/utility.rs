@@ -243,6 +243,9 @@ impl Session {
                 self.define_as(read, sink)
             }
             Utility::Role(statement) => self.role_statement(statement, sink),
+            Utility::Function(statement) => {
+                self.define_as(|resolver| ddl::of_function(statement, resolver), sink)
+            }
             Utility::Type(statement) => {
                 self.define_as(|resolver| ddl::of_type(statement, resolver), sink)
             }

@@ -48,6 +48,7 @@ mod row_input;
 mod stored;
 pub(crate) mod text;
 pub(crate) mod time;
+pub(crate) mod volatility;
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -16,6 +16,7 @@
 //! Does not do: changing anything (`exec::ddl`).
 
 mod alter;
+mod functions;
 mod schema;
 pub(crate) mod sequence;
 pub(crate) mod storage;
@@ -23,6 +24,7 @@ mod table;
 mod types;
 mod view;
 
+pub(crate) use functions::{Called, FunctionDefinition, of_function};
 pub(crate) use table::{create_as, identity_from};
 pub(crate) use types::{NewField, TypeDefinition, of_type};
 pub(crate) use view::NewView;
@@ -86,6 +88,7 @@ pub(crate) enum Definition {
         if_not_exists: bool,
     },
     Type(TypeDefinition),
+    Function(FunctionDefinition),
     Drop {
         kind: Kind,
         names: Vec<String>,

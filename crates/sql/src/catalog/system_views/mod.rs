@@ -69,6 +69,7 @@ pub(crate) enum Kind {
     /// What roles have settings for.
     RoleSettings,
     Rewrite,
+    Function,
     ColumnStatistics,
     VacuumProgress,
     Snapshots,
@@ -192,7 +193,7 @@ fn catalog_kind(name: &str) -> Kind {
         "pg_opclass" => Kind::Fixed(include_str!("../../catalog/builtin/pg_opclass.tsv")),
         "pg_operator" => Kind::Fixed(include_str!("../../catalog/builtin/pg_operator.tsv")),
         "pg_opfamily" => Kind::Fixed(include_str!("../../catalog/builtin/pg_opfamily.tsv")),
-        "pg_proc" => Kind::Fixed(include_str!("../../catalog/builtin/pg_proc.tsv")),
+        "pg_proc" => Kind::Function,
         "pg_tablespace" => Kind::Fixed(include_str!("../../catalog/builtin/pg_tablespace.tsv")),
         "pg_type" => Kind::Type,
         "pg_enum" => Kind::Enum,
@@ -243,6 +244,7 @@ fn catalog_kind(name: &str) -> Kind {
 }
 
 /// Rows of `pg_type` about types that are there without being made.
+pub(crate) const FUNCTIONS: &str = include_str!("../../catalog/builtin/pg_proc.tsv");
 pub(crate) const TYPES: &str = include_str!("../../catalog/builtin/pg_type.tsv");
 
 fn information_kind(name: &str) -> Kind {

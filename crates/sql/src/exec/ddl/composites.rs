@@ -12,7 +12,7 @@ use super::types::{names_type, taken};
 use super::{Definer, no_column};
 use crate::bind::ddl::{NewField, NewTable};
 use crate::error::{Result, SqlError, code};
-use crate::names::{bare, said, type_entry, type_of_entry};
+use crate::names::{bare, function_of_entry, said, type_entry, type_of_entry};
 use crate::notes::types::{NO_FIELD, TypeNotes};
 use crate::notes::view::ViewSource;
 use crate::notes::{ColumnNotes, TableNotes};
@@ -189,7 +189,8 @@ impl Definer<'_> {
         while let Some(one) = types.get(at).cloned() {
             at += 1;
             self.context.check_interrupt()?;
-            for info in &infos {
+            // Bodies of functions are texts, which nothing holds to what they name.
+            for info in infos.iter().filter(|info| function_of_entry(&info.name).is_none()) {
                 let uses = |notes: &str| ColumnNotes::decode(notes).uses_type(&one);
                 let Some(found) = info.columns.iter().find(|column| uses(&column.note)) else {
                     continue;

@@ -25,6 +25,7 @@ mod composites;
 mod constraints;
 mod domains;
 mod expression;
+mod functions;
 mod identity;
 mod late_keys;
 mod readers;
@@ -182,6 +183,7 @@ impl Definer<'_> {
                 "CREATE COLLATION"
             }
             Definition::Type(definition) => self.define_type(definition)?,
+            Definition::Function(definition) => self.define_function(definition)?,
             Definition::Drop { kind, names, if_exists, cascade } => {
                 self.drop(*kind, names, *if_exists, *cascade)?
             }

@@ -14,6 +14,7 @@ use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse;
 use crate::schemas;
+use crate::user_types::functions::load;
 
 /// The only column of a table that stands for a schema: a table has one.
 const COLUMN: &str = "schema";
@@ -84,10 +85,18 @@ impl Definer<'_> {
             kinds.push(self.kind_of(table)?);
         }
         let types = self.types_within(&there)?;
+        let functions = self.functions_within(&there)?;
+        let mut signatures = Vec::with_capacity(functions.len());
+        for name in &functions {
+            let found = load(self.txn, name)?.expect("it is there");
+            let signature = found.signature();
+            signatures.push(stored(schema_of(name), &signature));
+        }
         let of_tables = kinds.iter().copied().zip(&tables);
         let all: Vec<(&str, &String)> = of_tables
             .chain(sequences.iter().map(|name| ("sequence", name)))
             .chain(types.iter().map(|name| ("type", name)))
+            .chain(signatures.iter().map(|name| ("function", name)))
             .collect();
         if !cascade && !all.is_empty() {
             let shown = |(kind, name): &(&str, &String)| {
@@ -120,6 +129,9 @@ impl Definer<'_> {
         }
         for sequence in &sequences {
             self.drop_sequence(sequence, true)?;
+        }
+        for name in &functions {
+            self.drop_function(name)?;
         }
         for name in &types {
             self.drop_type(name, &types, true)?;
@@ -159,6 +171,9 @@ impl Definer<'_> {
         }
         for known in self.types_within(&[&name.to_owned()])? {
             self.rename_type(&known, &stored(to, bare(&known)))?;
+        }
+        for known in self.functions_within(&[&name.to_owned()])? {
+            self.rename_function(&known, &stored(to, bare(&known)))?;
         }
         self.move_schema_comment(name, Some(to))
     }

@@ -14,8 +14,8 @@ use super::readers::Needed;
 use crate::bind::ddl::TypeDefinition;
 use crate::error::{Result, SqlError, code};
 use crate::names::{
-    CATALOGS, PUBLIC, bare, beside, is_shown, reference, said, schema_of, stored, type_entry,
-    type_of_entry,
+    CATALOGS, PUBLIC, bare, beside, function_of_entry, marked, reference, said, schema_of, stored,
+    type_entry, type_of_entry,
 };
 use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::notes::types::TypeNotes;
@@ -26,6 +26,7 @@ use crate::parse::{self, offset};
 use crate::schemas;
 use crate::types::enums::{Label, code_between, even_codes};
 use crate::types::literal::literal;
+use crate::user_types::functions::load;
 use crate::user_types::{kept_name, no_type};
 
 /// The only column of the table that a type is kept as: a table has one.
@@ -43,6 +44,8 @@ enum User {
     Domain(String),
     /// A composite type and its field.
     Field(String, String),
+    /// A function, and its name with the types of its arguments.
+    Function(String, String),
 }
 
 impl User {
@@ -58,6 +61,7 @@ impl User {
             User::Field(name, field) => {
                 format!("column {field} of composite type {}", shown(name))
             }
+            User::Function(_, signature) => format!("function {signature}"),
         }
     }
 }
@@ -321,6 +325,9 @@ impl Definer<'_> {
                 self.rename_in_domain(&info, name, to)?;
                 continue;
             }
+            if function_of_entry(&info.name).is_some() {
+                continue;
+            }
             let mut checks = TableNotes::decode(&info.note).checks;
             for (_, text) in &mut checks {
                 *text = renamed(text, name, to)?;
@@ -344,8 +351,7 @@ impl Definer<'_> {
         let mut found = Vec::new();
         for info in self.txn.catalog().tables()? {
             self.context.check_interrupt()?;
-            let is_user = is_shown(&info.name) || type_of_entry(&info.name).is_some();
-            if is_user && !users_in(&info, name)?.is_empty() {
+            if marked(&info.name).is_none() && !users_in(&info, name)?.is_empty() {
                 found.push(info);
             }
         }
@@ -373,6 +379,11 @@ impl Definer<'_> {
         let shown = |name: &str| path.shown(name);
         let mut users = Vec::new();
         for info in self.users_among_tables(name)? {
+            if let Some(function) = function_of_entry(&info.name) {
+                let found = load(self.txn, &function)?.expect("it is there");
+                users.push(User::Function(function, found.signature()));
+                continue;
+            }
             // Columns of views go with the views.
             if TableNotes::decode(&info.note).view.is_none() {
                 users.extend(users_in(&info, name)?);
@@ -399,6 +410,7 @@ impl Definer<'_> {
                 User::Column(table, column) => self.drop_column(&table, &column, true, true)?,
                 User::Domain(domain) => self.drop_type(&domain, also, true)?,
                 User::Field(other, field) => self.drop_field_of(&other, &field)?,
+                User::Function(function, _) => self.drop_function(&function)?,
                 User::Default(table, column) => self.set_default(&table, &column, None)?,
                 User::Check(table, check) => {
                     let table = self.table(&table)?;

@@ -18,6 +18,7 @@ use crate::parse::copy::CopyStatement;
 use crate::parse::create_as::{self, CreateAs};
 use crate::parse::cursor::Cursor;
 use crate::parse::explain::{self, ExplainOptions};
+use crate::parse::functions::{self, FunctionStatement};
 use crate::parse::like::{self, CreateLike};
 use crate::parse::modes::{Modes, modes};
 use crate::parse::roles::{self, RoleStatement};
@@ -131,6 +132,8 @@ pub(crate) enum Utility {
         table: Vec<String>,
         text: Option<String>,
     },
+    /// CREATE, ALTER and DROP FUNCTION, COMMENT ON FUNCTION
+    Function(FunctionStatement),
     /// CREATE, ALTER and DROP TYPE, COMMENT ON TYPE
     Type(TypeStatement),
     /// About roles, privileges and owners.
@@ -287,6 +290,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     }
     if cursor.is("comment") && cursor.is_at(1, "on") && cursor.is_at(2, "constraint") {
         return comment_constraint(cursor).map(Some);
+    }
+    if let Some(statement) = functions::statement(cursor)? {
+        return Ok(Some(Utility::Function(statement)));
     }
     if let Some(statement) = types::statement(cursor)? {
         return Ok(Some(Utility::Type(statement)));
