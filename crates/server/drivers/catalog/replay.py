@@ -1,0 +1,201 @@
+"""Sends the queries of queries.jsonl to a server and to PostgreSQL and compares the answers.
+
+    replay.py (--binary FILE | --port PORT --postgres PORT) [--tables N] [--runs N] [--quick]
+              [--show] [--least PERCENT] [--most MILLISECONDS] [--ratio N]
+
+With --binary it starts both servers. Otherwise both let `rightlink` in; ours has the database
+`test`, PostgreSQL gets one of its own. The schema is made where it is missing. Rows are compared without their order, objects by name. Exits
+with 1 if less than PERCENT of the answers are equal, or a query takes longer than allowed: more
+than MILLISECONDS and, where PostgreSQL takes that long itself, more than N times its time.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+import time
+
+import psycopg
+
+import objects
+import schema
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[3] / "bench/postgres"))
+import peer  # noqa: E402
+DATABASE = "catalogs_replay"
+# Arrays of these, and these: oid, regproc, regclass, regtype, regrole, regnamespace; integers.
+NUMBERS = {26, 24, 2205, 2206, 4096, 4089, 20, 23, 1028, 2210, 30}
+
+
+def connect(port, database, user="rightlink"):
+    at = f"host=127.0.0.1 port={port} user={user} dbname={database}"
+    one = psycopg.connect(at, autocommit=True, prepare_threshold=None)
+    one.execute("set statement_timeout = '60s'")
+    return one
+
+
+def make(one, tables):
+    """Makes the schema unless it is there."""
+    if one.execute("select to_regclass('t000')").fetchone()[0] is not None:
+        return
+    for statement in schema.statements(tables):
+        one.execute(statement)
+    one.execute("analyze")
+
+
+class Server:
+    def __init__(self, *at):
+        self.one, self.database = connect(*at), at[1]
+
+    def learn(self):
+        self.labels = objects.labels(self.one.cursor())
+        self.numbers = {label: number for number, label in self.labels.items()}
+
+    def send(self, query):
+        """The result or the error, and the milliseconds that it took."""
+        start = time.perf_counter()
+        try:
+            cursor = self.one.execute(objects.unmark(query, self.numbers))
+        except psycopg.Error as error:
+            return str(error).splitlines()[0], (time.perf_counter() - start) * 1000
+        return cursor.pgresult, (time.perf_counter() - start) * 1000
+
+    def rows(self, result):
+        """Rows as texts, with labels for numbers."""
+        kinds = [result.ftype(at) for at in range(result.nfields)]
+
+        def value(row, at):
+            found = result.get_value(row, at)
+            text = None if found is None else found.decode()
+            if text == self.database:
+                return "the database"
+            if text and kinds[at] in NUMBERS:
+                text = re.sub(r"\b\d{5,10}\b", lambda n: self.labels.get(int(n[0]), n[0]), text)
+            return text
+
+        return [[value(row, at) for at in range(len(kinds))] for row in range(result.ntuples)]
+
+
+def key(row):
+    return [(one is None, one or "") for one in row]
+
+
+def differences(theirs, ours):
+    """The first few rows that only one has."""
+    count = collections.Counter(map(tuple, theirs))
+    count.subtract(map(tuple, ours))
+    missing = [row for row, n in count.items() if n > 0]
+    extra = [row for row, n in count.items() if n < 0]
+    return missing, extra
+
+
+def measured(servers, query, runs):
+    """Medians of the servers, whose runs take turns."""
+    times = [[], []]
+    for _ in range(runs):
+        for server, own in zip(servers, times):
+            own.append(server.send(query)[1])
+    return [statistics.median(own) for own in times]
+
+
+def replay(given, postgres, port, user):
+    """1 if an answer is wrong or slow beyond what is allowed."""
+    database = f"{DATABASE}_{given.tables}"
+    with connect(postgres, "postgres", user) as one:
+        if not one.execute("select 1 from pg_database where datname = %s", [database]).fetchone():
+            one.execute(f"create database {database}")
+    servers = [Server(postgres, database, user), Server(port, "test", user)]
+    for server in servers:
+        make(server.one, given.tables)
+        server.learn()
+    table, slow, equal, asked = {}, [], 0, 0
+    for line in (HERE / "queries.jsonl").read_text().splitlines():
+        tool, query = json.loads(line)
+        if given.tool and tool != given.tool:
+            continue
+        theirs, ours = (server.send(query)[0] for server in servers)
+        if isinstance(theirs, str):
+            continue
+        row = table.setdefault(tool, collections.Counter())
+        row["asked"] += 1
+        asked += 1
+        if isinstance(ours, str):
+            if given.show:
+                print(f"=== {tool} fails: {ours}\n{query}\n")
+            continue
+        row["answered"] += 1
+        missing, extra = differences(servers[0].rows(theirs), servers[1].rows(ours))
+        names = [[r.fname(at) for at in range(r.nfields)] for r in (theirs, ours)]
+        if not missing and not extra and names[0] == names[1]:
+            row["equal"] += 1
+            equal += 1
+        elif given.show:
+            print(f"=== {tool} differs: {len(missing)} missing, {len(extra)} extra\n{query}")
+            print("names", *names if names[0] != names[1] else "")
+            for mark, rows in (("-", missing), ("+", extra)):
+                for one in sorted(rows, key=key)[:3]:
+                    print(mark, str(one)[:600])
+            print()
+        times = measured(servers, query, given.runs)
+        ratio = times[1] / times[0]
+        row["worst"] = max(row["worst"], times[1])
+        row["ratio"] = max(row["ratio"], ratio)
+        row["over 50 ms"] += times[1] > 50
+        row["over 2 times"] += ratio > 2
+        slow.append((times[1], ratio, tool, query))
+    print(f"{given.tables} tables of ten indexes; times are medians of {given.runs} in ms")
+    heads = ["asked", "answered", "equal", "worst", "ratio", "over 50 ms", "over 2 times"]
+    print(f"{'tool':<12}" + "".join(f"{head:>13}" for head in heads))
+    for tool, row in sorted(table.items()):
+        print(f"{tool:<12}" + "".join(f"{row[head]:>13.5g}" for head in heads))
+    total = [sum(row[head] for row in table.values()) for head in heads]
+    total[3:5] = [max(row[head] for row in table.values()) for head in heads[3:5]]
+    print(f"{'all':<12}" + "".join(f"{one:>13.5g}" for one in total))
+    slow.sort(reverse=True)
+    for ms, ratio, tool, query in slow[: 12 if given.show else 5]:
+        print(f"{ms:8.1f} ms, {ratio:5.1f} times: {tool}: {' '.join(query.split())[:110]}")
+    late = [one for one in slow if one[0] > given.most and (one[1] > given.ratio)]
+    share = 100.0 * equal / max(asked, 1)
+    print(f"{share:.1f} % equal; {len(late)} queries too slow")
+    return 0 if share >= given.least and not late else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", help="the command to start a server with")
+    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where to start servers")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--postgres", type=int)
+    parser.add_argument("--tables", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="30 tables, one run")
+    parser.add_argument("--show", action="store_true", help="show differences")
+    parser.add_argument("--tool", help="only what this one asks")
+    parser.add_argument("--least", type=float, default=0.0)
+    parser.add_argument("--most", type=float, default=float("inf"))
+    parser.add_argument("--ratio", type=float, default=2.0)
+    given = parser.parse_args()
+    if given.quick:
+        given.tables, given.runs = 30, 1
+    if not given.binary:
+        sys.exit(replay(given, given.postgres, given.port, "rightlink"))
+    started = []
+    try:
+        started.append(peer.Postgres(given.dir, {"fsync": "off"}))
+        flags = ("--database", "test")
+        started.append(peer.Rightlink(given.binary, given.dir, "256M", flags))
+        failed = replay(given, *(server.port for server in started), "postgres")
+        started[1].verify()
+    finally:
+        for server in started:
+            server.close()
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
