@@ -115,6 +115,15 @@ impl Catalog {
         found.filter(|entry| entry.table.def().id == def.id)
     }
 
+    /// The table of this name; one that is being changed is as it was before. `None`: there is
+    /// none, or damage keeps it from being opened.
+    pub fn committed(&self, name: &str) -> Option<Arc<Entry>> {
+        match self.lookup(name).ok()? {
+            Slot::Open(entry) => Some(entry),
+            Slot::Changing(_, before) => before.upgrade(),
+        }
+    }
+
     /// The name of the table that the index called `index` belongs to, as `txn` sees it.
     pub fn table_of_index(&self, txn: &Transaction, index: &str) -> Result<String> {
         let missing = || Error::NotFound(format!("index {index}"));

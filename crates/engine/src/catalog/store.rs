@@ -156,6 +156,7 @@ impl Store {
 
     /// Adds objects.
     pub(super) fn insert(&self, statement: &mut Statement<'_>, objects: &[Object]) -> Result<()> {
+        statement.txn().note_definitions();
         let rows: Vec<_> = objects.iter().map(Object::to_row).collect();
         let inserted = self.table.naming(self.table.insert_many(statement, &rows));
         inserted.map(drop).map_err(name_taken)
@@ -168,6 +169,7 @@ impl Store {
         row: RowId,
         object: &Object,
     ) -> Result<()> {
+        statement.txn().note_definitions();
         let mut change = |_: &[Value]| Ok(Some(object.to_row()));
         let written = self.table.naming(self.table.update(statement, row, &mut change));
         expect_done(written.map_err(name_taken)?, &object.name)
@@ -186,6 +188,7 @@ impl Store {
         statement: &mut Statement<'_>,
         stored: &StoredObject,
     ) -> Result<()> {
+        statement.txn().note_definitions();
         let written = self.table.remove(statement, stored.row)?;
         expect_done(written, &stored.object.name)
     }

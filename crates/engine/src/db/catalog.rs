@@ -82,6 +82,37 @@ impl Catalog<'_> {
         Ok(defs.iter().map(|def| describe::seen(engine, changes, def)).collect())
     }
 
+    /// Which version of all definitions this transaction sees. What was read of them under a
+    /// version may be kept, and is as it was while the version is the same. `None`: it has changed
+    /// some itself.
+    ///
+    /// ```
+    /// # use rightlink::{TableSchema, Type};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path())?;
+    /// let mut other = db.begin();
+    /// let before = other.catalog().version_of_all()?;
+    /// let mut txn = db.begin();
+    /// txn.create_table(&TableSchema::new("t").column("a", Type::Int8))?;
+    /// assert_eq!(txn.catalog().version_of_all()?, None);
+    /// assert_eq!(other.catalog().version_of_all()?, before);
+    /// txn.commit()?;
+    /// assert_ne!(other.catalog().version_of_all()?, before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn version_of_all(&mut self) -> Result<Option<u64>> {
+        Ok(self.txn.running()?.definitions_version())
+    }
+
+    /// Makes another version of all definitions when this transaction commits, for layers above
+    /// that keep parts of theirs in tables.
+    pub fn touch_definitions(&mut self) -> Result<()> {
+        self.txn.running()?.note_definitions();
+        Ok(())
+    }
+
     /// Definition and sizes of one table. No other transaction changes the table's definition until
     /// this one ends.
     ///

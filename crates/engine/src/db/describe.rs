@@ -22,6 +22,14 @@ impl Database {
         self.begin().catalog().tables()
     }
 
+    /// A committed table with the sizes that it has now. Locks nothing and waits for no
+    /// transaction. `None`: it is not there any more, or damage keeps it from being opened.
+    pub fn sized(&self, table: &TableInfo) -> Option<TableInfo> {
+        let entry = self.engine().catalog.committed(&table.name)?;
+        let same = entry.table.def().id.0 == table.id;
+        same.then(|| table_info(self.engine(), &entry))
+    }
+
     /// Definition and sizes of one committed table. Waits for a transaction that changes it.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub(in crate::txn) struct EndingTxn<'a> {
     pub(in crate::txn) xids: &'a Arc<XidSet>,
     /// Xids at or above this one were not used.
     pub(in crate::txn) used: u64,
+    /// Has it changed definitions?
+    pub(in crate::txn) defines: bool,
 }
 
 /// Where the status entries of a transaction lie.
@@ -200,6 +202,9 @@ impl TxnManager {
                 if broken(Broken::CommitNumberBeforeOutcome) {
                     drop(state);
                     state = self.state.lock();
+                }
+                if ending.defines {
+                    self.definitions.store(csn, Ordering::Release);
                 }
                 csn
             }

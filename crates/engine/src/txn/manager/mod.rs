@@ -118,6 +118,8 @@ pub struct TxnManager {
     dead_hints: DeadHintSetting,
     helper_threads: HelperThreads,
     next: AtomicU64,
+    /// Number of the last commit that changed definitions, set before a snapshot can see it.
+    definitions: AtomicU64,
     horizon: AtomicU64,
     ceiling: Mutex<Ceiling>,
     /// Xids of transactions that were prepared when the database was opened.
@@ -168,6 +170,7 @@ impl TxnManager {
             spilling: Mutex::new(()),
             dead_hints: DeadHintSetting::default(),
             next: AtomicU64::new(next),
+            definitions: AtomicU64::new(0),
             horizon: AtomicU64::new(next),
             restored: Mutex::default(),
             has_restored: AtomicBool::new(false),
@@ -206,6 +209,11 @@ impl TxnManager {
     /// deleter is committed and below is dead to everyone.
     pub fn horizon(&self) -> Xid {
         Xid(self.horizon.load(Ordering::Acquire))
+    }
+
+    /// The number of the last commit of this process that changed definitions; 0: none did.
+    pub(in crate::txn) fn definitions_version(&self) -> u64 {
+        self.definitions.load(Ordering::Acquire)
     }
 
     /// First xid not assigned yet.

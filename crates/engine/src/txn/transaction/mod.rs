@@ -89,6 +89,8 @@ pub struct Transaction {
     snapshots_may_expire: bool,
     /// Locks of rows that it took and that others may share.
     shared_rows: Option<SharedRows>,
+    /// Has it changed definitions?
+    defines: bool,
     ended: bool,
 }
 
@@ -128,6 +130,7 @@ impl Transaction {
             has_claim: false,
             snapshots_may_expire: false,
             shared_rows: None,
+            defines: false,
             ended: false,
         }
     }
@@ -289,7 +292,18 @@ impl Transaction {
 
     /// The xids of the transaction, for the manager.
     fn ending(&self) -> EndingTxn<'_> {
-        EndingTxn { id: self.id, xids: &self.xids, used: self.used }
+        EndingTxn { id: self.id, xids: &self.xids, used: self.used, defines: self.defines }
+    }
+
+    /// Notes that it changes definitions.
+    pub fn note_definitions(&mut self) {
+        self.defines = true;
+    }
+
+    /// The number of the last commit that changed definitions. A snapshot that is taken later sees
+    /// that commit, and while the number stays the same no other. `None`: it has changed some.
+    pub fn definitions_version(&self) -> Option<u64> {
+        (!self.defines).then(|| self.manager.definitions_version())
     }
 
     /// A handle by which another thread ends the waits of this transaction.

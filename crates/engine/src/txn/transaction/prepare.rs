@@ -27,6 +27,8 @@ impl TxnManager {
         let modes = |lock: &PreparedLock| Some((lock.table, ModeSet::from_bits(lock.modes)?));
         txn.table_locks = saved.tables.iter().filter_map(modes).collect();
         txn.shared_rows = saved.shared;
+        // The state does not tell.
+        txn.defines = true;
         Ok(txn)
     }
 }
