@@ -12,6 +12,7 @@
 pub(crate) mod advisory;
 pub(crate) mod notifications;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -37,10 +38,22 @@ struct Shared {
     clients: Mutex<BTreeMap<u32, Arc<Client>>>,
     advisory: AdvisoryLocks,
     channels: Channels,
+    /// What is kept of the catalogs of the database for all sessions, by those who read them.
+    catalogs: Kept,
 }
+
+/// A place for what a layer above keeps.
+pub(crate) type Kept = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
 
 /// A function that another session's thread calls: it must not block.
 type Hook = Box<dyn Fn() + Send + Sync>;
+
+impl Activity {
+    /// What is kept of the catalogs of their database.
+    pub(crate) fn catalogs(&self) -> &Kept {
+        &self.0.catalogs
+    }
+}
 
 impl std::fmt::Debug for Activity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

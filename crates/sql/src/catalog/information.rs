@@ -397,9 +397,12 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
 }
 
 /// The keys of a table.
-fn keys<'o>(object: &Object<'o>) -> impl Iterator<Item = &'o IndexInfo> {
+fn keys<'o>(
+    object: &Object<'o>,
+    objects: &'o Objects,
+) -> impl Iterator<Item = &'o IndexInfo> + use<'o> {
     let table = object.table;
-    table.indexes.iter().filter(|index| rules::is_key(table, index))
+    table.indexes.iter().filter(move |index| objects.is_key(table, index))
 }
 
 /// The name that a column gets as the constraint that it is not null.
@@ -430,7 +433,7 @@ fn table_constraints(database: &str, object: &Object<'_>, objects: &Objects) -> 
         row
     };
     let mut rows = Vec::new();
-    for index in keys(object) {
+    for index in keys(object, objects) {
         let key = rules::key_kind(table, index).unwrap_or_default();
         let (kind, distinct) = match key.primary {
             true => ("PRIMARY KEY", Datum::Null),

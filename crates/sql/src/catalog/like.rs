@@ -35,7 +35,7 @@ impl Objects {
         if including.indexes {
             for index in &object.table.indexes {
                 let own = Object { index: Some(index), ..object };
-                match rules::is_key(object.table, index) {
+                match self.is_key(object.table, index) {
                     true => {
                         let key = rules::Key { table: object.table, index };
                         copied.constraints.push(rules::key_definition(key));

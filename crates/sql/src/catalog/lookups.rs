@@ -3,6 +3,8 @@
 //! Invariants: a number that no object has gives nothing, and no error.
 //! Does not do: rows of relations (`views`).
 
+use rightlink::Database;
+
 use super::builtin;
 use super::functions::FunctionObject;
 use super::numbers::DATABASE;
@@ -184,7 +186,7 @@ impl Objects {
             }
         }
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
-        let index = object.index.filter(|index| rules::is_key(object.table, index));
+        let index = object.index.filter(|index| self.is_key(object.table, index));
         Ok(index.map(|index| rules::key_definition(Key { table: object.table, index })))
     }
 
@@ -209,7 +211,8 @@ impl Objects {
         if column == 0 {
             let condition = object.condition(pretty, &self.made);
             let condition = condition.map(|text| self.spelled_expression(&text, path));
-            return Ok(object.definition(condition.transpose()?, pretty));
+            let for_people = pretty.then(|| self.spelled(&object.table.name, path));
+            return Ok(object.definition(condition.transpose()?, for_people));
         }
         let place = usize::try_from(column).unwrap_or(usize::MAX) - 1;
         // A column by itself has no order.
@@ -276,13 +279,15 @@ impl Objects {
     }
 
     /// Bytes of a relation. A sequence is a page.
-    pub(crate) fn sizes(&self, oid: u32) -> Option<Sizes> {
+    pub(crate) fn sizes(&self, oid: u32, db: Option<&Database>) -> Option<Sizes> {
         if self.sequence_of(oid).is_some() {
             return Some(Sizes { own: BLOCK, ..Sizes::default() });
         }
         let Some(object) = self.of_oid(oid) else {
             return system_views::of_oid(oid).map(|_| Sizes::default());
         };
+        let now = self.sized(object.table, db);
+        let object = object.of_description(now.as_ref());
         let bytes = |blocks: u32| i64::from(blocks) * BLOCK;
         let mut sizes = Sizes { own: bytes(object.blocks()), ..Sizes::default() };
         if object.index.is_none() {
@@ -293,8 +298,8 @@ impl Objects {
     }
 
     /// Bytes of all relations.
-    pub(crate) fn size_of_all(&self) -> i64 {
-        let all = self.tables().filter_map(|object| self.sizes(object.oid));
+    pub(crate) fn size_of_all(&self, db: Option<&Database>) -> i64 {
+        let all = self.tables().filter_map(|object| self.sizes(object.oid, db));
         all.map(|sizes| sizes.own + sizes.apart + sizes.indexes).sum()
     }
 

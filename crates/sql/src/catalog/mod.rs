@@ -46,7 +46,9 @@ mod view_text;
 pub(crate) mod views;
 mod zones;
 
-use rightlink::{Database, Transaction};
+use std::collections::HashSet;
+
+use rightlink::{Database, IndexInfo, Transaction};
 
 use crate::activity::Activity;
 use crate::error::Result;
@@ -81,6 +83,31 @@ pub(crate) struct SessionInfo<'s> {
 pub(crate) struct Listing {
     pub(crate) prepared_statements: Vec<Row>,
     pub(crate) cursors: Vec<Row>,
+}
+
+/// In front of the number of a unique index that stands for no constraint, in what is kept.
+const NO_CONSTRAINT: &str = "no constraint ";
+
+/// Notes that CREATE INDEX has made a unique index, which so stands for no constraint.
+pub(crate) fn note_plain_index(txn: &mut Transaction, index: u32) -> Result<()> {
+    Ok(txn.catalog().keep(&format!("{NO_CONSTRAINT}{index}"), Some("unique"))?)
+}
+
+/// Forgets what is noted of indexes that are gone.
+pub(crate) fn forget_plain_indexes(txn: &mut Transaction, indexes: &[IndexInfo]) -> Result<()> {
+    for index in indexes.iter().filter(|index| index.unique) {
+        let key = format!("{NO_CONSTRAINT}{}", index.id);
+        if txn.catalog().kept(&key)?.is_some() {
+            txn.catalog().keep(&key, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of unique indexes that stand for no constraint.
+pub(crate) fn plain_indexes(txn: &mut Transaction) -> Result<HashSet<u32>> {
+    let kept = txn.catalog().kept_from(NO_CONSTRAINT)?.into_iter();
+    Ok(kept.filter_map(|one| one.name[NO_CONSTRAINT.len()..].parse().ok()).collect())
 }
 
 /// The name under which the comment on a schema is kept.

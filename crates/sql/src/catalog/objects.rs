@@ -3,17 +3,17 @@
 //! Invariants: an object has one number from its creation until it is dropped, in every session.
 //! Does not do: rows of catalogs (`views`), looking names up for functions (`lookups`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use rightlink::{
-    Collation, ColumnSchema, Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test,
+    Collation, ColumnSchema, Comparison, Database, IndexInfo, IndexMethod, TableInfo, Term, Test,
     Transaction, Value,
 };
 
 use super::functions::{self, FunctionObject};
 use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, made_oid, relation_oid};
-use super::rules::{self, Constraint, Key, is_key};
+use super::rules::{self, Constraint, Key, has_form_of_key};
 use super::sequences::{self, Sequence};
 use crate::catalog::system_views;
 use crate::error::Result;
@@ -35,6 +35,9 @@ use crate::types::literal::constant;
 use crate::types::{Datum, EnumType, SqlType};
 use crate::user_types;
 
+/// About what a column or an index takes in memory.
+const PART_BYTES: usize = 256;
+
 /// A table, or an index of it.
 #[derive(Clone, Copy)]
 pub(super) struct Object<'o> {
@@ -44,10 +47,11 @@ pub(super) struct Object<'o> {
 }
 
 /// How the statement that makes an index names it.
-struct DefinedOn<'d> {
+struct DefinedOn {
     /// Its name and a blank, or nothing.
     name: String,
-    table: &'d str,
+    /// The table, as SQL names it.
+    table: String,
     /// Is the statement for people, who need fewer parentheses?
     pretty: bool,
 }
@@ -130,6 +134,8 @@ enum Place {
 
 /// What a transaction sees of the store's catalog: tables, indexes, sequences, schemas, comments.
 pub(crate) struct Objects {
+    /// Do several statements use them?
+    is_shared: bool,
     tables: Vec<TableInfo>,
     schemas: Vec<(u32, String)>,
     sequences: Vec<Sequence>,
@@ -150,6 +156,8 @@ pub(crate) struct Objects {
     pub(super) made: MadeTypes,
     /// Collations that were made.
     pub(super) collations: Vec<Collation>,
+    /// Numbers of unique indexes that stand for no constraint.
+    plain_indexes: HashSet<u32>,
     /// Comments on schemas and on the database.
     schema_comments: HashMap<String, String>,
     pub(super) database_comment: Option<String>,
@@ -206,6 +214,7 @@ impl Objects {
         let (roles, acls) = (Roles::load(txn)?, rights::all_kept(txn)?.into_iter().collect());
         let default_acls = rights::all_defaults(txn)?;
         let mut objects = Objects {
+            is_shared: false,
             schemas,
             sequences,
             order: Vec::new(),
@@ -218,6 +227,7 @@ impl Objects {
             functions,
             made,
             collations: txn.catalog().collations()?,
+            plain_indexes: super::plain_indexes(txn)?,
             schema_comments,
             database_comment: txn.catalog().kept("comment on database")?,
             constraints,
@@ -230,6 +240,26 @@ impl Objects {
         };
         objects.arrange();
         Ok(objects)
+    }
+
+    /// Other statements use them, too: sizes in them are no more those of now.
+    pub(crate) fn share(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// A table with the sizes that it has now, if those here may be old.
+    pub(super) fn sized(&self, table: &TableInfo, db: Option<&Database>) -> Option<TableInfo> {
+        db.filter(|_| self.is_shared)?.sized(table)
+    }
+
+    /// About the bytes that they take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let parts = |table: &TableInfo| {
+            let columns = table.columns.iter().map(|one| PART_BYTES + one.note.len());
+            let indexes = table.indexes.iter().map(|one| PART_BYTES * (1 + one.columns.len()));
+            PART_BYTES + table.note.len() + columns.chain(indexes).sum::<usize>()
+        };
+        self.tables.iter().map(parts).sum::<usize>() + PART_BYTES * self.by_oid.len()
     }
 
     /// Orders them by name and notes their numbers.
@@ -429,11 +459,16 @@ impl Objects {
         &self.constraints
     }
 
+    /// Does an index stand for a constraint?
+    pub(super) fn is_key(&self, table: &TableInfo, index: &IndexInfo) -> bool {
+        !self.plain_indexes.contains(&index.id) && has_form_of_key(table, index)
+    }
+
     /// Indexes that stand for primary keys and unique constraints, which materialized views do not
     /// have.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
         self.all().filter_map(|object| {
-            let index = object.index.filter(|index| is_key(object.table, index))?;
+            let index = object.index.filter(|index| self.is_key(object.table, index))?;
             if is_materialized_view(&object.table.note) {
                 return None;
             }
@@ -483,6 +518,16 @@ impl Objects {
 }
 
 impl<'o> Object<'o> {
+    /// The same by another description of its table.
+    pub(super) fn of_description(self, table: Option<&'o TableInfo>) -> Object<'o> {
+        let Some(table) = table else { return self };
+        let same = |own: &IndexInfo| table.indexes.iter().find(|index| index.id == own.id);
+        match (self.index, self.index.and_then(same)) {
+            (Some(_), None) => self,
+            (_, index) => Object { table, index, ..self },
+        }
+    }
+
     /// As the store calls it.
     pub(super) fn stored(&self) -> &'o str {
         self.index.map_or(&self.table.name, |index| &index.name)
@@ -563,19 +608,26 @@ impl<'o> Object<'o> {
         found.map(|(_, text)| text)
     }
 
-    /// The statement that would make an index, with its condition as it is to be shown.
-    pub(super) fn definition(&self, condition: Option<String>, pretty: bool) -> Option<String> {
-        let on = DefinedOn { name: identifier(self.name()) + " ", table: &self.table.name, pretty };
+    /// The statement that would make an index, with its condition as it is to be shown; for people
+    /// by the name that its table has for them.
+    pub(super) fn definition(
+        &self,
+        condition: Option<String>,
+        for_people: Option<String>,
+    ) -> Option<String> {
+        let pretty = for_people.is_some();
+        let table = for_people.unwrap_or_else(|| full_reference(&self.table.name));
+        let on = DefinedOn { name: identifier(self.name()) + " ", table, pretty };
         self.definition_of(on, condition)
     }
 
     /// The statement that would make such an index of another table, under a name of its own.
     pub(super) fn definition_on(&self, table: &str, made: &MadeTypes) -> Option<String> {
-        let on = DefinedOn { name: String::new(), table, pretty: false };
+        let on = DefinedOn { name: String::new(), table: full_reference(table), pretty: false };
         self.definition_of(on, self.condition(false, made))
     }
 
-    fn definition_of(&self, on: DefinedOn<'_>, condition: Option<String>) -> Option<String> {
+    fn definition_of(&self, on: DefinedOn, condition: Option<String>) -> Option<String> {
         let DefinedOn { name, table, pretty } = on;
         let index = self.index?;
         let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
@@ -590,7 +642,7 @@ impl<'o> Object<'o> {
         Some(format!(
             "CREATE {}INDEX {name}ON {} USING {} ({}){included}{nulls}{}",
             if kind.is_some() { "UNIQUE " } else { "" },
-            full_reference(table),
+            table,
             self.method(),
             keys(index, self.table, pretty).join(", "),
             condition.unwrap_or_default()

@@ -3,7 +3,9 @@
 //! Invariants: columns are those of PostgreSQL 15; what is not kept here has the value that
 //! PostgreSQL gives where there is none. Does not do: constraints (`constraints`).
 
-use rightlink::{ColumnDefault, ColumnSchema, IndexInfo, IndexMethod};
+use std::collections::HashMap;
+
+use rightlink::{ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
 use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
@@ -14,8 +16,8 @@ use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
 use crate::names::{bare, reference};
 use crate::notes::types::TypeNotes;
-use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, storage};
 use crate::notes::view::Rows;
+use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, storage};
 use crate::roles::role::OWNER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
@@ -28,8 +30,16 @@ const BTREE: u32 = 403;
 const HASH: u32 = 405;
 
 /// Rows of `pg_class`.
-pub(super) fn classes(objects: &Objects) -> Result<Vec<Row>> {
-    let mut rows: Vec<Row> = objects.all().map(|object| class(&object, objects)).collect();
+///
+/// Their sizes are those of now where the database is given.
+pub(super) fn classes(objects: &Objects, db: Option<&Database>) -> Result<Vec<Row>> {
+    let mut sized = HashMap::new();
+    let mut rows = Vec::new();
+    for object in objects.all() {
+        let own = || objects.sized(object.table, db);
+        let now = sized.entry(object.table.id).or_insert_with(own);
+        rows.push(class(&object.of_description(now.as_ref()), objects));
+    }
     rows.extend(objects.sequences().iter().map(|one| class_of_sequence(one, objects)));
     rows.extend(objects.composites().iter().map(|one| class_of_type(one, objects)));
     Ok(rows)
@@ -324,8 +334,8 @@ pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option
     if let Some(identity) = column.identity.as_ref().filter(|_| notes.serial) {
         return Some(format!("nextval({}::regclass)", literal(&reference(&identity.sequence))));
     }
-    if notes.default.is_some() {
-        return notes.default.clone();
+    if let Some(text) = &notes.default {
+        return Some(typed(text, column, notes));
     }
     match column.default.as_ref()? {
         ColumnDefault::Value(value) => {
@@ -335,6 +345,25 @@ pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option
         ColumnDefault::Now => Some("now()".to_owned()),
         ColumnDefault::RandomUuid => Some("gen_random_uuid()".to_owned()),
     }
+}
+
+/// A default as PostgreSQL shows it: a string by itself has the type of its column behind. The name
+/// of a type that was made depends on the path, and is left out.
+fn typed(text: &str, column: &ColumnSchema, notes: &ColumnNotes) -> String {
+    let is_made = notes.made.is_some() || notes.domain.is_some();
+    let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let is_string = inner.is_some_and(|inner| !inner.replace("''", "").contains('\''));
+    if is_made || !is_string {
+        return text.to_owned();
+    }
+    let ty = notes.type_of(column.kind, &MadeTypes::new());
+    let name = match (notes.modifier, ty) {
+        (Some(Modifier::Varchar(_)), SqlType::Array(_)) => "character varying[]".to_owned(),
+        (Some(Modifier::Varchar(_)), _) => "character varying".to_owned(),
+        (_, SqlType::Bpchar) => "bpchar".to_owned(),
+        _ => ty.name().to_string(),
+    };
+    format!("{text}::{name}")
 }
 
 /// The number of the default of a column.
@@ -476,7 +505,7 @@ pub(super) fn rewrite_oid(view: u32) -> u32 {
 /// Rows of `pg_indexes`.
 pub(super) fn definitions(objects: &Objects) -> Result<Vec<Row>> {
     let one = |object: Object<'_>| {
-        let definition = object.definition(object.condition(false, &objects.made), false)?;
+        let definition = object.definition(object.condition(false, &objects.made), None)?;
         let (schema, table) = (text(object.schema()), text(object.table_name()));
         Some(vec![schema, table, text(object.name()), Datum::Null, text(definition)])
     };

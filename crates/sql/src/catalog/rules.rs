@@ -20,8 +20,8 @@ pub(super) struct Key<'o> {
     pub(super) index: &'o IndexInfo,
 }
 
-/// Does an index stand for a constraint? One that is made by itself has the same form.
-pub(super) fn is_key(table: &TableInfo, index: &IndexInfo) -> bool {
+/// Has an index the form of one that stands for a constraint?
+pub(super) fn has_form_of_key(table: &TableInfo, index: &IndexInfo) -> bool {
     let is_plain =
         |key: &rightlink::KeyColumn| !key.descending && !key.nulls_first && !is_computed(&key.name);
     index.primary
@@ -161,7 +161,7 @@ pub(super) fn all(tables: &[TableInfo]) -> Vec<Constraint> {
 pub(super) fn parent_key<'t>(key: &ForeignKey, parent: &'t TableInfo) -> Option<&'t IndexInfo> {
     parent.indexes.iter().find(|index| {
         index.unique
-            && is_key(parent, index)
+            && has_form_of_key(parent, index)
             && index.columns.len() == key.parent_columns.len()
             && index.columns.iter().all(|column| key.parent_columns.contains(&column.name))
     })

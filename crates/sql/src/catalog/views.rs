@@ -55,6 +55,18 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
     )
 }
 
+/// Can its rows serve other statements, which see the same objects? Those cannot that tell of the
+/// session, or of sizes in one of the columns that are wanted.
+pub(crate) fn can_be_kept(view: &View, wanted: &[usize]) -> bool {
+    let tells_sizes =
+        |at: &usize| matches!(view.columns[*at].0, "relpages" | "reltuples" | "relallvisible");
+    match view.kind {
+        Kind::Class => !wanted.iter().any(tells_sizes),
+        Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users | Kind::Information(_) => false,
+        kind => is_of_objects(kind),
+    }
+}
+
 /// The rows of `view` that are made of what the transaction sees of the store's catalog.
 pub(crate) fn rows_of_objects(
     view: &View,
@@ -68,7 +80,7 @@ pub(crate) fn rows_of_objects(
         Kind::Function => shared::functions(view, objects)?,
         Kind::Namespace => shared::namespaces(objects)?,
         Kind::Collation => shared::collations(objects)?,
-        Kind::Class => relations::classes(objects)?,
+        Kind::Class => relations::classes(objects, session.db)?,
         Kind::Attribute => relations::attributes(objects)?,
         Kind::AttributeDefault => relations::defaults(objects)?,
         Kind::Index => relations::indexes(objects)?,

@@ -14,6 +14,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::catalog::Objects;
 use crate::error::{Result, SqlError};
 use crate::exec::kept::Kept;
+use crate::exec::kept_catalog::KeptCatalog;
 use crate::exec::made::MadeRows;
 use crate::exec::memo::Memo;
 use crate::exec::memory::Memory;
@@ -46,6 +47,8 @@ pub(crate) struct Execution {
     outer: RefCell<Vec<Datum>>,
     /// What the transaction sees of the store's catalog, for a statement that reads catalogs.
     objects: RefCell<Option<Arc<Objects>>>,
+    /// Where they are kept for others, too; it has rows that are made of them.
+    kept_catalog: RefCell<Option<Arc<KeptCatalog>>>,
     /// Rows of what the store knows about itself, by slots.
     views: RefCell<Vec<ViewRows>>,
     /// Common table expressions by number.
@@ -152,6 +155,7 @@ impl Execution {
             reader: self.reader.clone(),
             together: self.together.clone(),
             objects: self.objects.clone(),
+            kept_catalog: self.kept_catalog.clone(),
             commons: self.commons.clone(),
             ..Execution::default()
         }
@@ -229,6 +233,16 @@ impl Execution {
 
     pub(super) fn know_objects(&self, objects: Objects) {
         *self.objects.borrow_mut() = Some(Arc::new(objects));
+    }
+
+    /// Takes what is kept of catalogs.
+    pub(super) fn know_catalog(&self, kept: Arc<KeptCatalog>) {
+        *self.objects.borrow_mut() = Some(Arc::clone(&kept.objects));
+        *self.kept_catalog.borrow_mut() = Some(kept);
+    }
+
+    pub(super) fn kept_catalog(&self) -> Option<Arc<KeptCatalog>> {
+        self.kept_catalog.borrow().clone()
     }
 
     /// Rows of a relation that is made up, by its slot; `make` makes them of what is known of

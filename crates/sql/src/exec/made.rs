@@ -48,6 +48,14 @@ impl MadeRows {
         Ok(MadeRows { rows, indexes: Mutex::new(indexes) })
     }
 
+    /// Rows that are counted already, as is what finds them by a value.
+    pub(super) fn counted(rows: Vec<Row>, context: &Context) -> Result<MadeRows> {
+        context.check()?;
+        let memory = Memory::new(&rightlink::Budget::new(usize::MAX));
+        let indexes = Indexes { by_column: HashMap::new(), memory };
+        Ok(MadeRows { rows, indexes: Mutex::new(indexes) })
+    }
+
     /// All rows, of these columns.
     pub(super) fn all(&self, columns: &[usize], context: &Context) -> Result<Vec<Row>> {
         context.spend(self.rows.len())?;

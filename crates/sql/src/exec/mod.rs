@@ -39,6 +39,7 @@ mod incremental;
 pub(crate) mod insert;
 mod join;
 pub(crate) mod kept;
+pub(crate) mod kept_catalog;
 mod list;
 pub(crate) mod locked;
 mod made;

@@ -11,6 +11,7 @@ use crate::catalog::{Objects, views};
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::execution::Execution;
+use crate::exec::kept_catalog;
 use crate::exec::memory::Memory;
 use crate::exec::query::{filtered, project};
 use crate::exec::vector::Vector;
@@ -338,7 +339,11 @@ pub(crate) fn prepare(
     if views.iter().any(|one| views::is_of_objects(one.view.kind))
         && !Execution::of(context).knows_objects()
     {
-        Execution::of(context).know_objects(Objects::of(txn)?);
+        let level = context.session_info().modes.level;
+        match kept_catalog::of(context.activity().catalogs(), txn, &context.budget(), level)? {
+            Some(kept) => Execution::of(context).know_catalog(kept),
+            None => Execution::of(context).know_objects(Objects::of(txn)?),
+        }
     }
     for ViewUse { view, args } in views {
         if views::is_of_objects(view.kind) {
@@ -387,7 +392,16 @@ pub(crate) fn open(
                 let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
                 Ok(rows.into_iter().map(kept).collect())
             };
-            let made = Execution::of(context).view(*slot, context, make)?;
+            let execution = Execution::of(context);
+            let kept = execution.kept_catalog().filter(|_| views::can_be_kept(view, &wanted));
+            let whole =
+                |objects: &Objects| views::rows_of_objects(view, objects, &context.session_info());
+            let kept = kept.map(|kept| kept.rows(view, context, whole)).transpose()?.flatten();
+            let is_kept_whole = is_kept_whole || kept.is_some();
+            let made = match kept {
+                Some(kept) => kept,
+                None => execution.view(*slot, context, make)?,
+            };
             let places: Vec<usize> = match is_kept_whole {
                 true => columns.clone(),
                 false => (0..columns.len()).collect(),

@@ -324,19 +324,23 @@ fn sizes(registry: &mut Registry) {
     reading(registry, "pg_tablespace_size", &[T::Oid], T::Int8, |v, context| {
         asked(context, |objects, _| {
             let is_it = oid(&v[0]) == catalog::TABLESPACE;
-            Ok(Datum::Int8(if is_it { objects.size_of_all() } else { 0 }))
+            Ok(Datum::Int8(if is_it { objects.size_of_all(context.session_info().db) } else { 0 }))
         })
     });
     reading(registry, "pg_database_size", &[T::Oid], T::Int8, |v, context| {
         asked(context, |objects, _| {
             let is_it = oid(&v[0]) == catalog::DATABASE;
-            Ok(if is_it { Datum::Int8(objects.size_of_all()) } else { Datum::Null })
+            Ok(if is_it {
+                Datum::Int8(objects.size_of_all(context.session_info().db))
+            } else {
+                Datum::Null
+            })
         })
     });
     reading(registry, "pg_database_size", &[T::Name], T::Int8, |v, context| match &v[0] {
-        Datum::Text(name) if **name == *context.database => {
-            asked(context, |objects, _| Ok(Datum::Int8(objects.size_of_all())))
-        }
+        Datum::Text(name) if **name == *context.database => asked(context, |objects, _| {
+            Ok(Datum::Int8(objects.size_of_all(context.session_info().db)))
+        }),
         Datum::Text(name) => {
             let message = format!("database \"{name}\" does not exist");
             Err(SqlError::new(code::INVALID_DATABASE, message))
@@ -356,7 +360,9 @@ fn sizes(registry: &mut Registry) {
 
 fn sized(values: &[Datum], context: &Context, which: fn(catalog::Sizes) -> i64) -> Result<Datum> {
     asked(context, |objects, _| {
-        Ok(objects.sizes(oid(&values[0])).map_or(Datum::Null, |sizes| Datum::Int8(which(sizes))))
+        Ok(objects
+            .sizes(oid(&values[0]), context.session_info().db)
+            .map_or(Datum::Null, |sizes| Datum::Int8(which(sizes))))
     })
 }
 

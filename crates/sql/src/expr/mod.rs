@@ -326,6 +326,11 @@ impl Context {
         }
     }
 
+    /// The sessions that this one sees.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
     /// The memory budget of the database; outside of any, one without bounds.
     pub(crate) fn budget(&self) -> rightlink::Budget {
         match &self.db {

@@ -610,7 +610,14 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
         return Ok(None);
     }
     const KINDS: [&str; 9] = [
-        "table", "view", "materialized", "sequence", "schema", "database", "type", "domain",
+        "table",
+        "view",
+        "materialized",
+        "sequence",
+        "schema",
+        "database",
+        "type",
+        "domain",
         "function",
     ];
     let kind = match KINDS.into_iter().find(|word| cursor.is_at(1, word)) {

@@ -21,8 +21,8 @@ use crate::exec::tables::{Along, Tables};
 use crate::expr::{Context, Expr, Pace};
 use crate::names;
 use crate::names::identifier;
-use crate::parse::Parsed;
 use crate::notes::TableNotes;
+use crate::parse::Parsed;
 use crate::parse::copy::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::plan::{Given, Plan, Query, Rules, Table};
 use crate::schemas;
@@ -321,7 +321,7 @@ fn once(columns: &[String]) -> Result<()> {
 }
 
 /// Fails if a column whose nulls are told by options is not read.
-fn check_forced(options: &CopyOptions, read: &[(String, SqlType)], table: &Table) -> Result<()> {
+fn check_forced(options: &CopyOptions, read: &[(String, Declared)], table: &Table) -> Result<()> {
     for (option, list) in
         [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)]
     {

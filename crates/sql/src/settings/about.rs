@@ -23,7 +23,7 @@ const REPORTS: &str = "Reporting and Logging / What to Log";
 const STATEMENTS: &str = "Client Connection Defaults / Statement Behavior";
 
 /// Name, category, purpose.
-static ABOUT: [(&str, &str, &str); 55] = [
+static ABOUT: [(&str, &str, &str); 56] = [
     ("application_name", REPORTS, "What the client calls itself."),
     ("batch_rows", DEVELOPER, "Most rows that operators hand on at a time."),
     ("bytea_output", STATEMENTS, "How bytea is shown."),
@@ -62,6 +62,7 @@ static ABOUT: [(&str, &str, &str); 55] = [
     ("lock_timeout", STATEMENTS, "Longest wait for a lock."),
     ("maintenance_work_mem", MEMORY, "Accepted; the database's memory budget counts."),
     ("max_identifier_length", PRESET, "Most bytes of a name."),
+    ("max_index_keys", PRESET, "Most columns of a key, as PostgreSQL has it."),
     ("max_prepared_transactions", PRESET, "Most transactions that are prepared at a time."),
     ("plan_cache_mode", OPTIMIZER, "Which plans prepared statements run by."),
     ("role", STATEMENTS, "As which role statements run."),

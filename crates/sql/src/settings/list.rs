@@ -54,7 +54,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-pub(super) static SETTINGS: [Setting; 66] = [
+pub(super) static SETTINGS: [Setting; 67] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     setting("client_encoding", "UTF8", Kind::Encoding),
@@ -79,6 +79,7 @@ pub(super) static SETTINGS: [Setting; 66] = [
     // The database's memory budget alone bounds what builds and vacuums take.
     setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
     setting("max_identifier_length", "63", Kind::Fixed),
+    setting("max_index_keys", "32", Kind::Fixed),
     // `rightlink::MAX_PREPARED`, which is part of the format.
     setting("max_prepared_transactions", "32", Kind::Fixed),
     setting("plan_cache_mode", "auto", Kind::OneOf(PlanCacheMode::NAMES)),

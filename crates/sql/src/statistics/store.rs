@@ -82,6 +82,7 @@ pub(crate) fn save(
     fresh: &Statistics,
 ) -> Result<()> {
     make(db, txn)?;
+    txn.catalog().touch_definitions()?;
     let present: Vec<String> = table.columns.iter().map(|column| column.name.clone()).collect();
     let mut merge = |old: &[Value], _: &[Value]| {
         let known = decode(old).unwrap_or_default();
@@ -130,7 +131,10 @@ fn check(info: &TableInfo) -> Result<()> {
 pub(crate) fn forget(txn: &mut Transaction, table: u32) -> Result<()> {
     let done = match txn.get(STATISTICS, &[key(table)]) {
         Ok(None) => return Ok(()),
-        Ok(Some(row)) => txn.delete(STATISTICS, row.id).map(drop),
+        Ok(Some(row)) => {
+            let touched = txn.catalog().touch_definitions();
+            touched.and_then(|()| txn.delete(STATISTICS, row.id).map(drop))
+        }
         Err(error) => Err(error),
     };
     done.or_else(harmless)
@@ -148,6 +152,7 @@ pub(crate) fn change(
         Err(error) => return harmless(error),
     };
     let Some(mut known) = decode(&row.values) else { return Ok(()) };
+    txn.catalog().touch_definitions()?;
     change(&mut known);
     let set = [(TEXT, Value::Text(known.encode()))];
     txn.update(STATISTICS, row.id, &set).map(drop).or_else(harmless)

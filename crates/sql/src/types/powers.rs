@@ -26,8 +26,10 @@ const MAX_SCALE: i64 = 1_000;
 /// An exponential of a number from here on is too large, and its inverse zero.
 const MAX_EXPONENT: f64 = 6_000.0;
 /// The decimal logarithm of e.
+#[expect(clippy::approx_constant, reason = "the digits of PostgreSQL decide scales")]
 const LOG10_E: f64 = 0.434294481903252;
 /// The natural logarithm of ten.
+#[expect(clippy::approx_constant, reason = "the digits of PostgreSQL decide scales")]
 const LN_10: f64 = 2.302585092994046;
 /// Digits of base 10000 in front of the point, at most.
 const MAX_WEIGHT: f64 = 32_768.0;

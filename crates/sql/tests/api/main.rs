@@ -22,6 +22,7 @@ mod full_disk;
 mod gather;
 mod interrupts;
 mod joined_changes;
+mod kept_catalog;
 mod key_twice;
 mod meeting;
 mod memory;

@@ -292,6 +292,7 @@ impl Alteration {
             Alteration::Nullable(_, true) => "ALTER COLUMN ... DROP NOT NULL",
             Alteration::Nullable(_, false) => "ALTER COLUMN ... SET NOT NULL",
             Alteration::Identity(..) => "ALTER COLUMN ... ADD IDENTITY",
+            Alteration::Deferral(..) => "ALTER CONSTRAINT",
             Alteration::Storage(_) => "SET",
             Alteration::Type(..) => "ALTER COLUMN ... SET DATA TYPE",
         }
@@ -482,7 +483,7 @@ pub(crate) fn alter_constraint(
     };
     let table = sequence_name(table, if_exists, resolver)?;
     let changes = vec![Alteration::Deferral(name.to_owned(), deferral)];
-    Ok(Definition::Alter { table, of_view: false, if_exists, changes })
+    Ok(Definition::Alter { table, said: Said::Table, if_exists, changes })
 }
 
 /// The sequence that ALTER SEQUENCE means, or the table that ALTER TABLE does.

@@ -12,7 +12,7 @@ use rightlink::{
 
 use super::{Definer, named};
 use crate::bind::ddl::Commented;
-use crate::catalog::schema_comment_key;
+use crate::catalog::{plain_indexes, schema_comment_key};
 use crate::error::{Result, SqlError, code};
 use crate::names::MATERIALIZED_VIEW;
 use crate::names::{CATALOGS, PUBLIC, bare};
@@ -97,7 +97,9 @@ impl Definer<'_> {
 
     fn comment_constraint(&mut self, table: &str, name: &str, text: Option<String>) -> Result<()> {
         let known = self.table(table)?;
-        let is_key = |index: &IndexInfo| known.notes.key_kind(index).is_some();
+        let plain = plain_indexes(self.txn)?;
+        let is_key =
+            |index: &IndexInfo| known.notes.key_kind(index).is_some() && !plain.contains(&index.id);
         let is_it = |index: &&IndexInfo| bare(&index.name) == name && is_key(index);
         let index = known.info.indexes.iter().find(is_it);
         if let Some(index) = index {

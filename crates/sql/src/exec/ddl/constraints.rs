@@ -14,6 +14,7 @@ use super::{Definer, late_keys, named, no_column};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
 use crate::bind::reading::Reading;
+use crate::catalog::{forget_plain_indexes, plain_indexes};
 use crate::error::{Result, SqlError, code};
 use crate::exec::memory::{Memory, row_bytes};
 use crate::exec::references::{all_as_parent, not_present};
@@ -251,8 +252,11 @@ impl Definer<'_> {
             return self.drop_key(name, &key.clone());
         }
         let index = table.info.indexes.iter().find(|index| bare(&index.name) == constraint);
+        let plain = plain_indexes(self.txn)?;
         let is_key = |index: &&rightlink::IndexInfo| {
-            table.notes.key_kind(index).is_some() && !has_expression(&index.columns)
+            table.notes.key_kind(index).is_some()
+                && !plain.contains(&index.id)
+                && !has_expression(&index.columns)
         };
         if let Some(index) = index.filter(is_key) {
             self.free_index(name, &index.name, cascade)?;
@@ -353,6 +357,7 @@ impl Definer<'_> {
             self.note(&key.parent, |notes| notes.children.retain(|known| known != name))?;
         }
         store::forget(self.txn, info.id)?;
+        forget_plain_indexes(self.txn, &info.indexes)?;
         self.txn.drop_table(name)?;
         self.forget_readers(info.id)?;
         let of_column = |column: &rightlink::ColumnSchema| ColumnNotes::decode(&column.note).owned;

@@ -45,12 +45,13 @@ use rightlink::{
 use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
+use crate::catalog::{forget_plain_indexes, note_plain_index};
 use crate::error::{Result, SqlError, code, shown_key};
 use crate::exec::tables::Tables;
 use crate::expr::{Context, Expr};
 use crate::names::bare;
-use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, column_type};
 use crate::names::{MATERIALIZED_VIEW, VIEW};
+use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, column_type};
 use crate::parse::Lines;
 use crate::schemas::no_table;
 use crate::statistics::store;
@@ -148,7 +149,9 @@ impl Definer<'_> {
                 "CREATE TABLE"
             }
             Definition::CreateIndex { table, index, if_not_exists, .. } => {
-                self.create_index(table, index, *if_not_exists)?;
+                if let Some(made) = self.create_index(table, index, *if_not_exists)? {
+                    note_plain(self.txn, table, &made)?;
+                }
                 "CREATE INDEX"
             }
             Definition::CreateView(view) => {
@@ -293,21 +296,28 @@ impl Definer<'_> {
         })
     }
 
-    fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> Result<()> {
+    /// Makes an index; `None` if it is there.
+    fn create_index(
+        &mut self,
+        table: &str,
+        index: &NewIndex,
+        if_not_exists: bool,
+    ) -> Result<Option<IndexSchema>> {
         // Before the first look: of two who have looked, none could be the last to leave.
         let adds_columns = index.expressions.iter().any(Option::is_some);
         let lock = if adds_columns { LockMode::Exclusive } else { LockMode::ShareWrite };
         named(table, self.txn.lock_table(table, lock, Busy::Wait))?;
         let Some(schema) = self.index_to_make(table, index, if_not_exists)? else {
-            return Ok(());
+            return Ok(None);
         };
         let result = self.txn.create_index(table, &schema);
         match result {
             Err(error @ (Error::UniqueViolation { .. } | Error::AlreadyExists(_))) => {
-                Err(not_unique(&schema.name, error))
+                return Err(not_unique(&schema.name, error));
             }
-            result => named(&schema.name, result),
+            result => named(&schema.name, result)?,
         }
+        Ok(Some(schema))
     }
 
     /// The index with its name settled; `None` if it is there.
@@ -467,7 +477,22 @@ impl Definer<'_> {
         }
         self.free_index(&table, name, cascade)?;
         self.txn.drop_index(name)?;
+        let gone: Vec<IndexInfo> =
+            info.indexes.iter().filter(|index| index.name == name).cloned().collect();
+        forget_plain_indexes(self.txn, &gone)?;
         self.drop_unused_expressions(&table)
+    }
+}
+
+/// Notes of a new index that it stands for no constraint, if it could.
+pub(crate) fn note_plain(txn: &mut Transaction, table: &str, index: &IndexSchema) -> Result<()> {
+    if !index.unique {
+        return Ok(());
+    }
+    let info = txn.catalog().definition(table)?;
+    match info.indexes.iter().find(|known| known.name == index.name) {
+        Some(made) => note_plain_index(txn, made.id),
+        None => Ok(()),
     }
 }
 

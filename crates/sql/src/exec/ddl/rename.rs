@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Span;
 use super::{Definer, named, taken};
 use crate::bind::Binder;
 use crate::bind::from::check_column_name;
+use crate::catalog::plain_indexes;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
@@ -168,7 +169,10 @@ impl Definer<'_> {
     pub(super) fn rename_constraint(&mut self, name: &str, old: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
         self.free_name(&table, to.to_owned(), true)?;
-        let is_key = |index: &&rightlink::IndexInfo| table.notes.key_kind(index).is_some();
+        let plain = plain_indexes(self.txn)?;
+        let is_key = |index: &&rightlink::IndexInfo| {
+            table.notes.key_kind(index).is_some() && !plain.contains(&index.id)
+        };
         let mut unique = table.info.indexes.iter().filter(is_key);
         if let Some(index) = unique.find(|index| bare(&index.name) == old) {
             return match self.txn.rename_index(&index.name, &beside(name, to)) {

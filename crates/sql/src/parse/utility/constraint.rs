@@ -1,4 +1,4 @@
-//! ALTER TABLE ALTER CONSTRAINT, which sqlparser does not know.
+//! ALTER TABLE ALTER CONSTRAINT and COMMENT ON CONSTRAINT, which sqlparser does not know.
 //!
 //! Does not do: beside other changes of the table.
 
@@ -27,6 +27,24 @@ pub(super) fn alter(cursor: &mut Cursor) -> Result<Option<Utility>> {
     let name = cursor.name()?;
     let waits = waits(cursor)?;
     Ok(Some(Utility::AlterConstraint { table, if_exists, name, waits }))
+}
+
+pub(super) fn comment(cursor: &mut Cursor) -> Result<Utility> {
+    for word in ["comment", "on", "constraint"] {
+        cursor.expect(word)?;
+    }
+    let name = cursor.name()?;
+    cursor.expect("on")?;
+    if cursor.is("domain") && !cursor.is_at(1, "is") {
+        return Err(SqlError::unsupported("COMMENT ON a constraint of a domain"));
+    }
+    let table = cursor.qualified()?;
+    cursor.expect("is")?;
+    let text = match cursor.take("null") {
+        true => None,
+        false => Some(cursor.string().ok_or_else(|| cursor.unexpected())?),
+    };
+    Ok(Utility::CommentConstraint { name, table, text })
 }
 
 /// When a constraint is looked at.

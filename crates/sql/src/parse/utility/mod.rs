@@ -289,7 +289,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         return sequence::create(cursor).map(Some);
     }
     if cursor.is("comment") && cursor.is_at(1, "on") && cursor.is_at(2, "constraint") {
-        return comment_constraint(cursor).map(Some);
+        return constraint::comment(cursor).map(Some);
     }
     if let Some(statement) = functions::statement(cursor)? {
         return Ok(Some(Utility::Function(statement)));
@@ -868,22 +868,4 @@ fn reindex_option(cursor: &mut Cursor) -> Result<()> {
         ("tablespace", None) => Err(SqlError::syntax("tablespace requires a parameter")),
         _ => Err(SqlError::syntax(format!("unrecognized REINDEX option \"{name}\""))),
     }
-}
-
-fn comment_constraint(cursor: &mut Cursor) -> Result<Utility> {
-    for word in ["comment", "on", "constraint"] {
-        cursor.expect(word)?;
-    }
-    let name = cursor.name()?;
-    cursor.expect("on")?;
-    if cursor.is("domain") && !cursor.is_at(1, "is") {
-        return Err(SqlError::unsupported("COMMENT ON a constraint of a domain"));
-    }
-    let table = cursor.qualified()?;
-    cursor.expect("is")?;
-    let text = match cursor.take("null") {
-        true => None,
-        false => Some(cursor.string().ok_or_else(|| cursor.unexpected())?),
-    };
-    Ok(Utility::CommentConstraint { name, table, text })
 }
