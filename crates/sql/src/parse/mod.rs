@@ -30,6 +30,7 @@ pub(crate) mod create_as;
 pub(crate) mod cursor;
 mod depth;
 pub(crate) mod explain;
+mod fetch;
 pub(crate) mod frame;
 pub(crate) mod functions;
 pub(crate) mod grouping;
@@ -313,6 +314,7 @@ fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     grouping::sets(&mut tokens);
     stars::fields(&mut tokens);
     frame::exclusions(&mut tokens);
+    fetch::counts(&mut tokens);
     Ok(tokens)
 }
 
@@ -359,6 +361,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     grouping::sets(&mut tokens);
     stars::fields(&mut tokens);
     frame::exclusions(&mut tokens);
+    fetch::counts(&mut tokens);
     let depth = depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());
