@@ -10,7 +10,7 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::error::{Result, SqlError};
 use crate::parse::cursor::Cursor;
-use crate::parse::{identifiers, kept_tokens, replaced};
+use crate::parse::{identifiers, kept_tokens, replaced, tokens};
 
 /// A statement about a type.
 #[derive(Clone, Debug, PartialEq)]
@@ -404,6 +404,39 @@ fn comment(cursor: &mut Cursor) -> Result<TypeStatement> {
     cursor.expect("is")?;
     let text = if cursor.take("null") { None } else { Some(string(cursor)?) };
     Ok(TypeStatement::Comment { name, text })
+}
+
+/// A text with types behind `::` spelled as PostgreSQL shows them: sqlparser writes words of some
+/// in capitals.
+pub(crate) fn in_small_letters(text: &str) -> Result<String> {
+    const WORDS: [&str; 10] = [
+        "CHARACTER",
+        "VARYING",
+        "DOUBLE",
+        "PRECISION",
+        "TIME",
+        "TIMESTAMP",
+        "WITH",
+        "WITHOUT",
+        "ZONE",
+        "BIT",
+    ];
+    let (mut edits, mut in_type) = (Vec::new(), false);
+    for token in tokens(text)? {
+        in_type = match &token.token {
+            Token::DoubleColon => true,
+            Token::Word(word) if in_type && word.quote_style.is_none() => {
+                if WORDS.contains(&word.value.as_str()) {
+                    edits.push((token.span, word.value.to_lowercase()));
+                }
+                true
+            }
+            // The precision of a time stands among its words.
+            Token::LParen | Token::RParen | Token::Number(..) => in_type,
+            _ => false,
+        };
+    }
+    Ok(replaced(text, &edits))
 }
 
 /// Where a text that is kept names types, and the parts of the names: behind `::`, behind AS of a

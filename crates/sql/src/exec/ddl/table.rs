@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::names::bare;
-use crate::parse::Lines;
+use crate::parse::{self, Lines};
 use crate::types::declared::ByteOrder;
 use crate::types::{Datum, SqlType};
 
@@ -118,7 +118,7 @@ impl Definer<'_> {
         binder.reading = Reading::to_keep(self.context.times.clone());
         let bound = binder.default_from(node, slot)?;
         let sequences = std::mem::take(&mut binder.sequences);
-        let text = binder.reading.pinned(&text)?;
+        let text = parse::types::in_small_letters(&binder.reading.pinned(&text)?)?;
         // They must be there.
         self.context.sequences.open(&sequences, self.txn)?;
         Ok((bound, text))
