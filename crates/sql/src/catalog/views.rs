@@ -62,7 +62,8 @@ pub(crate) fn can_be_kept(view: &View, wanted: &[usize]) -> bool {
         |at: &usize| matches!(view.columns[*at].0, "relpages" | "reltuples" | "relallvisible");
     match view.kind {
         Kind::Class => !wanted.iter().any(tells_sizes),
-        Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users | Kind::Information(_) => false,
+        Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users => false,
+        Kind::Information(about) => !about.depends_on_role(),
         kind => is_of_objects(kind),
     }
 }

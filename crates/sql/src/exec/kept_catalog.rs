@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use rightlink::{Budget, Reservation, Transaction};
 use rightlink_env::sync::{Arc, Mutex};
 
-use crate::activity::Kept;
 use crate::catalog::Objects;
 use crate::catalog::system_views::View;
 use crate::error::Result;
@@ -30,6 +29,8 @@ const SHARE: usize = 8;
 /// Catalogs under one version of all definitions.
 pub(crate) struct KeptCatalog {
     version: u64,
+    /// The name of the database, which rows of `information_schema` have.
+    database: Arc<str>,
     pub(super) objects: Arc<Objects>,
     rows: Mutex<KeptRows>,
 }
@@ -43,18 +44,14 @@ struct KeptRows {
 
 /// The catalogs as the transaction sees them, if they are as all others see them. One of another
 /// level than READ COMMITTED has an older snapshot of statistics: it keeps nothing.
-pub(super) fn of(
-    place: &Kept,
-    txn: &mut Transaction,
-    budget: &Budget,
-    level: Level,
-) -> Result<Option<Arc<KeptCatalog>>> {
+pub(super) fn of(txn: &mut Transaction, context: &Context) -> Result<Option<Arc<KeptCatalog>>> {
+    let (place, database) = (context.activity().catalogs(), &context.database);
     let Some(version) = txn.catalog().version_of_all()? else { return Ok(None) };
     let kept = place.lock().clone().and_then(|kept| kept.downcast::<KeptCatalog>().ok());
-    if let Some(kept) = kept.filter(|kept| kept.version == version) {
+    if let Some(kept) = kept.filter(|kept| kept.version == version && kept.database == *database) {
         return Ok(Some(kept));
     }
-    if level != Level::ReadCommitted {
+    if context.session_info().modes.level != Level::ReadCommitted {
         return Ok(None);
     }
     // What the old ones take is free before new ones are made.
@@ -66,9 +63,10 @@ pub(super) fn of(
     }
     objects.share();
     let bytes = objects.bytes();
-    let Some(reservation) = spare(budget, 0, bytes) else { return Ok(None) };
+    let Some(reservation) = spare(&context.budget(), 0, bytes) else { return Ok(None) };
     let rows = KeptRows { by_view: HashMap::new(), bytes, reservations: vec![reservation] };
-    let made = KeptCatalog { version, objects: Arc::new(objects), rows: Mutex::new(rows) };
+    let (database, objects) = (Arc::clone(database), Arc::new(objects));
+    let made = KeptCatalog { version, database, objects, rows: Mutex::new(rows) };
     let made = Arc::new(made);
     let shared: Arc<dyn Any + Send + Sync> = made.clone();
     *place.lock() = Some(shared);

@@ -339,8 +339,7 @@ pub(crate) fn prepare(
     if views.iter().any(|one| views::is_of_objects(one.view.kind))
         && !Execution::of(context).knows_objects()
     {
-        let level = context.session_info().modes.level;
-        match kept_catalog::of(context.activity().catalogs(), txn, &context.budget(), level)? {
+        match kept_catalog::of(txn, context)? {
             Some(kept) => Execution::of(context).know_catalog(kept),
             None => Execution::of(context).know_objects(Objects::of(txn)?),
         }

@@ -133,6 +133,21 @@ pub(crate) enum Information {
     CharacterSets,
 }
 
+impl Information {
+    /// Are its rows other ones for another role?
+    pub(crate) fn depends_on_role(self) -> bool {
+        matches!(
+            self,
+            Information::EnabledRoles
+                | Information::ApplicableRoles
+                | Information::AdministrableRoles
+                | Information::TablePrivileges { .. }
+                | Information::ColumnPrivileges { .. }
+                | Information::UsagePrivileges { .. }
+        )
+    }
+}
+
 /// A schema with relations that are made up.
 struct Schema {
     name: &'static str,
