@@ -82,9 +82,9 @@ impl Catalog<'_> {
         Ok(defs.iter().map(|def| describe::seen(engine, changes, def)).collect())
     }
 
-    /// Which version of all definitions this transaction sees. What was read of them under a
-    /// version may be kept, and is as it was while the version is the same. `None`: it has changed
-    /// some itself.
+    /// The version of all definitions that this transaction sees. Definitions that were read under
+    /// a version may be kept, and are as they were while the version is the same. `None`: the
+    /// transaction has changed some itself.
     ///
     /// ```
     /// # use rightlink::{TableSchema, Type};

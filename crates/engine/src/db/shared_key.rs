@@ -47,7 +47,7 @@ impl Transaction {
         }
     }
 
-    /// As [`Transaction::shares_key`], but it waits for nobody: true also if a running transaction
+    /// The same as [`Transaction::shares_key`] without waiting: true also if a running transaction
     /// decides.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Writer<'_> {
     /// As [`Transaction::may_share_key`], with the rows that the statement has written so far.
     ///
     /// # Errors
-    /// As there, and those of [`Writer::update`].
+    /// The errors of that function, and those of [`Writer::update`].
     pub fn may_share_key(&mut self, index: &str, key: &[Value]) -> Result<bool> {
         self.finish_updates()?;
         let table = &self.entry.table;

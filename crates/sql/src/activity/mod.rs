@@ -38,7 +38,7 @@ struct Shared {
     clients: Mutex<BTreeMap<u32, Arc<Client>>>,
     advisory: AdvisoryLocks,
     channels: Channels,
-    /// What is kept of the catalogs of the database for all sessions, by those who read them.
+    /// Catalogs of the database that a statement has read, kept for all sessions.
     catalogs: Kept,
 }
 
@@ -49,7 +49,7 @@ pub(crate) type Kept = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
 type Hook = Box<dyn Fn() + Send + Sync>;
 
 impl Activity {
-    /// What is kept of the catalogs of their database.
+    /// The place for kept catalogs of the database.
     pub(crate) fn catalogs(&self) -> &Kept {
         &self.0.catalogs
     }

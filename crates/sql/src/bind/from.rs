@@ -229,52 +229,32 @@ impl Binder<'_> {
         ordinality: bool,
     ) -> Result<Sourced> {
         let parts = identifiers::parts(name)?;
-        if let Some(function) = self.user_set(&parts)? {
-            if ordinality {
-                let what = format!("{} WITH ORDINALITY", function.bare());
-                return Err(SqlError::unsupported(what));
-            }
-            let args = self.arguments_in_from(args, function.bare())?;
-            return self.user_rows(&function, args, alias);
-        }
-        let is_qualified = parts.len() > 1 && parts[0] != "pg_catalog";
+        let is_users = matches!(parts.as_slice(), [schema, _] if schema != CATALOGS[0]);
         let called = match parts.last() {
-            // It is one that a user made, which gives a value.
-            Some(name) if is_qualified => name.clone(),
+            Some(name) if is_users => name.clone(),
             _ => identifiers::function(name)?,
         };
-        if called == "unnest" {
-            let arrays = self.arguments_in_from(args, "unnest")?;
-            return self.unnest(arrays, alias, ordinality);
+        let of_system = match is_users {
+            true => None,
+            false => self.source_of_system(&called, args, alias, ordinality)?,
+        };
+        if let Some(found) = of_system {
+            return Ok(found);
         }
-        if let Some(view) =
-            system_views::function(&called).filter(|view| view.args.len() == args.len())
+        let rows = registry::rows_of(&called).filter(|_| !is_users);
+        if rows.is_none()
+            && let Some(function) = self.user_set(&parts)?
         {
             if ordinality {
                 return Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")));
             }
-            let mut bound = Vec::with_capacity(args.len());
-            for (arg, ty) in args.iter().zip(view.args) {
-                let value = self.argument_in_from(arg, "a function")?;
-                // A relation may be given as the `regclass` of its name.
-                bound.push(self.coerce_checked(value, *ty, CastContext::Assignment)?);
-            }
-            return self.view(view, bound, alias);
+            let args = self.arguments_in_from(args, &called)?;
+            return self.user_rows(&function, args, alias);
         }
-        let rows = match self.populated_rows(&called, args, alias)? {
-            Some(rows) => Some(rows),
-            None => self.document_rows(&called, args, alias)?,
-        };
-        if let Some(rows) = rows {
-            return match ordinality {
-                true => Err(SqlError::unsupported(format!("{called} WITH ORDINALITY"))),
-                false => Ok(rows),
-            };
-        }
-        let Called { call, args, ty } = match registry::rows_of(&called) {
+        let Called { call, args, ty } = match rows {
             Some(SetFunction::Json(_)) => self.json_members(&called, args)?,
             Some(_) => self.called_set(&called, args)?,
-            None if called == "generate_subscripts" => {
+            None if called == "generate_subscripts" && !is_users => {
                 let args = self.arguments_in_from(args, &called)?;
                 self.subscripts_of(&called, args)?
             }
@@ -312,6 +292,45 @@ impl Binder<'_> {
         let alias = relation.alias.clone();
         let function = Function { call, args, columns: columns.collect(), ordinality, alias };
         Ok(Sourced::of(Rel::Function(Box::new(function)), relation))
+    }
+
+    /// A function of the system that has rows of its own kind: arrays, what the store knows about
+    /// itself, documents.
+    fn source_of_system(
+        &mut self,
+        called: &str,
+        args: &[FunctionArg],
+        alias: Option<&TableAlias>,
+        ordinality: bool,
+    ) -> Result<Option<Sourced>> {
+        if called == "unnest" {
+            let arrays = self.arguments_in_from(args, "unnest")?;
+            return self.unnest(arrays, alias, ordinality).map(Some);
+        }
+        if let Some(view) =
+            system_views::function(called).filter(|view| view.args.len() == args.len())
+        {
+            if ordinality {
+                return Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")));
+            }
+            let mut bound = Vec::with_capacity(args.len());
+            for (arg, ty) in args.iter().zip(view.args) {
+                let value = self.argument_in_from(arg, "a function")?;
+                // A relation may be given as the `regclass` of its name.
+                bound.push(self.coerce_checked(value, *ty, CastContext::Assignment)?);
+            }
+            return self.view(view, bound, alias).map(Some);
+        }
+        let rows = match self.populated_rows(called, args, alias)? {
+            Some(rows) => Some(rows),
+            None => self.document_rows(called, args, alias)?,
+        };
+        match rows {
+            Some(_) if ordinality => {
+                Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")))
+            }
+            rows => Ok(rows),
+        }
     }
 
     /// The function that gives rows which these parts name, if a user made it and the system has

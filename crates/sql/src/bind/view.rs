@@ -141,10 +141,7 @@ impl Binder<'_> {
         depth: usize,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        let levels = self.views.levels + depth;
-        if levels > MAX_VIEW_DEPTH {
-            return Err(crate::parse::too_complex());
-        }
+        let levels = self.levels_with(depth)?;
         let inside = Some(Arc::new(notes.clone()));
         let aside = self.set_aside(Views { inside, levels, ..Views::default() });
         let owner = Some(view.notes.owner.unwrap_or(OWNER));
@@ -163,6 +160,12 @@ impl Binder<'_> {
         })
     }
 
+    /// The levels of views and bodies around, with so many more.
+    fn levels_with(&self, depth: usize) -> Result<usize> {
+        let levels = self.views.levels + depth;
+        if levels > MAX_VIEW_DEPTH { Err(crate::parse::too_complex()) } else { Ok(levels) }
+    }
+
     /// Binds the body of a function, which counts for `depth` levels and sees its arguments.
     pub(super) fn inside_function(
         &mut self,
@@ -171,10 +174,7 @@ impl Binder<'_> {
         depth: usize,
         work: impl FnOnce(&mut Self) -> Result<Bound>,
     ) -> Result<Bound> {
-        let levels = self.views.levels + depth;
-        if levels > MAX_VIEW_DEPTH {
-            return Err(crate::parse::too_complex());
-        }
+        let levels = self.levels_with(depth)?;
         let aside = self.set_aside(Views { levels, ..Views::default() });
         self.outer.push(around);
         self.reading.times = aside.reading.times.clone();

@@ -25,6 +25,7 @@ mod types;
 mod view;
 
 pub(crate) use functions::{Called, FunctionDefinition, of_function};
+pub(crate) use table::column_of_query;
 pub(crate) use table::{create_as, identity_from};
 pub(crate) use types::{NewField, TypeDefinition, of_type};
 pub(crate) use view::NewView;
@@ -95,7 +96,7 @@ pub(crate) enum Definition {
         if_exists: bool,
         cascade: bool,
     },
-    /// Of a table or a view; `said`: what it says that it is.
+    /// Changes of a table or a view; `said` is the word of the statement for it.
     Alter {
         table: String,
         said: Said,
@@ -225,7 +226,7 @@ pub(crate) struct NewIndex {
     /// Expressions of the key columns that are none of the table; these have no names in the schema
     /// yet.
     pub(crate) expressions: Vec<Option<Ast>>,
-    /// What it asks if it is that of a key that may be checked late.
+    /// The demand of its key, if the key may be checked late.
     pub(crate) late: Option<KeyKind>,
 }
 
@@ -509,7 +510,7 @@ fn with_owner(options: &SequenceOptions, resolver: &mut Resolver<'_>) -> Result<
 #[derive(Clone, Debug)]
 struct KeyIndex {
     schema: IndexSchema,
-    /// What the key asks if it may be checked late. Then the index is not unique.
+    /// The demand of the key, if it may be checked late. Then the index is not unique.
     late: Option<KeyKind>,
 }
 

@@ -68,22 +68,7 @@ pub(crate) fn create_as(
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
-        check_column_name(&name)?;
-        if matches!(column.ty, SqlType::Record | SqlType::Void) {
-            let message = format!("column \"{name}\" has pseudo-type {}", column.ty.name());
-            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
-        }
-        if identifiers::is_of_rows(column.ty) {
-            let what = format!("a column of type {}, the row type of a table", column.ty.name());
-            return Err(SqlError::unsupported(what));
-        }
-        let is_blank = column.ty == SqlType::Bpchar && column.modifier.is_none();
-        let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
-        let kind = kind.ok_or_else(|| {
-            SqlError::unsupported(format!("a column of type {}", column.ty.name()))
-                .detail("The store has no such type.")
-        })?;
-        table.schema.columns.push(ColumnSchema::new(name, kind).nullable());
+        table.schema.columns.push(column_of_query(name, column)?);
         let mut notes = ColumnNotes::default();
         table.declare(&mut notes, Declared::modified(column.ty, column.modifier));
         table.notes.push(notes);
@@ -91,6 +76,26 @@ pub(crate) fn create_as(
         table.collations.push(column.collation.as_ref().map(|rule| rule.name().to_owned()));
     }
     Ok(table)
+}
+
+/// The column called `name` that keeps the values of a column of a query.
+pub(crate) fn column_of_query(name: String, column: &Column) -> Result<ColumnSchema> {
+    check_column_name(&name)?;
+    if matches!(column.ty, SqlType::Record | SqlType::Void) {
+        let message = format!("column \"{name}\" has pseudo-type {}", column.ty.name());
+        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+    }
+    if identifiers::is_of_rows(column.ty) {
+        let what = format!("a column of type {}, the row type of a table", column.ty.name());
+        return Err(SqlError::unsupported(what));
+    }
+    let is_blank = column.ty == SqlType::Bpchar && column.modifier.is_none();
+    let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
+    let kind = kind.ok_or_else(|| {
+        SqlError::unsupported(format!("a column of type {}", column.ty.name()))
+            .detail("The store has no such type.")
+    })?;
+    Ok(ColumnSchema::new(name, kind).nullable())
 }
 
 /// The table without columns, under its name and with its options.

@@ -10,8 +10,7 @@ use rightlink::{AlterTable, Busy, ColumnSchema, Error, LockMode, TableSchema, Ty
 
 use super::{Definer, named};
 use crate::bind::Binder;
-use crate::bind::ddl::{Alteration, NewView};
-use crate::bind::from::check_column_name;
+use crate::bind::ddl::{Alteration, NewView, column_of_query};
 use crate::bind::reading::Reading;
 use crate::bind::view::{NewQuery, columns_of_view};
 use crate::bind::view_text::ViewText;
@@ -20,8 +19,8 @@ use crate::exec::tables::{Along, Tables};
 use crate::names::{bare, is_temporary};
 use crate::notes::view::{Rows, ViewNotes};
 use crate::notes::{ColumnNotes, TableNotes, is_view};
+use crate::parse::Lines;
 use crate::parse::view::{Said, with_names};
-use crate::parse::{Lines, identifiers};
 use crate::plan::{Column, Table};
 use crate::schemas::no_table;
 use crate::types::SqlType;
@@ -112,7 +111,7 @@ impl Definer<'_> {
         if known.is_none() {
             notes.shown_as = Some(column.ty);
         }
-        if let (Type::Text, Some(rule)) = (kind, &column.collation) {
+        if let (Type::Text, Some(rule)) = (schema.kind, &column.collation) {
             (schema.collation, notes.collation) = rule.kept();
         }
         schema.note = notes.encode();
@@ -240,26 +239,10 @@ impl Definer<'_> {
 
 /// A column of a materialized view, which has rows.
 fn stored_column(column: &Column) -> Result<ColumnSchema> {
-    let (name, is_blank) =
-        (&column.name, column.ty == SqlType::Bpchar && column.modifier.is_none());
-    if matches!(column.ty, SqlType::Record | SqlType::Void) {
-        let message = format!("column \"{name}\" has pseudo-type {}", column.ty.name());
-        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
-    }
-    if identifiers::is_of_rows(column.ty) {
-        let what = format!("a column of type {}, the row type of a table", column.ty.name());
-        return Err(SqlError::unsupported(what));
-    }
-    check_column_name(name)?;
-    let kind = column.ty.to_column().filter(|_| column.ty != SqlType::Unknown && !is_blank);
-    let kind = kind.ok_or_else(|| {
-        SqlError::unsupported(format!("a column of type {}", column.ty.name()))
-            .detail("The store has no such type.")
-    })?;
-    let mut schema = ColumnSchema::new(name.clone(), kind).nullable();
+    let mut schema = column_of_query(column.name.clone(), column)?;
     let mut notes = ColumnNotes::default();
     notes.declare(Declared::modified(column.ty, column.modifier));
-    if let (Type::Text, Some(rule)) = (kind, &column.collation) {
+    if let (Type::Text, Some(rule)) = (schema.kind, &column.collation) {
         (schema.collation, notes.collation) = rule.kept();
     }
     schema.note = notes.encode();
