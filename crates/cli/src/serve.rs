@@ -7,6 +7,7 @@ use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rightlink_env::thread;
 use rightlink_server::{Config, ConfigError, Rules, Server, Users};
 use rustix::termios::{self, LocalModes, OptionalActions};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -53,7 +54,13 @@ pub(crate) fn run(common: &Common, args: ServeArgs, output: &mut Output) -> Resu
         output.either(&json, format_args!("listening on {path}"))?;
     }
     output.flush()?;
-    let ended = server.run_until(|| signals.pending().next().is_some());
+    let (stopper, handle) = (server.stopper(), signals.handle());
+    let stops = move || signals.forever().for_each(|_| stopper.stop());
+    let waiting = thread::try_spawn("signals", stops)
+        .map_err(|error| Failure::file("thread for signals", &error))?;
+    let ended = server.run();
+    handle.close();
+    let _ = waiting.join();
     db.close()?;
     ended.map_err(|error| Failure::file("sockets", &error))?;
     Ok(Exit::Done)

@@ -6,7 +6,7 @@
 //! the file system, and only one that nobody listens on.
 //! Does not do: signals (the command does).
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -99,13 +99,34 @@ impl Listener {
 
 /// Ends a server from another thread.
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<AtomicBool>);
+pub struct Stopper(Arc<StopAsked>);
+
+#[derive(Debug)]
+struct StopAsked {
+    is_asked: AtomicBool,
+    /// The server waits for the other end.
+    wakes: UnixStream,
+}
 
 impl Stopper {
+    /// The stopper, and what the server waits for.
+    fn new() -> io::Result<(Stopper, UnixStream)> {
+        let (wakes, woken) = UnixStream::pair()?;
+        wakes.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        Ok((Stopper(Arc::new(StopAsked { is_asked: AtomicBool::new(false), wakes })), woken))
+    }
+
     /// The server takes nobody in any more, lets statements finish, and returns from
     /// [`Server::run`].
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.is_asked.store(true, Ordering::Release);
+        // Where no byte has room, enough of them wake the server.
+        let _ = (&self.0.wakes).write(&[0]);
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.is_asked.load(Ordering::Acquire)
     }
 }
 
@@ -114,6 +135,8 @@ pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     stopper: Stopper,
+    /// Becomes readable when the stopper is used.
+    woken: UnixStream,
     clock: Clock,
 }
 
@@ -175,8 +198,9 @@ impl Server {
         let (db, name, activity) = (db.clone(), name.into(), Activity::default());
         let failures = Failures::new(config.logger.clone());
         let shared = Shared { db, name, config, peers, secret, failures, activity };
-        let stopper = Stopper(Arc::new(AtomicBool::new(false)));
-        Ok(Server { shared: Arc::new(shared), listeners, stopper, clock })
+        let failed = |error| ConfigError::Io("socket of the stopper".to_owned(), error);
+        let (stopper, woken) = Stopper::new().map_err(failed)?;
+        Ok(Server { shared: Arc::new(shared), listeners, stopper, woken, clock })
     }
 
     /// The addresses of TCP that it listens on, with the ports that were found.
@@ -203,15 +227,7 @@ impl Server {
     ///
     /// # Errors
     /// The system refuses to wait for connections, or has no thread left.
-    pub fn run(self) -> io::Result<()> {
-        self.run_until(|| false)
-    }
-
-    /// As [`Server::run`], and stops too once `stop` says so, which is asked ten times a second.
-    ///
-    /// # Errors
-    /// As [`Server::run`].
-    pub fn run_until(mut self, mut stop: impl FnMut() -> bool) -> io::Result<()> {
+    pub fn run(mut self) -> io::Result<()> {
         let _analyzes = match self.shared.config.auto_analyze {
             true => Some(AutoAnalyze::start(&self.shared.db)?),
             false => None,
@@ -219,7 +235,7 @@ impl Server {
         let mut stopped: Option<Nanos> = None;
         loop {
             let now = self.clock.now();
-            if stopped.is_none() && (stop() || self.stopper.0.load(Ordering::Acquire)) {
+            if stopped.is_none() && self.stopper.is_asked() {
                 stopped = Some(now);
                 self.listeners.clear();
             }
@@ -240,11 +256,13 @@ impl Server {
         }
     }
 
-    /// Takes connections in until it is time to look after them again.
+    /// Takes connections in until it is time to look after them again, or to stop.
     fn wait(&self, from: Nanos) -> io::Result<()> {
         loop {
             let spent = i64::try_from(self.clock.now().since(from).as_nanos()).unwrap_or(i64::MAX);
-            if spent >= STEP_NANOS {
+            // Nobody is there to be looked after: the next event is a connection or the stopper.
+            let is_alone = self.shared.peers.count() == 0 && !self.stopper.is_asked();
+            if spent >= STEP_NANOS && !is_alone {
                 return Ok(());
             }
             // Connections of a kind that has no room stay in the system's queue for a moment.
@@ -252,14 +270,18 @@ impl Server {
             let has_room = |one: &&Listener| self.shared.peers.has_room(one.is_owners(), &limits);
             let open: Vec<&Listener> = self.listeners.iter().filter(has_room).collect();
             let most = if open.len() == self.listeners.len() { STEP_NANOS } else { CROWDED_NANOS };
-            let left = Timespec { tv_sec: 0, tv_nsec: (STEP_NANOS - spent).min(most) };
-            let mut fds: Vec<PollFd<'_>> =
-                open.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)).collect();
-            match poll(&mut fds, Some(&left)) {
+            let left = Timespec { tv_sec: 0, tv_nsec: (STEP_NANOS - spent).clamp(0, most) };
+            let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
+            fds.extend(open.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)));
+            match poll(&mut fds, (!is_alone).then_some(&left)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>();
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>();
+            if ready.remove(0) {
+                let _ = (&self.woken).read(&mut [0; 64]);
+                return Ok(());
+            }
             for (listener, _) in open.iter().zip(ready).filter(|(_, ready)| *ready) {
                 match listener.accept() {
                     Ok(socket) => self.welcome(&socket, &limits),
