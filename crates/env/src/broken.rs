@@ -258,6 +258,8 @@ variants! {
     PanickedReadNotReported = "panicked-read-left",
     /// A panic at the end of a write leaves the write-back waiting (R21).
     PanickedWriteNotCounted = "panicked-write-uncounted",
+    /// A write leaves background threads at rest (R21).
+    RestNotEnded = "rest-not-ended",
     /// A transaction that was granted a row and does not take it wakes no other waiter (R21).
     RowNotHandedOn = "txn-heir",
     /// Deferred wake-ups of transactions are never delivered (R21).

@@ -17,7 +17,7 @@ use crate::db::rows::{Alive, Rows, Scans};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::RowId;
+use crate::ids::{Lsn, RowId};
 use crate::table::{self, Busy, Projection, Statement, Table, TableIndex, Written};
 use crate::txn::{self, LockMode, RowLock, RowVersion};
 pub use crate::txn::{CancelHandle, Isolation};
@@ -465,7 +465,12 @@ impl Transaction {
         let txn = self.txn.take().expect("the transaction runs until it is consumed");
         // Files that a definition lets go are removed after the commit is durable.
         let relaxed = self.relaxed && self.changes.is_empty();
-        let result = txn.commit(relaxed).map(|_| ());
+        let committed = txn.commit(relaxed);
+        if relaxed && committed.as_ref().is_ok_and(|lsn| *lsn > Lsn(0)) {
+            // The flush thread is awake to make it durable in time.
+            self.handle.engine.upkeep.idle.end_rests();
+        }
+        let result = committed.map(|_| ());
         let ending = match &result {
             Ok(()) => Ending::Committed,
             Err(Error::Poisoned(_)) => Ending::Unknown,

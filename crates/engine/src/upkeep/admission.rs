@@ -16,6 +16,7 @@ use crate::wal::Admission;
 impl Engine {
     /// Admits a statement that writes.
     pub(crate) fn admit(&self) -> Result<()> {
+        self.upkeep.idle.end_rests_before_write();
         if self.schedule.is_late() {
             self.unless_poisoned(self.help_checkpoint())?;
             self.upkeep.counters.add_help();

@@ -60,7 +60,7 @@ pub(crate) struct Upkeep {
     pub(super) closed: AtomicBool,
     /// Nothing is left to do for a close: it was done, or can never be.
     pub(super) ended: Mutex<bool>,
-    pub(super) idle: IdleWait,
+    pub(crate) idle: IdleWait,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) outcomes_to_forget: Mutex<Option<ForgettableOutcomes>>,
     /// The first xid not handed out when all tables were last searched for old xids.

@@ -43,6 +43,10 @@ mod vacuum;
 mod vacuum_runs;
 pub(crate) mod verify_offline;
 mod watch;
+#[cfg(all(test, feature = "shuttle"))]
+mod tests {
+    mod schedules;
+}
 
 pub(crate) use engine::Engine;
 use engine::Upkeep;

@@ -6,6 +6,9 @@
 //! - `rightlink-flush`: makes relaxed commits durable within 50 ms.
 //! - `rightlink-snapshots`: expires old snapshots, if no thread vacuums.
 //!
+//! A thread that has found no work for a while rests until somebody writes (`idle`): an idle
+//! database has a few wake-ups a second.
+//!
 //! Invariants: a thread holds only a weak handle, so that the last `Database` closes the engine. An
 //! error is logged once until a step succeeds, and the step is retried. A poisoned log ends the
 //! thread.
@@ -26,10 +29,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Longest pause between two looks at dirty pages and at the length of the log, while there is
 /// work.
 const IDLE: Duration = Duration::from_millis(20);
-/// After so many looks in vain the pauses are this many times as long, until one finds work. Where
-/// work is paced so slowly that looks in between find none, the longer pause is small against it.
-const LOOKS_IN_VAIN: u32 = 100;
-const LONGER: u32 = 4;
+/// A thread rests that has found no work for so long.
+const REST_AFTER: Duration = Duration::from_secs(2);
+/// The longest rest. Where work is paced so slowly that looks find none for `REST_AFTER`, it is
+/// small against that, and what depends on time alone, the age of snapshots say, is late by this.
+const REST: Duration = Duration::from_secs(1);
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// The wait of a thread that has found no work.
@@ -75,20 +79,29 @@ fn spawn(
 }
 
 fn run(weak: &Weak<Engine>, pause: Pause, step: impl Fn(&Engine) -> Result<bool>) {
-    let (mut logged, mut in_vain) = (false, 0);
+    let (mut logged, mut in_vain) = (false, Duration::ZERO);
     while let Some(engine) = weak.upgrade() {
         if engine.upkeep.is_closed() {
             return;
         }
         let idle = &engine.upkeep.idle;
-        let seen = idle.wakeups();
+        let rests = in_vain >= REST_AFTER;
+        let seen = if rests { idle.announce_rest() } else { idle.wakeups() };
         match (step(&engine), pause) {
-            (Ok(true), _) => (logged, in_vain) = (false, 0),
-            (Ok(false), Pause::Wakeup(limit)) => {
-                in_vain = LOOKS_IN_VAIN.min(in_vain + 1);
-                idle.for_wakeup(seen, if in_vain < LOOKS_IN_VAIN { limit } else { limit * LONGER });
+            (Ok(true), _) => (logged, in_vain) = (false, Duration::ZERO),
+            (Ok(false), _) if rests => {
+                if idle.at_rest(seen, REST) {
+                    in_vain = Duration::ZERO;
+                }
             }
-            (Ok(false), Pause::Time(limit)) => idle.for_time(limit),
+            (Ok(false), Pause::Wakeup(limit)) => {
+                in_vain += limit;
+                idle.for_wakeup(seen, limit);
+            }
+            (Ok(false), Pause::Time(limit)) => {
+                in_vain += limit;
+                idle.for_time(limit);
+            }
             (Err(error), _) => {
                 if !logged {
                     engine.env.logger.error(&format!("background work failed: {error}"));
