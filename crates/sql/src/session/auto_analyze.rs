@@ -26,8 +26,9 @@ use crate::statistics::record::{By, Record, changes};
 use crate::statistics::store;
 use crate::types::Row;
 
-/// Between two looks.
+/// Between two looks. Each look that finds no change doubles it, up to the longest.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(8);
 /// Between two times that a table is analyzed, in microseconds.
 const REST_OF_TABLE: i64 = 60_000_000;
 /// Work between two rests, which take as long.
@@ -94,8 +95,17 @@ impl Drop for AutoAnalyze {
 struct Watch {
     session: Session,
     shared: Arc<Shared>,
-    /// Changes of each table when it was looked at.
-    seen: HashMap<u32, u64>,
+    /// The tables that need no look, by their numbers.
+    seen: HashMap<u32, Seen>,
+}
+
+/// Until when a table needs no look.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// Until the count of its changes is another one.
+    Changed(u64),
+    /// Until this time, in microseconds: it is due, and was analyzed a short time ago.
+    Resting(i64),
 }
 
 impl Watch {
@@ -103,51 +113,65 @@ impl Watch {
         if self.session.set_option("lock_timeout", "1").is_err() {
             unreachable!("a value that the setting takes");
         }
+        let mut pause = LOOK_EVERY;
         loop {
             let has_ended = self.shared.has_ended.lock();
-            if *has_ended || *self.shared.ends.wait_timeout(has_ended, LOOK_EVERY).0 {
+            if *has_ended || *self.shared.ends.wait_timeout(has_ended, pause).0 {
                 return;
             }
             // What fails is tried again when more has changed.
-            let _ = self.look();
+            let has_found = self.look().unwrap_or(false);
+            pause = if has_found { LOOK_EVERY } else { LONGEST.min(pause * 2) };
         }
     }
 
-    /// Looks at every table once.
-    fn look(&mut self) -> Result<()> {
-        for table in self.session.db.table_figures()? {
+    /// Looks at every table once that has changed or had to rest; false if there is none.
+    fn look(&mut self) -> Result<bool> {
+        let now = self.session.db.unix_micros();
+        let tables = self.session.db.used_table_figures()?;
+        // Tables that are gone are not kept.
+        let mut seen = std::mem::take(&mut self.seen);
+        let mut has_found = false;
+        for table in tables {
             let changed = changes(&table.rows);
-            let is_own = !is_shown(&table.name) || is_own(&table.name);
-            if is_own || changed == 0 || self.seen.get(&table.table) == Some(&changed) {
+            if !is_shown(&table.name) || is_own(&table.name) || changed == 0 {
+                continue;
+            }
+            let before = seen.remove(&table.table).filter(|before| match before {
+                Seen::Changed(before) => *before == changed,
+                Seen::Resting(until) => now < *until,
+            });
+            if let Some(before) = before {
+                self.seen.insert(table.table, before);
                 continue;
             }
             if *self.shared.has_ended.lock() {
                 break;
             }
+            has_found = true;
             match self.session.analyze_if_due(&table, &self.shared) {
-                // It is looked at again even if nothing more changes.
-                Ok(Due::Later) => {}
-                Ok(Due::Not) => _ = self.seen.insert(table.table, changed),
-                Ok(Due::Done) => _ = self.seen.remove(&table.table),
+                Ok(Due::Later(time)) => _ = self.seen.insert(table.table, Seen::Resting(time)),
+                Ok(Due::Not) => _ = self.seen.insert(table.table, Seen::Changed(changed)),
+                Ok(Due::Done) => {}
                 Err(error) => {
                     // A lock will be free again; what else fails does so until something changes.
                     if error.sqlstate != code::LOCK_NOT_AVAILABLE {
-                        self.seen.insert(table.table, changed);
+                        self.seen.insert(table.table, Seen::Changed(changed));
                     }
                     let _ = self.session.refuse(error);
                     self.session.abort();
                 }
             }
         }
-        Ok(())
+        Ok(has_found)
     }
 }
 
 /// What there was to do for a table.
 enum Due {
     Not,
-    /// It was analyzed a short time ago.
-    Later,
+    /// It was analyzed a short time ago, and has its turn at this time, in microseconds.
+    Later(i64),
     Done,
 }
 
@@ -171,9 +195,10 @@ impl Session {
             && !table.notes.is_view()
             && table.notes.analyze.is_due(rows, changes);
         let last = record.last.into_iter().max().unwrap_or(0);
-        if !is_due || last > db.unix_micros() - REST_OF_TABLE {
+        let turn = last.saturating_add(REST_OF_TABLE);
+        if !is_due || db.unix_micros() < turn {
             self.abort();
-            return Ok(if is_due { Due::Later } else { Due::Not });
+            return Ok(if is_due { Due::Later(turn) } else { Due::Not });
         }
         let (clock, table) = (Clock::system(), table.info.id);
         let mut gently = Gently { clock, begun: None, db, table, shared };
