@@ -355,6 +355,7 @@ impl Core<'_> {
             out: &mut self.out,
             transport: &mut self.transport,
             formats: None,
+            binary: false,
             any: false,
             copying_out: false,
         };
@@ -453,6 +454,7 @@ impl Core<'_> {
             out: &mut self.out,
             transport: &mut self.transport,
             formats: Some(formats),
+            binary: false,
             any: false,
             copying_out: false,
         };

@@ -20,6 +20,8 @@ pub(crate) struct Client<'c> {
     /// Formats of the results' columns; `None` in the simple protocol, where columns are told and
     /// every statement's tag is.
     pub(crate) formats: Option<&'c [i16]>,
+    /// Are rows binary where there are no formats?
+    pub(crate) binary: bool,
     /// Was there a statement?
     pub(crate) any: bool,
     /// Is a COPY TO under way, whose end the client must be told?
@@ -41,12 +43,17 @@ pub(crate) fn check_count(count: usize) -> Result<()> {
     Err(SqlError::new("54011", message))
 }
 
-impl Client<'_> {
+impl<'c> Client<'c> {
     /// Tells the client that all rows of a COPY TO were sent.
     pub(crate) fn end_copy(&mut self) {
         if std::mem::take(&mut self.copying_out) {
             self.out.plain(b'c');
         }
+    }
+
+    /// Formats of the columns of a row; one stands for all.
+    fn formats(&self) -> &'c [i16] {
+        self.formats.unwrap_or(if self.binary { &[1] } else { &[] })
     }
 
     fn send_if_full(&mut self) -> Result<()> {
@@ -63,9 +70,13 @@ impl Sink for Client<'_> {
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         check_count(columns.len())?;
         if self.formats.is_none() {
-            self.out.columns(columns, &[]);
+            self.out.columns(columns, self.formats());
         }
         Ok(())
+    }
+
+    fn binary(&mut self) {
+        self.binary = true;
     }
 
     fn times(&mut self, times: &Times) {
@@ -74,12 +85,13 @@ impl Sink for Client<'_> {
 
     fn row(&mut self, row: Row) -> Result<()> {
         check_count(row.len())?;
-        self.out.row(&row, self.formats.unwrap_or(&[]))?;
+        let formats = self.formats();
+        self.out.row(&row, formats)?;
         self.send_if_full()
     }
 
     fn complete(&mut self, tag: &str) -> Result<()> {
-        self.any = true;
+        (self.any, self.binary) = (true, false);
         self.end_copy();
         self.out.complete(tag);
         Ok(())

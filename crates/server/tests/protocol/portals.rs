@@ -128,3 +128,28 @@ fn explain_takes_parameters() {
     assert!(told(&answers)[0].contains("actual rows=3 loops=1"), "{answers:?}");
     assert_eq!(told(&told_of(&mut client, &[])), ["08P01"]);
 }
+
+/// Who asks for no formats has rows of a binary cursor in binary form, and all others as text.
+#[test]
+fn rows_of_a_binary_cursor_are_binary_where_no_format_is_asked_for() {
+    let server = start();
+    let mut client = server.client();
+    client.query("begin; declare b binary scroll cursor for select 258, 'x'");
+    let answers = client.query("fetch b; select 258");
+    let rows: Vec<_> = answers.iter().filter(|one| one.kind == 'D').map(|one| &one.body).collect();
+    assert_eq!(*rows[0], [&[0, 2, 0, 0, 0, 4, 0, 0, 1, 2, 0, 0, 0, 1][..], b"x"].concat());
+    assert_eq!(*rows[1], [&[0, 1, 0, 0, 0, 3][..], b"258"].concat());
+    client.query("move backward all b");
+    client.raw(&[parse("", "fetch b"), bind("", "", &[]), execute("", 0), sync()].concat());
+    assert_eq!(told(&client.answers()), ["258|x", "FETCH 1"]);
+}
+
+/// Drivers that call functions declare a parameter for the result, of no type.
+#[test]
+fn a_parameter_of_type_void_is_no_argument() {
+    let server = start();
+    let mut client = server.client();
+    let call = parse("", "select upper($1::void, $2), pg_backend_pid($1::void) > 0");
+    client.raw(&[call, bind("", "", &["", "x"]), execute("", 0), sync()].concat());
+    assert_eq!(told(&client.answers()), ["X|t", "SELECT 1"]);
+}

@@ -109,13 +109,14 @@ impl Cursor {
             Rows::Held { gone, .. } => gone.is_none(),
         };
         let hold = if self.kind.hold { " WITH HOLD" } else { "" };
-        let statement =
-            self.query.as_ref().map(|query| format!("DECLARE {name} CURSOR{hold} FOR {query}"));
+        let binary = if self.kind.binary { "BINARY " } else { "" };
+        let declare = |query| format!("DECLARE {name} {binary}CURSOR{hold} FOR {query}");
+        let statement = self.query.as_ref().map(declare);
         vec![
             Datum::Text(name.to_owned()),
             statement.map_or(Datum::Null, Datum::Text),
             Datum::Bool(self.kind.hold),
-            Datum::Bool(false),
+            Datum::Bool(self.kind.binary),
             Datum::Bool(reads_back),
             Datum::Timestamptz(self.declared),
         ]
@@ -373,6 +374,9 @@ impl Session {
         if moves {
             let count = cursor.fetch(direction, &context, &mut |_| Ok(()))?;
             return Ok(format!("MOVE {count}"));
+        }
+        if cursor.kind.binary {
+            sink.binary();
         }
         sink.columns(&cursor.columns)?;
         sink.times(&context.times);

@@ -93,6 +93,9 @@ pub trait Sink: Send {
     fn times(&mut self, times: &Times) {
         let _ = times;
     }
+    /// The columns and rows that follow, up to the end of the statement, are those of a binary
+    /// cursor: they are sent in binary form if the client has asked for no form.
+    fn binary(&mut self) {}
     /// A row.
     fn row(&mut self, row: Row) -> Result<()>;
     /// A statement is done; this is its tag.

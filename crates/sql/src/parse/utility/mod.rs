@@ -209,6 +209,8 @@ pub(crate) struct Kind {
     /// SCROLL or NO SCROLL.
     pub(crate) scroll: Option<bool>,
     pub(crate) insensitive: bool,
+    /// Are its rows sent in binary form where a client asks for none?
+    pub(crate) binary: bool,
 }
 
 /// Which rows of a cursor.
@@ -656,8 +658,8 @@ fn declare(cursor: &mut Cursor) -> Result<Utility> {
         } else {
             match cursor.take_any(&["scroll", "insensitive", "asensitive", "binary"]) {
                 Some("scroll") => true,
-                Some("binary") => return Err(SqlError::unsupported("a binary cursor")),
                 Some(word) => {
+                    kind.binary |= word == "binary";
                     kind.insensitive |= word == "insensitive";
                     asensitive |= word == "asensitive";
                     continue;
