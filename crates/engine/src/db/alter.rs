@@ -126,6 +126,11 @@ pub enum AlterTable<'a> {
         /// The key columns in their order.
         columns: &'a [&'a str],
     },
+    /// Makes the unique index of this name the primary key of a table that has none, without
+    /// building it anew; its columns are never null from now on. Fails with `NotNullViolation` for
+    /// rows that are there, and with `Invalid` for an index that is not unique or holds some rows
+    /// only.
+    PrimaryKeyIndex(&'a str),
     /// Drops the primary key. Its columns stay as they are.
     DropPrimaryKey,
     /// Adds a check: the table refuses rows that its predicate is false of. Fails with
@@ -201,6 +206,11 @@ impl Transaction {
             AlterTable::DropIdentity(column) => self.set_identity(table, column, None),
             AlterTable::AddPrimaryKey { index, columns } => {
                 self.add_primary_key(table, index, columns)
+            }
+            AlterTable::PrimaryKeyIndex(index) => {
+                let entry = self.entry(table, LockMode::Access)?;
+                let made = self.define(|ddl| ddl.make_primary(table, index));
+                entry.table.naming(made)
             }
             AlterTable::DropPrimaryKey => self.define(|ddl| ddl.drop_primary_key(table)),
             AlterTable::AddCheck(check) => self.add_check(table, check),

@@ -193,7 +193,7 @@ files!(
     enums enum_names domains row_comparison no_columns
     time_zones time_styles time_of_day formats two_phase
     addresses bit_strings log_places composites composite_types functions_made unique_indexes
-    numeric_powers interval_columns short_spellings
+    numeric_powers interval_columns short_spellings using_index
 );
 
 #[test]

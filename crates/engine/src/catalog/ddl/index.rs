@@ -76,10 +76,7 @@ impl DdlStatement<'_> {
 
     /// Makes `columns` the primary key, by a new unique index called `index`.
     pub fn add_primary_key(&mut self, table: &str, index: &str, columns: &[&str]) -> Result<()> {
-        let entry = self.begin_change(table)?;
-        if entry.table.def().primary_key().is_some() {
-            return Err(Error::AlreadyExists(format!("primary key of table {table}")));
-        }
+        let entry = self.begin_first_key(table)?;
         let mut def = entry.table.def().clone();
         let numbers: Vec<ColumnNo> =
             columns.iter().map(|column| def.column_no(column)).collect::<Result<_>>()?;
@@ -92,14 +89,51 @@ impl DdlStatement<'_> {
         let index = IndexDef::new(ObjectId(0), index, FileId(0), key, true);
         let built = self.build_index(&entry, IndexDef { primary: true, ..index })?;
         def.indexes.insert(0, built.def().clone());
-        for no in numbers {
-            if std::mem::take(&mut def.columns[usize::from(no)].nullable) {
-                self.store_column(&def, no)?;
+        self.insert_index(&def, &built)?;
+        self.complete_key(&entry, def, &numbers, &[built])
+    }
+
+    /// Makes an index that is there the primary key.
+    pub fn make_primary(&mut self, table: &str, index: &str) -> Result<()> {
+        let entry = self.begin_first_key(table)?;
+        let mut def = entry.table.def().clone();
+        let id = def.index(index)?.id;
+        let made = def.indexes.iter_mut().find(|known| known.id == id);
+        let made = made.expect("found by name above");
+        if !made.unique || made.predicate.is_some() {
+            let what = format!("index {index} is not unique over all rows of table {table}");
+            return Err(Error::Invalid(what));
+        }
+        made.primary = true;
+        let numbers: Vec<ColumnNo> = made.columns.iter().map(|key| key.column).collect();
+        self.expect_values(&entry, &numbers)?;
+        self.complete_key(&entry, def, &numbers, &[])
+    }
+
+    /// Begins to give a primary key to a table, which must have none.
+    fn begin_first_key(&mut self, table: &str) -> Result<Arc<Entry>> {
+        let entry = self.begin_change(table)?;
+        match entry.table.def().primary_key() {
+            Some(_) => Err(Error::AlreadyExists(format!("primary key of table {table}"))),
+            None => Ok(entry),
+        }
+    }
+
+    /// Notes the primary key that `def` has, over these columns, which are never null.
+    fn complete_key(
+        &mut self,
+        entry: &Entry,
+        mut def: TableDef,
+        columns: &[ColumnNo],
+        built: &[Arc<TableIndex>],
+    ) -> Result<()> {
+        for no in columns {
+            if std::mem::take(&mut def.columns[usize::from(*no)].nullable) {
+                self.store_column(&def, *no)?;
             }
         }
-        self.insert_index(&def, &built)?;
         self.replace(Object::table(&def))?;
-        self.redefine(&entry, def, &[built])
+        self.redefine(entry, def, built)
     }
 
     /// Drops the primary key; its columns stay as they are.

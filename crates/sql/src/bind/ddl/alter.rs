@@ -3,17 +3,18 @@
 //! Does not do: binding expressions, which needs the table.
 
 use sqlparser::ast::{
-    self, AlterColumnOperation, AlterTableOperation, DropBehavior, RenameTableNameKind,
-    TableConstraint,
+    self, AlterColumnOperation, AlterTableOperation, ConstraintUsingIndex, DropBehavior,
+    RenameTableNameKind, TableConstraint,
 };
 
-use super::table::{foreign_key, is_null, new_check};
+use super::table::{self, foreign_key, is_null, new_check};
 use super::{
-    Alteration, Definition, KeyIndex, NewIndex, NewTable, columns_in_name, plain_columns, primary,
-    storage, unique,
+    Alteration, Definition, KeyIndex, NewIndex, NewTable, UsedIndex, columns_in_name,
+    plain_columns, primary, storage, unique,
 };
 use crate::error::{Result, SqlError};
 use crate::names::beside;
+use crate::notes::Deferral;
 use crate::parse::identifiers;
 use crate::parse::view::altered_kind;
 use crate::schemas::Resolver;
@@ -128,8 +129,19 @@ fn add(
             Alteration::AddCheck(new_check(check.name.as_ref().map(identifiers::ident), check)?)
         }
         TableConstraint::ForeignKey(key) => Alteration::AddKey(foreign_key(key, resolver)?),
+        TableConstraint::UniqueUsingIndex(using) => used_index(table, using, false)?,
+        TableConstraint::PrimaryKeyUsingIndex(using) => used_index(table, using, true)?,
         other => return Err(SqlError::unsupported(format!("adding {other}"))),
     })
+}
+
+fn used_index(table: &str, using: &ConstraintUsingIndex, primary: bool) -> Result<Alteration> {
+    if table::deferral(using.characteristics.as_ref())? != Deferral::Never {
+        return Err(SqlError::unsupported("a deferrable constraint USING INDEX"));
+    }
+    let name = using.name.as_ref().map(|name| beside(table, &identifiers::ident(name)));
+    let index = beside(table, &identifiers::ident(&using.index_name));
+    Ok(Alteration::UseIndex(UsedIndex { index, name, primary }))
 }
 
 fn column(name: String, operation: &AlterColumnOperation) -> Result<Alteration> {

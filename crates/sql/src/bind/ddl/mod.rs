@@ -191,7 +191,8 @@ pub(crate) struct NewTable {
     pub(crate) keys: Vec<ForeignKey>,
     /// Places among the indexes of those that nobody has named.
     pub(crate) unnamed: Vec<usize>,
-    /// Keys that may be checked late, by the places of their indexes, which are not unique.
+    /// Keys that need more than an index, by the places of their indexes: those that may be checked
+    /// late, whose indexes are not unique, and primary keys that include columns.
     pub(crate) late: Vec<(usize, KeyKind)>,
     /// Name of the primary key, if one is given.
     pub(crate) primary_name: Option<String>,
@@ -230,6 +231,15 @@ pub(crate) struct NewIndex {
     pub(crate) late: Option<KeyKind>,
 }
 
+/// An index that is to be that of a constraint.
+#[derive(Clone, Debug)]
+pub(crate) struct UsedIndex {
+    pub(crate) index: String,
+    /// The name of the constraint, if it is not that of the index.
+    pub(crate) name: Option<String>,
+    pub(crate) primary: bool,
+}
+
 /// A part of the key of an index.
 struct KeyPart {
     key: KeyColumn,
@@ -253,6 +263,7 @@ pub(crate) enum Alteration {
         cascade: bool,
     },
     AddUnique(NewIndex),
+    UseIndex(UsedIndex),
     AddPrimary(NewPrimary),
     AddCheck(NewCheck),
     AddKey(ForeignKey),
@@ -282,6 +293,7 @@ impl Alteration {
             Alteration::AddColumn { .. } => "ADD COLUMN",
             Alteration::DropColumn { .. } => "DROP COLUMN",
             Alteration::AddUnique(_)
+            | Alteration::UseIndex(_)
             | Alteration::AddPrimary { .. }
             | Alteration::AddCheck(_)
             | Alteration::AddKey(_) => "ADD CONSTRAINT",
@@ -553,6 +565,8 @@ fn columns_in_name(index: &IndexSchema) -> String {
 pub(crate) struct NewPrimary {
     pub(crate) name: Option<String>,
     pub(crate) columns: Vec<String>,
+    /// Columns beside the key.
+    pub(crate) included: Vec<String>,
     pub(crate) deferral: Deferral,
 }
 
@@ -563,21 +577,24 @@ pub(crate) struct LateIndex {
 }
 
 impl NewPrimary {
-    /// The index of one that may be checked late.
+    /// The index of one that may be checked late or includes columns.
     pub(crate) fn late_index(&self) -> Option<LateIndex> {
         let kind = KeyKind { primary: true, nulls_not_distinct: false, deferral: self.deferral };
-        let index = KeyIndex::new(&self.columns, kind);
-        index.late.map(|kind| LateIndex { schema: index.schema, kind })
+        let KeyIndex { schema, late } = KeyIndex::new(&self.columns, kind);
+        let schema = IndexSchema { included: self.included.clone(), ..schema };
+        (late.is_some() || !self.included.is_empty()).then_some(LateIndex { schema, kind })
     }
 }
 
 fn primary(key: &ast::PrimaryKeyConstraint, columns: Vec<String>) -> Result<NewPrimary> {
-    if !key.include.is_empty() || !key.index_options.is_empty() {
+    if !key.index_options.is_empty() {
         return Err(SqlError::unsupported("such a primary key"));
     }
     refuse_twice(&columns, "primary key")?;
     let name = key.name.as_ref().map(identifiers::ident);
-    Ok(NewPrimary { name, columns, deferral: table::deferral(key.characteristics.as_ref())? })
+    let included = key.include.iter().map(identifiers::ident).collect();
+    let deferral = table::deferral(key.characteristics.as_ref())?;
+    Ok(NewPrimary { name, columns, included, deferral })
 }
 
 /// Fails if a constraint names a column twice.

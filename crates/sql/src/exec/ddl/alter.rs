@@ -6,6 +6,7 @@ use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, 
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
+use super::used_index::key_made;
 use super::{Definer, check_keys, expression, late_keys, named};
 use crate::bind::Slot;
 use crate::bind::ddl::{Alteration, NewIndex, NewPrimary, NewTable};
@@ -66,6 +67,7 @@ impl Definer<'_> {
                 self.drop_column(table, name, *if_exists, *cascade)
             }
             Alteration::AddUnique(index) => self.add_unique(table, index),
+            Alteration::UseIndex(used) => self.use_index(table, used),
             Alteration::AddPrimary(key) => self.add_primary(table, key),
             Alteration::AddCheck(check) => self.add_check(table, check),
             Alteration::AddKey(key) => self.add_key(table, key),
@@ -154,8 +156,7 @@ impl Definer<'_> {
             Err(error @ (Error::UniqueViolation { .. } | Error::AlreadyExists(_))) => {
                 Err(super::not_unique(name, error))
             }
-            Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
-            other => named(table, other),
+            other => key_made(table, other),
         }
     }
 
@@ -185,7 +186,8 @@ impl Definer<'_> {
         }
         if !column.schema.primary_key.is_empty() {
             let (name, columns) = (column.primary_name.clone(), column.schema.primary_key.clone());
-            self.add_primary(table, &NewPrimary { name, columns, deferral: Deferral::Never })?;
+            let (included, deferral) = (Vec::new(), Deferral::Never);
+            self.add_primary(table, &NewPrimary { name, columns, included, deferral })?;
         }
         if column.late.iter().any(|(_, kind)| kind.primary) {
             let info = named(table, self.txn.catalog().describe(table))?;
@@ -389,7 +391,7 @@ impl Definer<'_> {
     }
 }
 
-fn two_primary(table: &str) -> SqlError {
+pub(super) fn two_primary(table: &str) -> SqlError {
     let message = format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
     SqlError::new(code::INVALID_TABLE_DEFINITION, message)
 }

@@ -1,11 +1,13 @@
 //! Primary keys and unique constraints that may be checked late: their indexes are not unique in
-//! the store, and the notes of the table tell what they are.
+//! the store, and the notes of the table tell what they are. Primary keys that include columns,
+//! whose indexes are made first, too.
 //!
 //! Invariants: no two rows have a key when the constraint is made. Does not do: checking rows that
 //! come (`exec::unique_keys`).
 
-use rightlink::IndexSchema;
+use rightlink::{AlterTable, IndexSchema};
 
+use super::used_index::key_made;
 use super::{Definer, named, not_unique};
 use crate::bind::ddl::{LateIndex, NewIndex, NewPrimary};
 use crate::error::{Result, SqlError, code};
@@ -17,6 +19,10 @@ use crate::schemas::no_table;
 impl Definer<'_> {
     /// Notes that an index of `table` is that of such a key, and looks at the rows.
     pub(super) fn add_late(&mut self, table: &str, index: &str, kind: KeyKind) -> Result<()> {
+        if kind.deferral == Deferral::Never {
+            let made = self.txn.alter_table(table, AlterTable::PrimaryKeyIndex(index));
+            return key_made(table, made);
+        }
         let info = named(table, self.txn.catalog().describe(table))?;
         let made = info.indexes.iter().find(|known| known.name == index);
         let made = made.ok_or_else(|| no_table(index))?;
@@ -47,7 +53,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Adds a primary key that may be checked late.
+    /// Adds a primary key that may be checked late or includes columns.
     pub(super) fn add_late_primary(
         &mut self,
         table: &str,

@@ -35,6 +35,7 @@ mod schema;
 pub(crate) mod sequence;
 mod table;
 mod types;
+mod used_index;
 mod view;
 
 use rightlink::{
