@@ -36,7 +36,8 @@ use crate::parse::{ARBITER, identifiers};
 use crate::plan::bound::Bound;
 use crate::plan::path::Path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
-use crate::plan::term::flatten;
+use crate::plan::rewrite::is_asked_once;
+use crate::plan::term::{flatten, parts_of};
 use crate::plan::{
     Asks, Change, Conflict, Given, Insert, Query, Reads, Returning, Table, TableScan, Target,
     computed, lower, path, predicate, shape,
@@ -494,6 +495,8 @@ impl Binder<'_> {
                 Some(Arc::new(self.source(joined, condition.as_ref(), named, &mut layout)?))
             }
         };
+        let parts = condition.as_ref().map_or_else(Vec::new, parts_of);
+        let once = parts.into_iter().filter(|one| is_asked_once(one)).cloned().collect();
         exprs.extend(&mut condition);
         let mut rules = self.rules(&changed.table)?;
         if updates {
@@ -518,6 +521,7 @@ impl Binder<'_> {
             scan,
             source,
             condition,
+            once,
             current,
             assignments,
             rules,

@@ -14,7 +14,7 @@ use crate::exec::sets::ProjectSet;
 use crate::exec::sort::Sort;
 use crate::exec::unique::{Unique, UniqueOn};
 use crate::exec::window::Windowed;
-use crate::exec::{Batched, Operator, RowsOf, Split, Watched, join, setop, source, with};
+use crate::exec::{Batched, Operator, Ready, RowsOf, Split, Watched, join, setop, source, with};
 use crate::expr::Context;
 use crate::plan::node::{Node, Op};
 
@@ -61,6 +61,10 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
         }
         Op::CteScan { .. } => with::scan(node, context)?,
         Op::Filter { input, .. } => Box::new(Filter::new(node, input.open(None, context)?)),
+        Op::Gate { input, condition } => match condition.holds(&[], context)? {
+            true => input.open(most, context)?,
+            false => Box::new(Batched { stream: Ready::new(Vec::new()), width: node.width }),
+        },
         Op::Aggregate { input, .. } => {
             let input = input.open(None, context)?;
             let stream = Grouped::new(node, input, &budget);

@@ -180,6 +180,11 @@ fn rewrite(
     check_given(change, context)?;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
     writing(&scan.table.info.name, &change.reads, txn, context, |writer| {
+        for condition in &change.once {
+            if !condition.holds(&[], context)? {
+                return Ok(returned.done(0));
+            }
+        }
         // Bounds of an index may come of queries, which `writing` has made ready.
         let options = match &scan.filter {
             Some(_) => scan_options(scan, context)?,
@@ -452,7 +457,7 @@ impl Lockable {
                 let scan = TableScan::clone(scan);
                 Lockable { scan, filters: Vec::new(), output, sort: None, limits }
             }
-            Op::Filter { input, condition } => {
+            Op::Filter { input, condition } | Op::Gate { input, condition } => {
                 let mut of = Lockable::of(input, context)?;
                 of.filters.push(over(condition, &of.output));
                 of

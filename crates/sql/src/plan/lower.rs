@@ -20,7 +20,7 @@ use crate::plan::node::Estimate;
 use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::{self, Demand, Path, Wanted};
 use crate::plan::rel::{self, BoundSubquery, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
-use crate::plan::rewrite::{is_stable, rewrite};
+use crate::plan::rewrite::{is_asked_once, is_stable, rewrite};
 use crate::plan::term::ELEMENTS;
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Asks, Group, Query, Reads, Table, TableScan, ViewUse};
@@ -386,7 +386,37 @@ impl<'k> Lowerer<'k> {
         Ok(Lowered { node, layout, ordered })
     }
 
+    /// Conditions that name no column are asked once, before anything is read.
     fn filter(&mut self, input: Rel, conditions: Vec<Expr>, want: &Want<'_>) -> Result<Lowered> {
+        let (once, conditions) = conditions.into_iter().partition(is_asked_once);
+        let mut lowered = self.filter_rows(input, conditions, want)?;
+        lowered.node = self.gated(lowered.node, once)?;
+        Ok(lowered)
+    }
+
+    fn gated(&mut self, input: Arc<Node>, mut once: Vec<Expr>) -> Result<Arc<Node>> {
+        once.iter_mut().try_for_each(|one| self.place(one, &[]))?;
+        let condition = match once.len() {
+            0 => return Ok(input),
+            1 => once.remove(0),
+            _ => Expr::And(once),
+        };
+        let (width, below) = (input.width, input.estimate);
+        let estimate = match &condition {
+            Expr::Const(Datum::Bool(false) | Datum::Null) => {
+                Estimate { startup: 0.0, total: 0.0, rows: 1.0, ..below }
+            }
+            _ => below,
+        };
+        Ok(self.node(Op::Gate { input, condition }, width, estimate))
+    }
+
+    fn filter_rows(
+        &mut self,
+        input: Rel,
+        conditions: Vec<Expr>,
+        want: &Want<'_>,
+    ) -> Result<Lowered> {
         let input = match input {
             Rel::Scan(scan) => return self.scan(*scan, conditions, want),
             Rel::View { view, args, columns } if args.is_empty() => {

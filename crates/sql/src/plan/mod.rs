@@ -376,6 +376,8 @@ pub(crate) struct Change {
     /// The whole condition over all columns of the table, `ctid`, and those that the source has
     /// behind it; asked again of newer versions.
     pub(crate) condition: Option<Expr>,
+    /// Parts of the condition that name no column: without a source they are asked before the scan.
+    pub(crate) once: Vec<Expr>,
     /// The cursor on whose row it works, in place of a condition.
     pub(crate) current: Option<String>,
     /// Columns and their new values over the same; `None` deletes.

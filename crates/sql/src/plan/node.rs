@@ -69,6 +69,11 @@ pub(crate) enum Op {
         input: Arc<Node>,
         condition: Expr,
     },
+    /// The rows of `input` if a condition holds that names no column; otherwise it is not opened.
+    Gate {
+        input: Arc<Node>,
+        condition: Expr,
+    },
     Project {
         input: Arc<Node>,
         output: Vec<Expr>,
@@ -242,6 +247,7 @@ impl Node {
             | Op::View { .. }
             | Op::CteScan { .. } => Vec::new(),
             Op::Filter { input, .. }
+            | Op::Gate { input, .. }
             | Op::Project { input, .. }
             | Op::ProjectSet { input, .. }
             | Op::Aggregate { input, .. }
@@ -288,6 +294,7 @@ impl Node {
         match &self.op {
             Op::Scan(scan) => Some(scan),
             Op::Filter { input, .. }
+            | Op::Gate { input, .. }
             | Op::Project { input, .. }
             | Op::Sort { input, .. }
             | Op::Limit { input, .. }
@@ -321,6 +328,10 @@ impl Node {
             Op::Filter { input, condition } => {
                 let (input, condition) = (input.with_place(sorts)?, condition.clone());
                 wrap(Op::Filter { input, condition })
+            }
+            Op::Gate { input, condition } => {
+                let (input, condition) = (input.with_place(sorts)?, condition.clone());
+                wrap(Op::Gate { input, condition })
             }
             Op::Limit { input, limit, offset, ties } => wrap(Op::Limit {
                 input: input.with_place(sorts)?,

@@ -56,6 +56,11 @@ pub(crate) fn is_stable(rel: &Rel) -> bool {
     stable
 }
 
+/// Is a condition the same for all rows of a relation, and cheap to ask?
+pub(crate) fn is_asked_once(one: &Expr) -> bool {
+    may_move(one) && !one.has_query() && named(one).is_empty()
+}
+
 /// Columns of its own level that an expression names.
 fn named(expr: &Expr) -> BTreeSet<ColumnId> {
     let mut out = BTreeSet::new();
@@ -74,8 +79,9 @@ fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
         Rel::Filter { input, conditions: own } => {
             let mut all = conjuncts(own);
             all.extend(conditions);
+            let (once, all) = all.into_iter().partition(is_asked_once);
             let (input, all) = unnest(*input, all);
-            push(input, all)
+            push(input, all).filtered(once)
         }
         Rel::Join(join) => push_into_join(*join, conditions),
         Rel::Project { input, output } => {

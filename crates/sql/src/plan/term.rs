@@ -71,7 +71,7 @@ pub(crate) fn flatten(list: Vec<Expr>) -> Vec<Expr> {
 }
 
 /// The same of one condition, where they stand.
-pub(super) fn parts_of(condition: &Expr) -> Vec<&Expr> {
+pub(crate) fn parts_of(condition: &Expr) -> Vec<&Expr> {
     match condition {
         Expr::And(list) => list.iter().flat_map(parts_of).collect(),
         other => vec![other],

@@ -188,7 +188,7 @@ files!(
     deferrable_unique
     spelled_names view_texts roles views materialized_views updatable_views table_as
     writing_with joined_locks
-    arrays array_functions array_edges element_assignment
+    arrays array_functions array_edges asked_once element_assignment
     json_access json_change json_path
     enums enum_names domains row_comparison no_columns
     time_zones time_styles time_of_day formats two_phase

@@ -223,6 +223,11 @@ impl Shower {
                 self.subplans(output.iter(), &mut over);
                 over
             }
+            Op::Gate { input, condition } => {
+                let mut gate = entry("Result");
+                gate.detail("One-Time Filter", deparse::show(condition, &[]));
+                gate.over(self.entry(input))
+            }
             Op::Filter { input, condition } => {
                 let mut over = self.entry(input);
                 over.detail("Filter", deparse::show(condition, &self.names(input)));
@@ -488,6 +493,7 @@ impl Shower {
                 names
             }
             Op::Filter { input, .. }
+            | Op::Gate { input, .. }
             | Op::Distinct { input }
             | Op::DistinctOn { input, .. }
             | Op::Sort { input, .. }
