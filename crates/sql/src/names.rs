@@ -48,6 +48,8 @@ pub(crate) fn is_temporary(stored: &str) -> bool {
 
 /// The schemas of what is made up.
 pub(crate) const CATALOGS: [&str; 2] = ["pg_catalog", "information_schema"];
+/// A function of `information_schema`, which is found with its schema only.
+pub(crate) const EXPANDED: &str = "information_schema._pg_expandarray";
 
 /// What the store calls `name` of `schema`.
 pub(crate) fn stored(schema: &str, name: &str) -> String {

@@ -15,7 +15,7 @@ use super::populate::is_populate;
 use super::window::is_window_function;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
-use crate::names::CATALOGS;
+use crate::names::{self, CATALOGS};
 use crate::parse::identifiers;
 use crate::types::cast;
 use crate::types::declared::{Declared, Modifier};
@@ -165,7 +165,7 @@ impl Binder<'_> {
             let message = format!("window function {name} requires an OVER clause");
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
-        let args = match &call.args {
+        let mut args = match &call.args {
             FunctionArguments::None => Vec::new(),
             FunctionArguments::Subquery(query) if name == "array" => {
                 return self.array_subquery(query);
@@ -200,6 +200,8 @@ impl Binder<'_> {
                 }
             }
         };
+        // A parameter of no type stands for none, as drivers give results of functions.
+        args.retain(|arg| arg.ty != SqlType::Void || !matches!(arg.expr, Expr::Param(_)));
         if let (Some(ty), [arg]) = (cast_of(call, &name), args.as_slice())
             && self.is_cast(&name, ty, arg)
         {
@@ -307,6 +309,7 @@ impl Binder<'_> {
             ("row", _) => self.row_value(args),
             (name, _) if is_populate(name) => self.populated(name, args),
             ("unnest", _) => self.unnested(args),
+            (names::EXPANDED, _) => self.numbered_elements(name, args),
             ("generate_subscripts", _) => self.subscript_numbers(name, args),
             _ => match self.array_function(name, args)? {
                 Ok(found) => Ok(found),

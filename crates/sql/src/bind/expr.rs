@@ -273,11 +273,10 @@ impl Binder<'_> {
             };
             bound.push(self.coerce(arg, wanted)?);
         }
-        let expr = match function.rows {
+        let value = match function.rows {
             Some(rows) => self.set_call(rows, bound, function.result)?,
-            None => Expr::Call(function, bound),
+            None => Typed::new(Expr::Call(function, bound), function.result),
         };
-        let value = Typed::new(expr, function.result);
         Ok(if value.ty == SqlType::Text { Typed { collated, ..value } } else { value })
     }
 

@@ -19,7 +19,7 @@ use crate::catalog::{functions_named, relation_oid, system_views};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, JsonPart, SetFunction};
 use crate::expr::{ColumnOrigin, Expr, Typed};
-use crate::names::{CATALOGS, bare, schema_of};
+use crate::names::{self, CATALOGS, bare, schema_of};
 use crate::notes::view::Rows;
 use crate::parse::identifiers;
 use crate::plan::Table;
@@ -229,7 +229,8 @@ impl Binder<'_> {
         ordinality: bool,
     ) -> Result<Sourced> {
         let parts = identifiers::parts(name)?;
-        let is_users = matches!(parts.as_slice(), [schema, _] if schema != CATALOGS[0]);
+        let is_users =
+            matches!(parts.as_slice(), [schema, _] if !CATALOGS.contains(&schema.as_str()));
         let called = match parts.last() {
             Some(name) if is_users => name.clone(),
             _ => identifiers::function(name)?,
@@ -252,8 +253,11 @@ impl Binder<'_> {
             return self.user_rows(&function, args, alias);
         }
         let Called { call, args, ty } = match rows {
-            Some(SetFunction::Json(_)) => self.json_members(&called, args)?,
             Some(_) => self.called_set(&called, args)?,
+            None if called == names::EXPANDED => {
+                let args = self.arguments_in_from(args, &called)?;
+                self.numbered_of(&called, args)?
+            }
             None if called == "generate_subscripts" && !is_users => {
                 let args = self.arguments_in_from(args, &called)?;
                 self.subscripts_of(&called, args)?
@@ -267,20 +271,17 @@ impl Binder<'_> {
             }
         };
         let part = if let SetFunction::Json(rows) = call { Some(rows.part) } else { None };
-        let named: Vec<(&str, SqlType)> = match part {
-            _ if call == SetFunction::Options => {
-                vec![("option_name", SqlType::Text), ("option_value", SqlType::Text)]
-            }
-            Some(JsonPart::Fields) => vec![("key", SqlType::Text), ("value", ty)],
-            Some(JsonPart::Items) => vec![("value", ty)],
-            Some(JsonPart::Keys | JsonPart::Path) | None => vec![(&called, ty)],
-        };
+        let mut named: Vec<(&str, SqlType)> = call.fields(ty);
+        if named.is_empty() {
+            named.push((if part == Some(JsonPart::Items) { "value" } else { &called }, ty));
+        }
         let first = self.new_columns(named.len());
         let columns = first..first + named.len();
         let shown = named.into_iter().zip(columns.clone());
         let shown = shown.map(|((name, ty), id)| ScopeColumn::new(id, name, ty)).collect();
         let ordinality = ordinality.then(|| self.new_columns(1));
-        let mut relation = function_relation(called.clone(), shown, ordinality);
+        let source = parts.into_iter().next_back().expect("a name has parts");
+        let mut relation = function_relation(source, shown, ordinality);
         relation.is_value = part == Some(JsonPart::Items);
         let has_plain_alias = alias.is_some_and(|alias| alias.columns.is_empty());
         let mut relation = renamed(relation, alias)?;
@@ -365,20 +366,6 @@ impl Binder<'_> {
         Ok(Called { call: function, args, ty })
     }
 
-    /// A call of a function that gives members of a document.
-    fn json_members(&mut self, name: &str, args: &[FunctionArg]) -> Result<Called> {
-        let values = self.arguments_in_from(args, name)?;
-        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
-        let function = registry::resolve(name, &types)
-            .map_err(|miss| registry::no_function(name, &types, &miss))?;
-        let call = function.rows.expect("it gives rows");
-        let convert = |(value, wanted): (Typed, &SqlType)| {
-            self.coerce_checked(value, *wanted, CastContext::Implicit)
-        };
-        let args = values.into_iter().zip(&function.args).map(convert).collect::<Result<_>>()?;
-        Ok(Called { call, args, ty: function.result })
-    }
-
     fn view(
         &mut self,
         view: &'static system_views::View,
@@ -433,13 +420,14 @@ impl Binder<'_> {
     }
 
     fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Sourced> {
-        let bound = self.apart(|binder| binder.query_for(query, Purpose::Inner))?;
+        let mut bound = self.apart(|binder| binder.query_for(query, Purpose::Inner))?;
         super::lock::refuse_locks(&bound)?;
         let Some(alias) = alias else {
             return Err(SqlError::syntax("subquery in FROM must have an alias")
                 .hint("For example, FROM (SELECT ...) [AS] foo."));
         };
-        let columns = bound.scope_columns();
+        let mut columns = bound.scope_columns();
+        self.name_fields(&mut bound.rel, &mut columns);
         let relation = renamed(Relation { columns, ..Relation::default() }, Some(alias))?;
         Ok(Sourced::of(bound.rel, relation))
     }

@@ -439,6 +439,9 @@ impl<'a> Binder<'a> {
         if let SqlType::Reg(kind) = to {
             return self.registered(value, kind);
         }
+        if let Some(SqlType::Reg(kind)) = to.element() {
+            return self.registered_array(value, kind);
+        }
         if value.ty != SqlType::Unknown {
             return Ok(cast_now(value.expr, to));
         }

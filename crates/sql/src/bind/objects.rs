@@ -6,7 +6,7 @@
 use super::Binder;
 use crate::error::Result;
 use crate::expr::{Expr, Typed, registry};
-use crate::types::{RegKind, SqlType, cast};
+use crate::types::{Category, RegKind, SqlType, cast};
 
 impl Binder<'_> {
     /// `value` as the number of an object that is shown by its name: from a text or from a number.
@@ -20,6 +20,21 @@ impl Binder<'_> {
         };
         let Ok(function) = registry::resolve(kind.name(), &[from]) else {
             unreachable!("{} is registered", kind.name())
+        };
+        let value = self.coerce(value, from)?;
+        Ok(Expr::Call(function, vec![value]))
+    }
+
+    /// As `registered`, of an array of texts or numbers, or the text of an array.
+    pub(super) fn registered_array(&mut self, value: Typed, kind: RegKind) -> Result<Expr> {
+        let of_texts = match value.ty {
+            SqlType::Unknown | SqlType::Text => true,
+            ty => ty.element().is_some_and(|element| element.category() == Category::String),
+        };
+        let from = if of_texts { SqlType::Text } else { SqlType::Oid };
+        let from = SqlType::array_of(from).expect("texts and numbers are elements");
+        let Ok(function) = registry::resolve(kind.name(), &[from]) else {
+            unreachable!("{} is registered for arrays", kind.name())
         };
         let value = self.coerce(value, from)?;
         Ok(Expr::Call(function, vec![value]))

@@ -104,8 +104,8 @@ impl Binder<'_> {
         let function = Populate::of(name).expect("the caller has looked");
         let mut args = self.populate_arguments(function, args)?;
         if function.is_set {
-            args.document =
-                self.set_call(function.documents(), vec![args.document], function.ty)?;
+            let document = self.set_call(function.documents(), vec![args.document], function.ty)?;
+            args.document = document.expr;
         }
         self.populated_row(function, args)
     }

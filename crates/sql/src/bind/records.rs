@@ -11,13 +11,15 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
 use super::from::TID;
 use super::rows::parts_of;
-use super::scope::{Lookup, Relation, not_lateral};
+use super::scope::{Lookup, Relation, ScopeColumn, not_lateral};
 use super::{Binder, padded};
 use crate::error::{Result, SqlError, code};
+use crate::expr::function::Function;
 use crate::expr::{Expr, Typed, records};
 use crate::oids::{array_type_oid, relation_oid};
 use crate::parse::identifiers;
 use crate::plan::Table;
+use crate::plan::rel::Rel;
 use crate::types::cast::{self, CastContext};
 use crate::types::composite::CompositeName;
 use crate::types::composite::Field;
@@ -27,6 +29,15 @@ use crate::types::{CompositeType, Datum, SqlType};
 
 /// A row that is made of these values, under these names.
 fn row_of(names: Vec<String>, values: Vec<Typed>) -> Typed {
+    row_by(records::row(), names, values)
+}
+
+/// The same of the columns of a call that gives rows, of which one at least is never null.
+pub(super) fn row_of_call(names: Vec<String>, values: Vec<Typed>) -> Typed {
+    row_by(records::row_of_call(), names, values)
+}
+
+fn row_by(function: &'static Function, names: Vec<String>, values: Vec<Typed>) -> Typed {
     let field = |(name, value): (String, &Typed)| {
         let (ty, modifier) = (value.ty, value.modifier);
         Field { name, ty, modifier }
@@ -34,13 +45,17 @@ fn row_of(names: Vec<String>, values: Vec<Typed>) -> Typed {
     let fields: Arc<[Field]> = names.into_iter().zip(&values).map(field).collect();
     let nulls = vec![Datum::Null; fields.len()];
     let args = values.into_iter().map(|value| value.expr).collect();
-    Typed::new(row_call(Record::new(fields, nulls), args), SqlType::Record)
+    Typed::new(call_for_row(function, Record::new(fields, nulls), args), SqlType::Record)
 }
 
 /// What makes a row like `nulls` of these values.
 fn row_call(nulls: Record, values: Vec<Expr>) -> Expr {
+    call_for_row(records::row(), nulls, values)
+}
+
+fn call_for_row(function: &'static Function, nulls: Record, values: Vec<Expr>) -> Expr {
     let args = std::iter::once(Expr::Const(nulls.into())).chain(values).collect();
-    Expr::Call(records::row(), args)
+    Expr::Call(function, args)
 }
 
 /// A row that is made where it stands.
@@ -80,6 +95,32 @@ pub(super) fn nested_star(node: &ast::Expr) -> Option<&ast::ObjectName> {
 }
 
 impl Binder<'_> {
+    /// Makes columns of the fields of rows that a query makes, so that a query around it can name
+    /// them; each of its columns that is such a row is made of them then.
+    pub(super) fn name_fields(&mut self, rel: &mut Rel, columns: &mut [ScopeColumn]) {
+        match rel {
+            Rel::Project { output, .. } => {
+                for column in columns.iter_mut().filter(|one| one.ty == SqlType::Record) {
+                    let made = output.iter().find(|(id, _)| *id == column.id);
+                    let Some((_, Expr::Call(function, args))) = made else { continue };
+                    if function.name != records::ROW || args.iter().any(Expr::is_volatile) {
+                        continue;
+                    }
+                    let (function, mut args) = (*function, args.clone());
+                    let first = self.new_columns(args.len() - 1);
+                    for (at, value) in args[1..].iter_mut().enumerate() {
+                        let value = std::mem::replace(value, Expr::Column(first + at));
+                        output.push((first + at, value));
+                    }
+                    column.computed = Some(Box::new(Expr::Call(function, args)));
+                }
+            }
+            Rel::Sort { input, .. } | Rel::Filter { input, .. } => self.name_fields(input, columns),
+            Rel::Limit(limit) => self.name_fields(&mut limit.input, columns),
+            _ => {}
+        }
+    }
+
     /// A row of values without names. What has no type gets one where the row becomes one of a type
     /// that has a name.
     pub(super) fn row_value(&mut self, values: Vec<Typed>) -> Result<Typed> {

@@ -9,9 +9,10 @@
 
 use std::collections::BTreeSet;
 
+use super::records::row_of_call;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
-use crate::expr::function::{JsonPart, JsonRows, SetFunction};
+use crate::expr::function::SetFunction;
 use crate::expr::{ColumnId, Expr, Typed, columns_of};
 use crate::plan::rel::{Rel, SetCall};
 use crate::types::SqlType;
@@ -47,7 +48,7 @@ impl Sets {
     pub(super) fn is_in(&self, expr: &Expr) -> bool {
         let mut named = BTreeSet::new();
         columns_of(expr, &mut named);
-        self.calls.iter().any(|call| named.contains(&call.id))
+        self.calls.iter().any(|call| is_named(call, &named))
     }
 
     /// Takes out the calls that these expressions need.
@@ -56,12 +57,12 @@ impl Sets {
         exprs.for_each(|expr| columns_of(expr, &mut named));
         // A call names only calls that were made before it.
         for call in self.calls.iter().rev() {
-            if named.contains(&call.id) {
+            if is_named(call, &named) {
                 call.args.iter().for_each(|arg| columns_of(arg, &mut named));
             }
         }
         let all = std::mem::take(&mut self.calls);
-        let (calls, rest) = all.into_iter().partition(|call| named.contains(&call.id));
+        let (calls, rest) = all.into_iter().partition(|call| is_named(call, &named));
         self.calls = rest;
         Sets { calls, ..Sets::default() }
     }
@@ -70,7 +71,8 @@ impl Sets {
     pub(super) fn over(self, mut rel: Rel) -> Rel {
         let mut rest = self.calls;
         while !rest.is_empty() {
-            let waiting: BTreeSet<ColumnId> = rest.iter().map(|call| call.id).collect();
+            let waiting: BTreeSet<ColumnId> =
+                rest.iter().flat_map(|call| call.columns.clone()).collect();
             let (calls, later) = rest.into_iter().partition(|call: &SetCall| {
                 let mut named = BTreeSet::new();
                 call.args.iter().for_each(|arg| columns_of(arg, &mut named));
@@ -83,14 +85,30 @@ impl Sets {
     }
 }
 
+/// Are there columns of the call among these?
+fn is_named(call: &SetCall, named: &BTreeSet<ColumnId>) -> bool {
+    named.range(call.columns.clone()).next().is_some()
+}
+
+/// What a call gives: a value, or a row of several columns.
+fn value_of(call: &SetCall) -> Typed {
+    let fields = call.function.fields(call.ty);
+    if fields.is_empty() {
+        return Typed::new(Expr::Column(call.columns.start), call.ty);
+    }
+    let names = fields.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let value = |(id, (_, ty)): (ColumnId, &(&str, SqlType))| Typed::new(Expr::Column(id), *ty);
+    row_of_call(names, call.columns.clone().zip(&fields).map(value).collect())
+}
+
 impl Binder<'_> {
-    /// The column of a call: that of an equal one, if there is one.
+    /// The value of a call: that of an equal one, if there is one.
     pub(super) fn set_call(
         &mut self,
         function: SetFunction,
         args: Vec<Expr>,
         ty: SqlType,
-    ) -> Result<Expr> {
+    ) -> Result<Typed> {
         let refused = match self.place {
             Place::Windows | Place::InsideAggregate | Place::InsideWindow => None,
             Place::None("GROUP BY") => None,
@@ -106,10 +124,6 @@ impl Binder<'_> {
             let message = format!("set-returning functions are not allowed in {place}");
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
-        if let SetFunction::Json(JsonRows { name, part: JsonPart::Fields, .. }) = function {
-            return Err(SqlError::unsupported(format!("{name} outside of FROM"))
-                .hint("Its columns are key and value: name it in FROM, perhaps LATERAL."));
-        }
         self.sets.named += 1;
         self.sets.last = self.sets.at;
         let same = |known: &&SetCall| {
@@ -119,11 +133,14 @@ impl Binder<'_> {
         };
         let is_steady = !args.iter().any(Expr::is_volatile);
         if let Some(known) = self.sets.calls.iter().find(same).filter(|_| is_steady) {
-            return Ok(Expr::Column(known.id));
+            return Ok(value_of(known));
         }
-        let id = self.new_columns(1);
-        self.sets.calls.push(SetCall { id, function, args, ty });
-        Ok(Expr::Column(id))
+        let width = function.fields(ty).len().max(1);
+        let first = self.new_columns(width);
+        let call = SetCall { columns: first..first + width, function, args, ty };
+        let value = value_of(&call);
+        self.sets.calls.push(call);
+        Ok(value)
     }
 
     /// Binds what may not call functions that give rows; `fault` is the message where it does.

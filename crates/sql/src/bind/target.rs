@@ -234,9 +234,6 @@ fn weak_name(expr: &ast::Expr) -> Option<String> {
         }
         ast::Expr::TypedString(typed) => name_of_type(&typed.data_type),
         ast::Expr::Interval(_) => Some("interval".to_owned()),
-        ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => {
-            Some("bool".to_owned())
-        }
         ast::Expr::Case { .. } => Some("case".to_owned()),
         _ => None,
     }

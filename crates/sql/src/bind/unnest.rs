@@ -65,13 +65,32 @@ impl Binder<'_> {
         };
         let (ty, modifier) = (element_of(&array, &types)?, modifier_of(&array));
         let value = self.set_call(SetFunction::Unnest, vec![array.expr], ty)?;
-        Ok(Typed { modifier, ..Typed::new(value, ty) })
+        Ok(Typed { modifier, ..value })
+    }
+
+    /// `_pg_expandarray` there.
+    pub(super) fn numbered_elements(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        let Called { call, args, ty } = self.numbered_of(name, args)?;
+        self.set_call(call, args, ty)
+    }
+
+    /// `_pg_expandarray(array)`
+    pub(super) fn numbered_of(&mut self, name: &str, args: Vec<Typed>) -> Result<Called> {
+        let args = args.into_iter().map(|one| self.as_array(one)).collect::<Result<Vec<_>>>()?;
+        let types: Vec<SqlType> = args.iter().map(|array| array.ty).collect();
+        match (args.into_iter().next(), types.as_slice()) {
+            (Some(array), [ty]) if ty.is_array() => {
+                let ty = element_of(&array, &types)?;
+                Ok(Called { call: SetFunction::Numbered, args: vec![array.expr], ty })
+            }
+            _ => Err(registry::no_function(name, &types, &Miss::None)),
+        }
     }
 
     /// `generate_subscripts` there.
     pub(super) fn subscript_numbers(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
         let Called { call, args, ty } = self.subscripts_of(name, args)?;
-        Ok(Typed::new(self.set_call(call, args, ty)?, ty))
+        self.set_call(call, args, ty)
     }
 
     /// The arrays of UNNEST as sqlparser has it.

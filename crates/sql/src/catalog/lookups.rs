@@ -39,6 +39,8 @@ pub(crate) struct Sizes {
 pub(crate) struct Asking<'a> {
     pub(crate) path: &'a SearchPath,
     pub(crate) user: &'a str,
+    /// The name of the database.
+    pub(crate) database: &'a str,
 }
 
 /// Names that mean another type in quotes, and so stay as they are written.
@@ -126,6 +128,18 @@ impl Objects {
         }
         let parts = schemas::parts_of(text)?;
         Ok(match (kind, parts.as_slice()) {
+            (RegKind::Class, [database, relation @ ..]) if relation.len() == 2 => {
+                if database != asking.database {
+                    let what = "cross-database references are not implemented";
+                    let message = format!("{what}: \"{}\"", parts.join("."));
+                    return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+                }
+                self.find(relation, asking.path)
+            }
+            (RegKind::Class, parts) if parts.len() > 3 => {
+                let what = "improper relation name (too many dotted names)";
+                return Err(SqlError::syntax(format!("{what}: {}", parts.join("."))));
+            }
             (RegKind::Class, parts) => self.find(parts, asking.path),
             (RegKind::Namespace, [name]) => self.schema_named(name),
             (RegKind::Role, [name]) => self.role_number(name, asking.user),

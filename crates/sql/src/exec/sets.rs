@@ -30,6 +30,7 @@ pub(super) fn rows(
     match function {
         SetFunction::Series(ty) => Series::open(args, ty),
         SetFunction::Unnest => Ok(Box::new(Unnest { arrays: args, at: 0, pace: Pace::default() })),
+        SetFunction::Numbered => Ok(Box::new(Numbered::new(args))),
         SetFunction::Subscripts => Ok(Series::of_subscripts(&args)),
         SetFunction::TextParts => Ok(Box::new(TextParts::new(args))),
         SetFunction::Json(rows) => Ok(Box::new(Ready::new(members(rows, &args, context)?))),
@@ -124,7 +125,10 @@ impl Stream for ProjectSet {
             self.pace.step(context)?;
             let mut row = self.row.clone();
             let mut found = false;
-            for set in &mut self.sets {
+            let Op::ProjectSet { calls, .. } = &self.node.op else {
+                unreachable!("opened for sets")
+            };
+            for (set, call) in self.sets.iter_mut().zip(calls) {
                 let value = match set {
                     Some(stream) => stream.next(most, context)?,
                     None => None,
@@ -136,7 +140,7 @@ impl Stream for ProjectSet {
                     }
                     None => {
                         *set = None;
-                        row.push(Datum::Null);
+                        row.resize(row.len() + call.width, Datum::Null);
                     }
                 }
             }
@@ -168,6 +172,37 @@ impl Stream for Unnest {
         self.at += 1;
         let has_any = row.iter().any(Option::is_some);
         Ok(has_any.then(|| row.into_iter().map(Option::unwrap_or_default).collect()))
+    }
+}
+
+/// `_pg_expandarray`: elements and their numbers. Arrays of more dimensions than one have nulls.
+struct Numbered {
+    array: Datum,
+    at: i32,
+    pace: Pace,
+}
+
+impl Numbered {
+    fn new(args: Vec<Datum>) -> Numbered {
+        let [array] = <[Datum; 1]>::try_from(args).expect("one argument");
+        Numbered { array, at: 0, pace: Pace::default() }
+    }
+}
+
+impl Stream for Numbered {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+        self.pace.step(context)?;
+        let Datum::Array(array) = &self.array else { return Ok(None) };
+        let (first, is_flat) = match array.dimensions() {
+            [] => return Ok(None),
+            [first, rest @ ..] => (first, rest.is_empty()),
+        };
+        if self.at > first.upper() - first.lower {
+            return Ok(None);
+        }
+        let element = array.values()[self.at as usize].clone();
+        self.at += 1;
+        Ok(Some(vec![if is_flat { element } else { Datum::Null }, Datum::Int4(self.at)]))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::expr::Context;
 use crate::expr::function::{Eval, Registry, SetFunction};
 use crate::expr::operators::mismatch;
 use crate::types::declared::Modifier;
-use crate::types::{Datum, RegKind, Registered, SqlType};
+use crate::types::{Datum, ElementType, RegKind, Registered, SqlType};
 
 /// The types of numbers of objects that are shown by name.
 const KINDS: [RegKind; 6] = [
@@ -67,7 +67,7 @@ pub(super) fn asked<T>(
 ) -> Result<T> {
     let objects: Arc<Objects> = context.exec_state.objects()?;
     let path = context.settings.path();
-    work(&objects, Asking { path: &path, user: &context.user })
+    work(&objects, Asking { path: &path, user: &context.user, database: &context.database })
 }
 
 fn names(registry: &mut Registry) {
@@ -75,7 +75,7 @@ fn names(registry: &mut Registry) {
     for kind in KINDS {
         let ty = T::Reg(kind);
         // A pointer to a function knows the type by where it is.
-        let Named { of_text, of_number, to } = match kind {
+        let Named { of_text, of_number, of_texts, of_numbers, to } = match kind {
             RegKind::Class => named::<0>(),
             RegKind::Type => named::<1>(),
             RegKind::Proc => named::<2>(),
@@ -85,6 +85,10 @@ fn names(registry: &mut Registry) {
         };
         reading(registry, kind.name(), &[T::Text], ty, of_text);
         reading(registry, kind.name(), &[T::Oid], ty, of_number);
+        if let (Some(numbers), Some(all)) = (T::array_of(T::Oid), T::array_of(ty)) {
+            reading(registry, kind.name(), &[numbers], all, of_numbers);
+            reading(registry, kind.name(), &[T::texts()], all, of_texts);
+        }
         let name = match kind {
             RegKind::Class => "to_regclass",
             RegKind::Type => "to_regtype",
@@ -114,6 +118,9 @@ fn names(registry: &mut Registry) {
 struct Named {
     of_text: Eval,
     of_number: Eval,
+    /// Of arrays of both.
+    of_texts: Eval,
+    of_numbers: Eval,
     /// Of a text that may name nothing.
     to: Eval,
 }
@@ -132,6 +139,8 @@ fn named<const KIND: usize>() -> Named {
             Ok(Registered::datum(kind, oid, objects.shown(kind, oid, asking)))
         })
     };
+    let of_texts: Eval = |v, context| each(KINDS[KIND], named::<KIND>().of_text, v, context);
+    let of_numbers: Eval = |v, context| each(KINDS[KIND], named::<KIND>().of_number, v, context);
     let to: Eval = |v, context| match &v[0] {
         Datum::Text(text) => match lookup(KINDS[KIND], text, context) {
             Err(error) if error.sqlstate == code::INVALID_NAME => Err(error),
@@ -139,7 +148,18 @@ fn named<const KIND: usize>() -> Named {
         },
         _ => mismatch(v),
     };
-    Named { of_text, of_number, to }
+    Named { of_text, of_number, of_texts, of_numbers, to }
+}
+
+/// An array of objects, each made by `one`.
+fn each(kind: RegKind, one: Eval, values: &[Datum], context: &Context) -> Result<Datum> {
+    let Datum::Array(array) = &values[0] else { return mismatch(values) };
+    let element = ElementType::of(SqlType::Reg(kind)).expect("such objects are elements");
+    let change = |value: &Datum| match value {
+        Datum::Null => Ok(Datum::Null),
+        value => one(std::slice::from_ref(value), context),
+    };
+    Ok(array.mapped(element, change)?.into())
 }
 
 /// The object that a text names; null if there is none.

@@ -27,6 +27,8 @@ pub(crate) enum SetFunction {
     TextParts,
     /// The elements of arrays, side by side.
     Unnest,
+    /// The elements of an array and their numbers from one on.
+    Numbered,
     /// The subscripts of a dimension of an array, backward if so.
     Subscripts,
     /// Members of a document.
@@ -41,6 +43,22 @@ pub(crate) enum SetFunction {
     Value,
     /// No rows.
     Nothing,
+}
+
+impl SetFunction {
+    /// Names and types of the columns, if rows have several; `ty` is the type of values.
+    pub(crate) fn fields(self, ty: SqlType) -> Vec<(&'static str, SqlType)> {
+        match self {
+            SetFunction::Numbered => vec![("x", ty), ("n", SqlType::Int4)],
+            SetFunction::Json(JsonRows { part: JsonPart::Fields, .. }) => {
+                vec![("key", SqlType::Text), ("value", ty)]
+            }
+            SetFunction::Options => {
+                vec![("option_name", SqlType::Text), ("option_value", SqlType::Text)]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// What a function gives of a text and a regular expression.

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use super::json;
 use crate::error::Result;
+use crate::expr::Context;
 use crate::expr::function::{Function, Registry};
 use crate::expr::operators::mismatch;
 use crate::types::{Datum, SqlType};
@@ -34,18 +35,30 @@ fn function(name: &'static str, result: SqlType, eval: super::function::Eval) ->
 /// What makes a row of a row of nulls and the values.
 pub(crate) fn row() -> &'static Function {
     static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| Function { variadic: true, ..function(ROW, SqlType::Record, made) })
+}
+
+/// As [`row`], but null where every value is: a call that gives rows has no more of them.
+pub(crate) fn row_of_call() -> &'static Function {
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
     FUNCTION.get_or_init(|| {
-        let mut row = function(ROW, SqlType::Record, |v, _| match &v[0] {
-            Datum::Record(shape) => {
-                let row = shape.with_values(v[1..].to_vec());
-                row.check_size()?;
-                Ok(row.into())
-            }
-            _ => mismatch(v),
+        let row = function(ROW, SqlType::Record, |v, context| match v[1..] {
+            ref values if values.iter().all(Datum::is_null) => Ok(Datum::Null),
+            _ => made(v, context),
         });
-        row.variadic = true;
-        row
+        Function { variadic: true, ..row }
     })
+}
+
+fn made(values: &[Datum], _: &Context) -> Result<Datum> {
+    match &values[0] {
+        Datum::Record(shape) => {
+            let row = shape.with_values(values[1..].to_vec());
+            row.check_size()?;
+            Ok(row.into())
+        }
+        _ => mismatch(values),
+    }
 }
 
 /// A field of a row, by its place. A row of nulls stands behind it, which tells the name.

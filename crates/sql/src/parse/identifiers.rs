@@ -81,6 +81,7 @@ pub(crate) fn function(name: &ObjectName) -> Result<String> {
     match parts.as_slice() {
         [name] => Ok(name.clone()),
         [schema, name] if schema == "pg_catalog" => Ok(name.clone()),
+        [schema, _] if schema == "information_schema" => Ok(parts.join(".")),
         _ => {
             let message = format!("function {}() does not exist", parts.join("."));
             Err(SqlError::new(code::UNDEFINED_FUNCTION, message))

@@ -493,19 +493,20 @@ impl<'k> Lowerer<'k> {
         want: &Want<'_>,
     ) -> Result<Lowered> {
         let mut needed = want.needed.clone();
-        needed.retain(|id| calls.iter().all(|call| call.id != *id));
+        let is_of_calls = |id: &ColumnId| calls.iter().any(|call| call.columns.contains(id));
+        needed.retain(|id| !is_of_calls(id));
         calls.iter().flat_map(|call| &call.args).for_each(|arg| expr::columns_of(arg, &mut needed));
-        let of_calls = |key: &SortKey| calls.iter().any(|call| call.id == key.at);
-        let order = if want.order.iter().any(of_calls) { &[] } else { want.order };
+        let order =
+            if want.order.iter().any(|key| is_of_calls(&key.at)) { &[] } else { want.order };
         let below = Want { needed: &needed, order, limit: None, ..*want };
         let input = self.lower(input, &below)?;
         let mut layout = input.layout;
         let width = layout.len();
         let mut nodes = Vec::with_capacity(calls.len());
-        for rel::SetCall { id, function, mut args, .. } in calls {
+        for rel::SetCall { columns, function, mut args, .. } in calls {
             args.iter_mut().try_for_each(|arg| self.place(arg, &layout[..width]))?;
-            nodes.push(SetNode { function, args });
-            layout.push(id);
+            nodes.push(SetNode { function, args, width: columns.len() });
+            layout.extend(columns);
         }
         let below = input.node.estimate;
         let rows = below.rows * SET_ROWS;

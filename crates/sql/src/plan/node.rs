@@ -143,6 +143,8 @@ pub(crate) enum Op {
 pub(crate) struct SetNode {
     pub(crate) function: SetFunction,
     pub(crate) args: Vec<Expr>,
+    /// Columns of its rows.
+    pub(crate) width: usize,
 }
 
 /// A join.

@@ -8,6 +8,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::catalog::system_views;
@@ -118,8 +119,8 @@ pub(crate) struct Function {
 /// A call of a function that gives rows, outside of FROM.
 #[derive(Clone, Debug)]
 pub(crate) struct SetCall {
-    /// The column of what it gives.
-    pub(crate) id: ColumnId,
+    /// The columns of what it gives: one, or those of [`SetFunction::fields`].
+    pub(crate) columns: Range<ColumnId>,
     pub(crate) function: SetFunction,
     pub(crate) args: Vec<Expr>,
     pub(crate) ty: SqlType,
@@ -265,7 +266,7 @@ impl Rel {
             }
             Rel::ProjectSet { input, calls } => {
                 let mut columns = input.columns();
-                columns.extend(calls.iter().map(|call| call.id));
+                columns.extend(calls.iter().flat_map(|call| call.columns.clone()));
                 columns
             }
             Rel::Window { input, window } => {

@@ -119,7 +119,8 @@ fn push(rel: Rel, conditions: Vec<Expr>) -> Rel {
             Rel::Window { input: Box::new(push(*input, down)), window }.filtered(stay)
         }
         Rel::ProjectSet { input, calls } => {
-            let own: BTreeSet<ColumnId> = calls.iter().map(|call| call.id).collect();
+            let own: BTreeSet<ColumnId> =
+                calls.iter().flat_map(|call| call.columns.clone()).collect();
             let goes = |one: &Expr| may_move(one) && named(one).is_disjoint(&own);
             let (down, stay) = split(conditions, goes);
             Rel::ProjectSet { input: Box::new(push(*input, down)), calls }.filtered(stay)

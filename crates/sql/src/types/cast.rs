@@ -55,6 +55,8 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         (T::Array(from), T::Array(to)) => return context(from.ty(), to.ty()),
         (T::Int2Vector, T::Array(to)) if to.ty() == T::Int2 => Implicit,
         (T::OidVector, T::Array(to)) if to.ty() == T::Oid => Implicit,
+        (T::Int2Vector, T::Array(to)) => return context(T::Int2, to.ty()),
+        (T::OidVector, T::Array(to)) => return context(T::Oid, to.ty()),
         (T::Int2 | T::Int4 | T::Int8 | T::Reg(_), T::Oid) => Implicit,
         (T::Int2 | T::Int4 | T::Int8 | T::Oid, T::Reg(_)) => Implicit,
         (T::Oid | T::Reg(_), T::Int8 | T::Int4) => Assignment,

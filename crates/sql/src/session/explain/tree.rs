@@ -191,6 +191,7 @@ impl Shower {
                     SetFunction::TextParts => "string_to_table",
                     SetFunction::Channels => "pg_listening_channels",
                     SetFunction::Unnest => "unnest",
+                    SetFunction::Numbered => "_pg_expandarray",
                     SetFunction::Subscripts => "generate_subscripts",
                     SetFunction::Json(rows) => rows.name,
                     SetFunction::Patterns(PatternRows::Matches) => "regexp_matches",
@@ -468,7 +469,8 @@ impl Shower {
             Op::ProjectSet { input, calls } => {
                 let mut names = self.names(input);
                 names.truncate(input.width);
-                names.extend(calls.iter().map(|_| "?".to_owned()));
+                let width = calls.iter().map(|call| call.width).sum();
+                names.extend(std::iter::repeat_n("?".to_owned(), width));
                 names
             }
             Op::Window { input, window } => {
