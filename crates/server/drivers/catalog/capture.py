@@ -2,8 +2,9 @@
 
     capture.py --port PORT --log FILE --tools DIR [TOOL ...]
 
-The server runs on this machine, lets everybody in, and logs to FILE with `%m [%p] ` before each
-line. DIR has the tools: a virtual environment `py`, `node/node_modules`, `java/pg.jar`, `go/gorm`.
+The server runs on this machine with wal_level = logical, lets everybody in, and logs to FILE with
+`%m [%p] ` before each line. DIR has the tools: a virtual environment `py`, `node/node_modules`,
+`java/pg.jar`, `java/hibernate/cp.txt` with Hibernate's class path, `go/gorm`.
 """
 
 import argparse
@@ -43,11 +44,25 @@ def commands(tools, port):
     at = ["-h", "127.0.0.1", "-p", str(port), "-U", "rightlink"]
     asks = [word for one in BACKSLASH for word in ("-c", one.replace("|", " "))]
     url = f"host=127.0.0.1 port={port} user=rightlink dbname={DATABASE} sslmode=disable"
+    other = ["psql", "-X", "-q", *at, "-d", "postgres", "-v", f"port={port}"]
+    other += ["-v", f"database={DATABASE}", "-v", f"at={url}"]
+    hibernate = tools / "java/hibernate/cp.txt"
+    classes = hibernate.read_text().strip() if hibernate.exists() else ""
+    drizzle = f"--config={HERE}/tools/drizzle.config.js"
+    kit = f"{tools}/node/node_modules/.bin/drizzle-kit"
     found = {
         "psql": ["psql", "-X", *at, "-d", DATABASE, *asks],
         "pg_dump": ["pg_dump", *at, "-s", DATABASE],
         "pgjdbc": ["java", "-cp", f"{tools}/java/pg.jar", HERE / "tools/Tools.java", str(port), DATABASE],
         "gorm": [tools / "go/gorm", url],
+        "hibernate": [
+            "sh", "-c", 'javac -d . -cp "$1" "$2" && java -cp ".:$1" Hibernate "$3" "$4"',
+            "sh", classes, HERE / "tools/Hibernate.java", str(port), DATABASE,
+        ],
+        "pgbench": ["sh", "-c", 'pgbench -q -i "$@" && pgbench -t 2 "$@"', "sh", *at, DATABASE],
+        "postgres_fdw": [*other, "-f", HERE / "tools/fdw.sql"],
+        "subscriber": [*other, "-f", HERE / "tools/subscriber.sql"],
+        "drizzle": ["sh", "-c", f"{kit} pull {drizzle}; {kit} push --force {drizzle}; {kit} push --force {drizzle}"],
     }
     for name in PYTHON:
         found[name] = [tools / "py/bin/python", HERE / "tools/tools.py", name, str(port), DATABASE]
@@ -111,6 +126,10 @@ def main():
     with psycopg.connect(f"{at} dbname={DATABASE}", autocommit=True) as one:
         for statement in schema.statements(6):
             one.execute(statement)
+        one.execute(schema.SEEN)
+        one.execute("insert into seen select g, g % 7 from generate_series(1, 20) g")
+        one.execute("create publication told for table seen")
+        one.execute("select pg_create_logical_replication_slot('listener', 'pgoutput')")
         one.execute(f"alter database {DATABASE} set log_statement = 'all'")
     kept = {}
     output = HERE / "queries.jsonl"
@@ -124,7 +143,11 @@ def main():
         with psycopg.connect(f"{at} dbname={DATABASE} options='-c log_statement=none'") as one:
             before = objects.labels(one.cursor())
         start = given.log.stat().st_size
-        env = os.environ | {"NODE_PATH": str(given.tools.resolve() / "node/node_modules")}
+        env = os.environ | {
+            "NODE_PATH": str(given.tools.resolve() / "node/node_modules"),
+            "DRIZZLE_URL": f"postgres://rightlink@127.0.0.1:{given.port}/{DATABASE}",
+            "DRIZZLE_SCHEMA": str(HERE / "tools/drizzle.schema.js"),
+        }
         with tempfile.TemporaryDirectory() as folder:
             run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
         with given.log.open("rb") as log:

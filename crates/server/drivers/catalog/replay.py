@@ -34,13 +34,12 @@ NUMBERS = {26, 24, 2205, 2206, 4096, 4089, 20, 23, 1028, 2210, 30}
 
 def connect(port, database, user="rightlink"):
     at = f"host=127.0.0.1 port={port} user={user} dbname={database}"
-    one = psycopg.connect(at, autocommit=True, prepare_threshold=None)
-    one.execute("set statement_timeout = '60s'")
-    return one
+    return psycopg.connect(at, autocommit=True, prepare_threshold=None)
 
 
 def make(one, tables):
     """Makes the schema unless it is there."""
+    one.execute(schema.SEEN)
     if one.execute("select to_regclass('t000')").fetchone()[0] is not None:
         return
     for statement in schema.statements(tables):
@@ -51,6 +50,11 @@ def make(one, tables):
 class Server:
     def __init__(self, *at):
         self.one, self.database = connect(*at), at[1]
+
+    def start_over(self):
+        """Settings that a tool has left are no other's."""
+        self.one.execute("reset all")
+        self.one.execute("set statement_timeout = '60s'")
 
     def learn(self):
         self.labels = objects.labels(self.one.cursor())
@@ -113,11 +117,15 @@ def replay(given, postgres, port, user):
     for server in servers:
         make(server.one, given.tables)
         server.learn()
-    table, slow, equal, asked = {}, [], 0, 0
+    table, slow, equal, asked, last = {}, [], 0, 0, None
     for line in (HERE / "queries.jsonl").read_text().splitlines():
         tool, query = json.loads(line)
         if given.tool and tool != given.tool:
             continue
+        if tool != last:
+            last = tool
+            for server in servers:
+                server.start_over()
         theirs, ours = (server.send(query)[0] for server in servers)
         if isinstance(theirs, str):
             continue

@@ -24,6 +24,10 @@ def statements(tables):
     yield "comment on view v000 is 'a view'"
 
 
+# A table that is copied and looked at from afar.
+SEEN = "create table if not exists seen (a integer primary key, b text)"
+
+
 def name(at):
     """Every fifth table, but for the first, is in the schema `app`."""
     return f"app.t{at:03}" if at % 5 == 4 else f"t{at:03}"
