@@ -6,8 +6,7 @@ use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, 
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
-use super::used_index::key_made;
-use super::{Definer, check_keys, expression, late_keys, named};
+use super::{Definer, check_keys, expression, key_made, late_keys, named};
 use crate::bind::Slot;
 use crate::bind::ddl::{Alteration, NewIndex, NewPrimary, NewTable};
 use crate::error::{Result, SqlError, code};

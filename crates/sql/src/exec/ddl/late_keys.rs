@@ -7,8 +7,7 @@
 
 use rightlink::{AlterTable, IndexSchema};
 
-use super::used_index::key_made;
-use super::{Definer, named, not_unique};
+use super::{Definer, key_made, named, not_unique};
 use crate::bind::ddl::{LateIndex, NewIndex, NewPrimary};
 use crate::error::{Result, SqlError, code};
 use crate::names::bare;

@@ -485,6 +485,14 @@ impl Definer<'_> {
     }
 }
 
+/// The result of making a primary key of rows that are there.
+fn key_made(table: &str, made: rightlink::Result<()>) -> Result<()> {
+    match made {
+        Err(Error::NotNullViolation { table, column }) => Err(alter::has_nulls(&table, &column)),
+        other => named(table, other),
+    }
+}
+
 /// Notes of a new index that it stands for no constraint, if it could.
 pub(crate) fn note_plain(txn: &mut Transaction, table: &str, index: &IndexSchema) -> Result<()> {
     if !index.unique {

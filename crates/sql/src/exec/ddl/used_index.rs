@@ -3,11 +3,11 @@
 //! Invariants: the index is a plain unique one over columns in their default order.
 //! Does not do: constraints that may be checked late, whose indexes are not unique in the store.
 
-use rightlink::{AlterTable, Error, IndexInfo};
+use rightlink::{AlterTable, IndexInfo};
 
-use super::alter::{has_nulls, refuse_taken, two_primary};
+use super::alter::{refuse_taken, two_primary};
 use super::expression::has_expression;
-use super::{Definer, late_keys, named};
+use super::{Definer, key_made, late_keys, named};
 use crate::bind::ddl::UsedIndex;
 use crate::catalog::{forget_plain_indexes, plain_indexes};
 use crate::error::{Result, SqlError, code};
@@ -52,14 +52,6 @@ impl Definer<'_> {
             return SqlError::new(code::NOT_IN_STATE, message);
         }
         SqlError::new(code::UNDEFINED_OBJECT, format!("index \"{index}\" does not exist"))
-    }
-}
-
-/// The result of making a primary key of rows that are there.
-pub(super) fn key_made(table: &str, made: rightlink::Result<()>) -> Result<()> {
-    match made {
-        Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
-        other => named(table, other),
     }
 }
 
