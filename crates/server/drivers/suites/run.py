@@ -1,6 +1,6 @@
 """Runs a driver's own suite of tests against a server and says how much of it passes.
 
-    run.py asyncpg|pgx --port PORT --cache DIR [--least PERCENT]
+    run.py asyncpg|pgx|sqlalchemy --port PORT --cache DIR [--least PERCENT]
 
 Beside this script lies a list for each suite: names of tests that are left out, as patterns of
 fnmatch, each under the reason. Everything else counts. The server is one that lets everybody in,
@@ -19,6 +19,7 @@ import xml.etree.ElementTree
 
 ASYNCPG = "0.30.0"
 PGX = "v5.7.5"
+SQLALCHEMY = "2.0.58"
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -34,25 +35,61 @@ def excluded(name):
     return patterns
 
 
+def python_suite(home, package, beside):
+    """The interpreter of a new environment with a package, whose source is unpacked beside it."""
+    python = home / "venv/bin/python"
+    if not (home / "unpacked").exists():
+        subprocess.run([sys.executable, "-m", "venv", home / "venv"], check=True)
+        pip = [home / "venv/bin/pip", "-q"]
+        subprocess.run([*pip, "install", package, *beside], check=True)
+        source = ["download", "--no-deps", "--no-binary", ":all:", package]
+        subprocess.run([*pip, *source, "-d", home], check=True)
+        [archive] = home.glob("*.tar.gz")
+        unpack = ["tar", "xzf", archive, "--one-top-level=unpacked", "--strip-components=1"]
+        subprocess.run(unpack, cwd=home, check=True)
+    return python
+
+
 def asyncpg(cache, port):
     """Outcomes of asyncpg's tests by name. One of whose parts fails has failed."""
     home = cache / f"asyncpg-{ASYNCPG}"
-    python = home / "venv/bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", home / "venv"], check=True)
-        pip = [home / "venv/bin/pip", "-q"]
-        wanted = [f"asyncpg=={ASYNCPG}", "pytest", "pytest-subtests", "pytest-timeout", "distro"]
-        subprocess.run([*pip, "install", *wanted], check=True)
-        source = ["download", "--no-deps", "--no-binary", ":all:", f"asyncpg=={ASYNCPG}"]
-        subprocess.run([*pip, *source, "-d", home], check=True)
-        subprocess.run(["tar", "xzf", f"asyncpg-{ASYNCPG}.tar.gz"], cwd=home, check=True)
+    beside = ["pytest", "pytest-subtests", "pytest-timeout", "distro"]
+    python = python_suite(home, f"asyncpg=={ASYNCPG}", beside)
+    if not (home / "tests").exists():
         # Beside the package's source the tests would import that instead of what is installed.
-        shutil.move(home / f"asyncpg-{ASYNCPG}/tests", home / "tests")
+        shutil.copytree(home / "unpacked/tests", home / "tests")
     where = {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres"}
     report = home / "report.xml"
     command = [python, "-m", "pytest", "tests", "-q", "--timeout", "60", f"--junitxml={report}"]
     command += ["--ignore", "tests/test__sourcecode.py", "-p", "no:cacheprovider"]
     subprocess.run(command, cwd=home, env=os.environ | where, stdout=subprocess.DEVNULL)
+    return reported(report)
+
+
+def sqlalchemy(cache, port):
+    """Outcomes of the tests that every dialect of SQLAlchemy has, and of PostgreSQL's own."""
+    home = cache / f"sqlalchemy-{SQLALCHEMY}"
+    beside = ["psycopg2-binary", "pytest", "pytest-timeout"]
+    python = python_suite(home, f"SQLAlchemy=={SQLALCHEMY}", beside)
+    at = ["-h", "127.0.0.1", "-p", str(port), "-U", "rightlink", "-d", "test"]
+    for schema in ["test_schema", "test_schema_2"]:
+        make = f"create schema if not exists {schema}"
+        subprocess.run(["psql", "-X", "-q", *at, "-c", make], check=True)
+    url = f"postgresql+psycopg2://rightlink@127.0.0.1:{port}/test"
+    outcomes = {}
+    # Thousands of tests of ranges, which are refused by name, would take as many seconds to fail.
+    for tests in [["test/dialect/test_suite.py"], ["test/dialect/postgresql", "-k", "not Range"]]:
+        report = home / "report.xml"
+        command = [python, "-m", "pytest", *tests, "-q", "--timeout", "60", "--dburi", url]
+        command += [f"--junitxml={report}", "--maxfail=100000", "-p", "no:cacheprovider"]
+        command += ["-p", "no:logging"]
+        subprocess.run(command, cwd=home / "unpacked", stdout=subprocess.DEVNULL)
+        outcomes |= reported(report)
+    return outcomes
+
+
+def reported(report):
+    """Outcomes of tests by name, as pytest reports them."""
     outcomes = {}
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         name = case.get("classname").split(".")[-1] + "." + case.get("name").split(" ")[0]
@@ -93,14 +130,14 @@ def pgx(cache, port):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", choices=["asyncpg", "pgx"])
+    suites = {"asyncpg": asyncpg, "pgx": pgx, "sqlalchemy": sqlalchemy}
+    parser.add_argument("suite", choices=suites)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--cache", type=pathlib.Path, required=True)
     parser.add_argument("--least", type=float, default=95.0)
     given = parser.parse_args()
     given.cache.mkdir(parents=True, exist_ok=True)
-    run = {"asyncpg": asyncpg, "pgx": pgx}[given.suite]
-    outcomes = run(given.cache.resolve(), given.port)
+    outcomes = suites[given.suite](given.cache.resolve(), given.port)
     patterns = excluded(given.suite)
     left_out = {name for name in outcomes for one in patterns if fnmatch.fnmatchcase(name, one)}
     counted = {n: o for n, o in outcomes.items() if n not in left_out and o != "skipped"}

@@ -179,7 +179,14 @@ impl Binder<'_> {
         function: &UserFunction,
         first: ColumnId,
     ) -> Result<(Rel, Vec<ScopeColumn>)> {
-        let kept = function_body(&function.notes.body)?;
+        let Some(kept) = function_body(&function.notes.body)? else {
+            return match function.notes.gives {
+                Gives::Void => Ok((Rel::Single, Vec::new())),
+                _ => Err(mismatch(function).detail(
+                    "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.",
+                )),
+            };
+        };
         if writes_in_with(&kept.query) {
             return Err(not_built("that writes"));
         }
