@@ -14,20 +14,10 @@ use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed, collation_of};
-use crate::parse::identifiers;
-use crate::types::collate::{Collated, Rule, built_in, no_collation};
+use crate::parse::identifiers::collation as name_of;
+use crate::types::collate::{Collated, Rule, built_in};
 use crate::types::declared::ByteOrder;
 use crate::types::{Datum, SqlType};
-
-/// The name of a collation, in `public` or `pg_catalog`.
-pub(crate) fn name_of(name: &ast::ObjectName) -> Result<String> {
-    let parts = identifiers::parts(name)?;
-    match parts.as_slice() {
-        [name] => Ok(name.clone()),
-        [schema, name] if schema == "public" || schema == "pg_catalog" => Ok(name.clone()),
-        _ => Err(no_collation(&parts.join("."))),
-    }
-}
 
 /// Does an operator compare?
 fn compares(name: &str) -> bool {

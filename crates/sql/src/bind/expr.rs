@@ -14,11 +14,12 @@ use super::{Binder, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed, bits, collation_of, records};
+use crate::parse::chain::prefix_name;
 use crate::parse::identifiers;
 use crate::types::cast::{self, CastContext};
 use crate::types::collate::Collated;
 use crate::types::declared::{Declared, Modifier};
-use crate::types::{Bits, Datum, SqlType, numeric};
+use crate::types::{Bits, Datum, SqlType, literal};
 
 impl Binder<'_> {
     /// Position of a piece of syntax.
@@ -137,7 +138,7 @@ impl Binder<'_> {
         match node {
             ast::Expr::BinaryOp { .. } => self.chain(node),
             ast::Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.negation(expr),
-            ast::Expr::UnaryOp { op, .. } if is_prefix(*op) => self.chain(node),
+            ast::Expr::UnaryOp { op, .. } if prefix_name(*op).is_some() => self.chain(node),
             ast::Expr::UnaryOp { op, .. } => {
                 let message = format!("operator {op}");
                 Err(SqlError::unsupported(message).at(self.position(node)))
@@ -807,30 +808,9 @@ pub(crate) fn varchar_of(values: &[Typed]) -> Option<Modifier> {
     known.next().is_some_and(Typed::is_varchar).then_some(Modifier::Varchar(0))
 }
 
-/// A number has the smallest of integer, bigint and numeric that holds it.
+/// A number, of the type that its digits ask for.
 pub(super) fn number(digits: &str) -> Result<Typed> {
-    if let Some(at) = digits.find('_') {
-        let message =
-            format!("trailing junk after numeric literal at or near \"{}\"", &digits[..=at]);
-        return Err(SqlError::syntax(message));
-    }
-    if let Ok(value) = digits.parse::<i64>() {
-        return Ok(match i32::try_from(value) {
-            Ok(value) => Typed::new(Expr::Const(Datum::Int4(value)), SqlType::Int4),
-            Err(_) => Typed::new(Expr::Const(Datum::Int8(value)), SqlType::Int8),
-        });
-    }
-    match numeric::parse(digits) {
-        Ok(value) => Ok(Typed::new(Expr::Const(Datum::Numeric(value)), SqlType::Numeric)),
-        Err(error) if error.sqlstate == code::INVALID_TEXT => {
-            Err(SqlError::syntax(format!("syntax error at or near \"{digits}\"")))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// NOT stays what sqlparser makes of it, and so does what the binder refuses.
-pub(super) fn is_prefix(op: UnaryOperator) -> bool {
-    use UnaryOperator as U;
-    matches!(op, U::Minus | U::Plus | U::BitwiseNot | U::PGAbs | U::PGSquareRoot | U::PGCubeRoot)
+    let value = literal::number(digits)?;
+    let ty = value.type_of().unwrap_or(SqlType::Numeric);
+    Ok(Typed::new(Expr::Const(value), ty))
 }

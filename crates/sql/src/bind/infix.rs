@@ -1,35 +1,16 @@
-//! Chains of operators, with PostgreSQL's ranks.
+//! Chains of operators: binding what a chain is put together from (`parse::chain`).
 //!
-//! sqlparser gives some operators another rank than PostgreSQL: a sign is weaker than `^` there, a
-//! prefix such as `~` stronger than `+`. A chain without parentheses is therefore taken apart into
-//! the operators and operands that are written, and put together anew.
-//!
-//! Invariants: neither costs stack, however long the chain is. Does not do: what ends in a word,
-//! such as IS NULL; it comes here as an operand.
+//! Invariants: binding one costs no stack, however long the chain is.
+//! Does not do: what ends in a word, such as IS NULL; it comes here as an operand.
 
-use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
+use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 use super::Binder;
-use super::expr::{is_prefix, number};
+use super::expr::number;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Typed, registry};
+use crate::parse::chain::{Operator, Step, digits, prefix_name, steps};
 use crate::types::SqlType;
-
-/// The rank of comparisons, of which none can stand beside another without parentheses.
-const COMPARISON: u8 = 3;
-
-/// An operator of a chain.
-#[derive(Clone, Copy)]
-enum Operator<'a> {
-    Infix(&'a BinaryOperator),
-    Prefix(UnaryOperator),
-}
-
-/// A piece of a chain, as it is written.
-enum Item<'a> {
-    Operator(Operator<'a>),
-    Operand(&'a ast::Expr),
-}
 
 /// A bound operand, and where what it was bound from begins.
 struct Operand {
@@ -39,93 +20,39 @@ struct Operand {
     start: Option<usize>,
 }
 
-impl Operator<'_> {
-    /// The higher one is applied first.
-    fn rank(self) -> u8 {
-        use BinaryOperator as B;
-        match self {
-            Operator::Infix(B::Or) => 1,
-            Operator::Infix(B::And) => 2,
-            Operator::Infix(B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq) => COMPARISON,
-            Operator::Infix(B::Plus | B::Minus) => 5,
-            Operator::Infix(B::Multiply | B::Divide | B::Modulo) => 6,
-            Operator::Infix(B::PGExp) => 7,
-            Operator::Prefix(UnaryOperator::Minus | UnaryOperator::Plus) => 8,
-            Operator::Infix(_) | Operator::Prefix(_) => 4,
-        }
-    }
-}
-
-/// The pieces of a chain from left to right.
-fn items(node: &ast::Expr) -> Vec<Item<'_>> {
-    let mut items = Vec::new();
-    let mut rest = Vec::new();
-    let mut next = Some(Item::Operand(node));
-    while let Some(item) = next {
-        match item {
-            Item::Operand(ast::Expr::BinaryOp { left, op, right }) => {
-                rest.push(Item::Operand(right.as_ref()));
-                rest.push(Item::Operator(Operator::Infix(op)));
-                rest.push(Item::Operand(left.as_ref()));
-            }
-            Item::Operand(ast::Expr::UnaryOp { op, expr }) if is_prefix(*op) => {
-                items.push(Item::Operator(Operator::Prefix(*op)));
-                rest.push(Item::Operand(expr.as_ref()));
-            }
-            item => items.push(item),
-        }
-        next = rest.pop();
-    }
-    items
-}
-
 impl Binder<'_> {
     /// A chain of operators, or a prefix in front of an operand.
     pub(super) fn chain(&mut self, node: &ast::Expr) -> Result<Typed> {
-        let (mut operands, mut waiting) = (Vec::new(), Vec::new());
-        for item in items(node) {
-            match item {
-                Item::Operator(op @ Operator::Prefix(_)) => waiting.push(op),
-                Item::Operator(op) => {
-                    let beside = |other: &Operator| other.rank() == COMPARISON;
-                    if op.rank() == COMPARISON && waiting.last().is_some_and(beside) {
-                        return Err(near(op));
-                    }
-                    while waiting.last().is_some_and(|other: &Operator| other.rank() >= op.rank()) {
-                        self.reduce(&mut operands, &mut waiting)?;
-                    }
-                    waiting.push(op);
+        let mut operands = Vec::new();
+        for step in steps(node)? {
+            let operand = match step {
+                Step::Apply(op) => self.reduce(&mut operands, op)?,
+                Step::Negative(node) => {
+                    let value = number(&format!("-{}", digits(node).unwrap_or_default()))?;
+                    let value = value.at(self.position(node));
+                    Operand { value, row: None, start: self.start(node) }
                 }
-                Item::Operand(node) => {
-                    let operand = match waiting.last() {
-                        Some(Operator::Prefix(UnaryOperator::Minus)) => self.negative(node)?,
-                        _ => None,
-                    };
-                    waiting.truncate(waiting.len() - usize::from(operand.is_some()));
+                Step::Operand(node) => {
                     let row = self.row(node)?;
-                    let value = match operand {
-                        Some(value) => value,
-                        None if row.is_some() => Typed::new(Expr::null(), SqlType::Unknown),
-                        None => self.expr(node)?,
+                    let value = match row.is_some() {
+                        true => Typed::new(Expr::null(), SqlType::Unknown),
+                        false => self.expr(node)?,
                     };
-                    operands.push(Operand { value, row, start: self.start(node) });
+                    Operand { value, row, start: self.start(node) }
                 }
-            }
-        }
-        while !waiting.is_empty() {
-            self.reduce(&mut operands, &mut waiting)?;
+            };
+            operands.push(operand);
         }
         let whole = operands.pop().expect("an operator leaves a value");
         debug_assert!(operands.is_empty(), "each operator has found its operands");
         Ok(whole.value)
     }
 
-    /// Applies the operator that was put last.
-    fn reduce(&mut self, operands: &mut Vec<Operand>, waiting: &mut Vec<Operator>) -> Result<()> {
-        let op = waiting.pop().expect("the caller has looked");
+    /// Applies an operator to the last operands.
+    fn reduce(&mut self, operands: &mut Vec<Operand>, op: Operator<'_>) -> Result<Operand> {
         let right = operands.pop().expect("an operand is behind");
         let middle = right.start;
-        let whole = match op {
+        Ok(match op {
             Operator::Prefix(op) => {
                 no_row(&right)?;
                 Operand { value: self.prefix(op, right.value, middle)?, row: None, start: middle }
@@ -148,29 +75,12 @@ impl Binder<'_> {
                 let value = value.map_err(|error| error.at(middle))?;
                 Operand { value: Typed { position: start, ..value }, row: None, start }
             }
-        };
-        operands.push(whole);
-        Ok(())
-    }
-
-    /// A number behind a minus, if it is written there: the sign belongs to the literal, as in
-    /// PostgreSQL: -2147483648 is an integer.
-    fn negative(&mut self, node: &ast::Expr) -> Result<Option<Typed>> {
-        let ast::Expr::Value(value) = node else { return Ok(None) };
-        let Value::Number(digits, _) = &value.value else { return Ok(None) };
-        let position = self.position(node);
-        number(&format!("-{digits}")).map(|typed| Some(typed.at(position)))
+        })
     }
 
     fn prefix(&mut self, op: UnaryOperator, value: Typed, at: Option<usize>) -> Result<Typed> {
-        let name = match op {
-            UnaryOperator::Minus => "-",
-            UnaryOperator::Plus => "+",
-            UnaryOperator::BitwiseNot => "~",
-            UnaryOperator::PGAbs => "@",
-            UnaryOperator::PGSquareRoot => "|/",
-            UnaryOperator::PGCubeRoot => "||/",
-            other => return Err(SqlError::unsupported(format!("operator {other}")).at(at)),
+        let Some(name) = prefix_name(op) else {
+            return Err(SqlError::unsupported(format!("operator {op}")).at(at));
         };
         let types = [value.ty];
         let function = registry::resolve(name, &types)
@@ -198,15 +108,6 @@ fn no_row(operand: &Operand) -> Result<()> {
         Some(_) => Err(SqlError::unsupported("a row value")),
         None => Ok(()),
     }
-}
-
-/// The error for an operator that cannot stand there.
-fn near(op: Operator<'_>) -> SqlError {
-    let text = match op {
-        Operator::Infix(op) => op.to_string(),
-        Operator::Prefix(op) => op.to_string(),
-    };
-    SqlError::syntax(format!("syntax error at or near \"{text}\""))
 }
 
 /// One list of all that is joined the same way.

@@ -25,6 +25,33 @@ pub(crate) struct TypeFacts {
     pub(crate) collation: u32,
 }
 
+/// What decides which casts an expression gets.
+#[derive(Clone, Copy)]
+pub(crate) struct TypeRules {
+    pub(crate) category: u8,
+    pub(crate) is_preferred: bool,
+    /// The type of its elements, 0 if it has none.
+    pub(crate) element: u32,
+    /// The type of arrays of it, 0 if there is none.
+    pub(crate) array: u32,
+}
+
+/// A cast between two types.
+#[derive(Clone, Copy)]
+pub(crate) struct CastRules {
+    /// Does it happen by itself?
+    pub(crate) is_implicit: bool,
+    /// Does a function make the value?
+    pub(crate) by_function: bool,
+}
+
+/// An operator.
+pub(crate) struct Operator {
+    /// The types of its operands, one or two.
+    pub(crate) operands: Vec<u32>,
+    pub(crate) result: u32,
+}
+
 /// Types by their numbers.
 fn types() -> &'static HashMap<u32, TypeFacts> {
     static TYPES: OnceLock<HashMap<u32, TypeFacts>> = OnceLock::new();
@@ -46,6 +73,84 @@ fn types() -> &'static HashMap<u32, TypeFacts> {
         };
         rows(view, system_views::TYPES).into_iter().flatten().filter_map(facts).collect()
     })
+}
+
+/// The fixed rows of a catalog, with the places of some of its columns.
+fn fixed<const N: usize>(name: &str, columns: [&str; N]) -> (Vec<Row>, [usize; N]) {
+    let view = named(name);
+    let file = match view.kind {
+        system_views::Kind::Fixed(file) => file,
+        _ => system_views::TYPES,
+    };
+    let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
+    let places = columns.map(|name| at(name).expect("the catalog has this column"));
+    (rows(view, file).unwrap_or_default(), places)
+}
+
+fn number_of(value: &Datum) -> u32 {
+    if let Datum::Oid(oid) = value { *oid } else { 0 }
+}
+
+fn letter_of(value: &Datum) -> u8 {
+    if let Datum::Char(letter) = value { *letter } else { 0 }
+}
+
+/// What decides casts of the type that has this number.
+pub(crate) fn type_rules(oid: u32) -> Option<&'static TypeRules> {
+    static RULES: OnceLock<HashMap<u32, TypeRules>> = OnceLock::new();
+    let rules = RULES.get_or_init(|| {
+        let columns = ["oid", "typcategory", "typispreferred", "typelem", "typarray"];
+        let (rows, [own, category, preferred, element, array]) = fixed("pg_type", columns);
+        let one = |row: Row| {
+            let rules = TypeRules {
+                category: letter_of(&row[category]),
+                is_preferred: row[preferred] == Datum::Bool(true),
+                element: number_of(&row[element]),
+                array: number_of(&row[array]),
+            };
+            (number_of(&row[own]), rules)
+        };
+        rows.into_iter().map(one).collect()
+    });
+    rules.get(&oid)
+}
+
+/// The cast from one type to another.
+pub(crate) fn cast(from: u32, to: u32) -> Option<CastRules> {
+    static CASTS: OnceLock<HashMap<(u32, u32), CastRules>> = OnceLock::new();
+    let casts = CASTS.get_or_init(|| {
+        let columns = ["castsource", "casttarget", "castcontext", "castmethod"];
+        let (rows, [source, target, context, method]) = fixed("pg_cast", columns);
+        let one = |row: Row| {
+            let rules = CastRules {
+                is_implicit: letter_of(&row[context]) == b'i',
+                by_function: letter_of(&row[method]) == b'f',
+            };
+            ((number_of(&row[source]), number_of(&row[target])), rules)
+        };
+        rows.into_iter().map(one).collect()
+    });
+    casts.get(&(from, to)).copied()
+}
+
+/// The operators of this name.
+pub(crate) fn operators_named(name: &str) -> &'static [Operator] {
+    static OPERATORS: OnceLock<HashMap<String, Vec<Operator>>> = OnceLock::new();
+    let operators = OPERATORS.get_or_init(|| {
+        let columns = ["oprname", "oprleft", "oprright", "oprresult"];
+        let (rows, [own, left, right, result]) = fixed("pg_operator", columns);
+        let mut all: HashMap<String, Vec<Operator>> = HashMap::new();
+        for row in rows {
+            let operands = [left, right].map(|at| number_of(&row[at]));
+            let operands = operands.into_iter().filter(|oid| *oid != 0).collect();
+            let one = Operator { operands, result: number_of(&row[result]) };
+            if let Datum::Text(name) = &row[own] {
+                all.entry(name.clone()).or_default().push(one);
+            }
+        }
+        all
+    });
+    operators.get(name).map_or(&[], Vec::as_slice)
 }
 
 /// Numbers of the operator classes that are taken unless another is said, by access method and
@@ -103,6 +208,10 @@ pub(crate) struct BuiltIn {
     pub(crate) arguments: Vec<u32>,
     pub(crate) result: u32,
     pub(crate) is_set: bool,
+    /// The type of the elements that its last argument collects, 0 if it does not.
+    pub(crate) variadic: u32,
+    /// The letter of a function, an aggregate or a window function.
+    pub(crate) kind: u8,
     /// Is its result decided by its arguments alone?
     pub(crate) is_immutable: bool,
 }
@@ -128,7 +237,7 @@ fn functions() -> &'static Vec<BuiltIn> {
         let at = |name: &str| view.columns.iter().position(|(known, _)| *known == name);
         let at = |name: &str| at(name).expect("pg_proc has this column");
         let [arguments, result, set] = ["proargtypes", "prorettype", "proretset"].map(at);
-        let volatile = at("provolatile");
+        let [volatile, variadic, kind] = ["provolatile", "provariadic", "prokind"].map(at);
         let function = |row: Row| match (&row[0], &row[1], &row[arguments], &row[result], &row[set])
         {
             (
@@ -138,11 +247,12 @@ fn functions() -> &'static Vec<BuiltIn> {
                 Datum::Oid(result),
                 Datum::Bool(is_set),
             ) => {
-                let number = |value: &Datum| if let Datum::Oid(oid) = value { *oid } else { 0 };
-                let arguments = arguments.values().iter().map(number).collect();
+                let arguments = arguments.values().iter().map(number_of).collect();
                 let (name, result, is_set) = (name.clone(), *result, *is_set);
                 let is_immutable = row[volatile] == Datum::Char(b'i');
-                Some(BuiltIn { oid: *oid, name, arguments, result, is_set, is_immutable })
+                let (variadic, kind) = (number_of(&row[variadic]), letter_of(&row[kind]));
+                let oid = *oid;
+                Some(BuiltIn { oid, name, arguments, result, is_set, variadic, kind, is_immutable })
             }
             _ => None,
         };
@@ -153,7 +263,15 @@ fn functions() -> &'static Vec<BuiltIn> {
 
 /// The functions of this name.
 pub(crate) fn functions_named(name: &str) -> impl Iterator<Item = &'static BuiltIn> {
-    functions().iter().filter(move |one| one.name == name)
+    static BY_NAME: OnceLock<HashMap<&str, Vec<&BuiltIn>>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| {
+        let mut all: HashMap<&str, Vec<&BuiltIn>> = HashMap::new();
+        for one in functions() {
+            all.entry(one.name.as_str()).or_default().push(one);
+        }
+        all
+    });
+    by_name.get(name).into_iter().flatten().copied()
 }
 
 /// The function that has a number.

@@ -12,7 +12,6 @@ use rightlink::{ColumnSchema, IndexInfo};
 use super::SessionInfo;
 use super::numbers::{relation_oid, text};
 use super::objects::{DomainObject, Object, Objects};
-use super::relations::default_text;
 use super::roles::{self, Grant};
 use super::rules::{self, Constraint, Key, Reference, Rule};
 use super::sequences::Sequence;
@@ -89,7 +88,7 @@ pub(super) fn rows(
             let all = objects.constraints().iter();
             all.filter_map(|one| referential(database, one, objects)).collect()
         }
-        Information::CheckConstraints => checks(database, objects),
+        Information::CheckConstraints => checks(database, objects)?,
         Information::ConstraintColumns => constraint_columns(database, objects),
         Information::ConstraintTables => constraint_tables(database, objects),
         Information::Sequences => {
@@ -234,7 +233,7 @@ fn columns(
         let mut row = name(database, &table.name).to_vec();
         let number = i32::try_from(at + 1).unwrap_or(i32::MAX);
         let identity = column.identity.as_ref().filter(|_| !notes.serial);
-        let default = default_text(column, &notes).filter(|_| identity.is_none());
+        let default = objects.shown_default(column, &notes).filter(|_| identity.is_none());
         row.extend([text(column.name.as_str()), Datum::Int4(number)]);
         row.extend([default.map_or(Datum::Null, text), yes(column.nullable), text(ty)]);
         let modifier = notes.modifier.filter(|_| !notes.is_array());
@@ -459,12 +458,12 @@ fn constraint(database: &str, stored: &str, called: &str) -> [Datum; 3] {
     [text(database), text(schema_of(stored)), text(called)]
 }
 
-fn checks(database: &str, objects: &Objects) -> Vec<Row> {
+fn checks(database: &str, objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for one in objects.constraints() {
         if let Rule::Check(condition) = &one.rule {
             let mut row = constraint(database, &one.stored, &one.name).to_vec();
-            row.push(text(condition));
+            row.push(text(objects.check_clause(one, condition)?));
             rows.push(row);
         }
     }
@@ -476,7 +475,7 @@ fn checks(database: &str, objects: &Objects) -> Vec<Row> {
             rows.push(row);
         }
     }
-    rows
+    Ok(rows)
 }
 
 /// Columns that constraints read: of a foreign key those that it names.

@@ -3,17 +3,19 @@
 //! Invariants: a number that no object has gives nothing, and no error.
 //! Does not do: rows of relations (`views`).
 
-use rightlink::Database;
+use rightlink::{ColumnSchema, Database};
 
 use super::builtin;
+use super::deparse::Names;
 use super::functions::FunctionObject;
 use super::numbers::DATABASE;
-use super::objects::Objects;
-use super::rules::{self, Key, Reference, Rule};
+use super::objects::{How, Object, Objects};
+use super::rules::{self, Constraint, Key, Reference, Rule};
 use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::names;
 use crate::names::{SearchPath, bare, full_reference, identifier, said, schema_of};
+use crate::notes::ColumnNotes;
 use crate::parse;
 use crate::privileges::Privileges;
 use crate::roles::rights;
@@ -177,16 +179,13 @@ impl Objects {
         pretty: bool,
         path: &SearchPath,
     ) -> Result<Option<String>> {
-        let check = |condition: &str| {
-            let condition = self.spelled_expression(condition, path)?;
-            Ok(match pretty {
-                true => format!("CHECK ({condition})"),
-                false => format!("CHECK (({condition}))"),
-            })
-        };
+        let how = How { is_pretty: pretty, path };
         if let Some(one) = self.constraints().iter().find(|one| one.oid == oid) {
             return match &one.rule {
-                Rule::Check(condition) => check(condition).map(Some),
+                Rule::Check(condition) => {
+                    let condition = self.condition_of_check(condition, self.names_of(one), how)?;
+                    Ok(Some(format!("CHECK ({condition})")))
+                }
                 Rule::Reference(reference) => {
                     let Reference { key, .. } = &**reference;
                     Ok(Some(key.definition(&self.spelled(&key.parent, path))))
@@ -196,7 +195,9 @@ impl Objects {
         for domain in self.domains() {
             if let Some(found) = domain.checks().iter().find(|one| domain.check_oid(one) == oid) {
                 let valid = if found.is_valid { "" } else { " NOT VALID" };
-                return Ok(Some(check(&found.text)? + valid));
+                let names = Names::Domain(domain);
+                let condition = self.condition_of_check(&found.text, names, how)?;
+                return Ok(Some(format!("CHECK ({condition}){valid}")));
             }
         }
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
@@ -222,25 +223,22 @@ impl Objects {
     ) -> Result<Option<String>> {
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
         let Some(index) = object.index else { return Ok(None) };
+        let how = How { is_pretty: pretty, path };
         if column == 0 {
-            let condition = object.condition(pretty, &self.made);
-            let condition = condition.map(|text| self.spelled_expression(&text, path));
-            let for_people = pretty.then(|| self.spelled(&object.table.name, path));
-            return Ok(object.definition(condition.transpose()?, for_people));
+            return object.definition(self, how);
         }
         let place = usize::try_from(column).unwrap_or(usize::MAX) - 1;
         // A column by itself has no order.
         if let Some(key) = index.columns.get(place) {
             let expression = rules::expression(object.table, &key.name);
-            let shown = expression.map(|text| rules::Shown::of(text).in_key(pretty));
+            let shown = expression.map(|text| self.key_expression(text, &object, how));
             return Ok(Some(shown.unwrap_or_else(|| identifier(&key.name))));
         }
         let name = index.included.get(place - index.columns.len());
         Ok(Some(name.map_or(String::new(), |name| identifier(name))))
     }
 
-    /// An expression of a relation, as catalogs have it, by a path. For people the condition of an
-    /// index has fewer parentheses.
+    /// An expression of a relation, as catalogs have it, by a path.
     pub(crate) fn expression(
         &self,
         text: &str,
@@ -248,15 +246,70 @@ impl Objects {
         pretty: bool,
         path: &SearchPath,
     ) -> Result<String> {
-        let text = &self.spelled_expression(text, path)?;
-        let table = self.of_oid(relation).filter(|_| pretty);
-        let indexes = self.all().filter(|object| {
-            object.index.is_some() && table.is_some_and(|table| table.table.id == object.table.id)
-        });
-        let mut same =
-            indexes.filter(|object| object.condition(false, &self.made).as_deref() == Some(text));
-        let shown = same.next().and_then(|object| object.condition(true, &self.made));
-        Ok(shown.unwrap_or_else(|| text.to_owned()))
+        let how = How { is_pretty: pretty, path };
+        let table = self.of_oid(relation).map(|object| object.table);
+        let names = table.map_or(Names::Nothing, Names::Table);
+        let sequences = self.with_sequences(text, path)?;
+        let shown = self.deparsed(&sequences, names, how).map(|shown| shown.text);
+        match shown.or_else(|| self.deparsed_list(&sequences, names, how)) {
+            Some(shown) => Ok(shown),
+            None => self.spelled_expression(text, path),
+        }
+    }
+
+    /// An expression among the parts of a key of an index.
+    pub(super) fn key_expression(&self, text: String, object: &Object<'_>, how: How<'_>) -> String {
+        match self.deparsed(&text, Names::Table(object.table), how) {
+            Some(shown) if shown.is_call => shown.text,
+            Some(shown) => format!("({})", shown.text),
+            None => rules::Shown::of(text).in_key(how.is_pretty),
+        }
+    }
+
+    /// Which rows an index holds.
+    pub(super) fn condition(&self, object: &Object<'_>, how: How<'_>) -> Result<Option<String>> {
+        let Some(text) = object.condition(&self.made) else { return Ok(None) };
+        match self.deparsed(&text, Names::Table(object.table), how) {
+            Some(shown) => Ok(Some(shown.text)),
+            None => self.spelled_expression(&text, how.path).map(|text| Some(format!("({text})"))),
+        }
+    }
+
+    /// The condition of a check, with parentheses around it where PostgreSQL has them.
+    fn condition_of_check(&self, text: &str, names: Names<'_>, how: How<'_>) -> Result<String> {
+        let sequences = self.with_sequences(text, how.path)?;
+        match self.deparsed(&sequences, names, how) {
+            Some(shown) => Ok(shown.text),
+            None => {
+                let text = self.spelled_expression(text, how.path)?;
+                Ok(if how.is_pretty { text } else { format!("({text})") })
+            }
+        }
+    }
+
+    /// What the columns of a check are.
+    fn names_of(&self, one: &Constraint) -> Names<'_> {
+        self.of_oid(one.table).map_or(Names::Nothing, |object| Names::Table(object.table))
+    }
+
+    /// The condition of a check of a table, as `information_schema` has it.
+    pub(super) fn check_clause(&self, one: &Constraint, condition: &str) -> Result<String> {
+        let path = SearchPath::default();
+        let how = How { is_pretty: false, path: &path };
+        let condition = self.condition_of_check(condition, self.names_of(one), how)?;
+        Ok(format!("({condition})"))
+    }
+
+    /// A default, as `information_schema` has it.
+    pub(super) fn shown_default(
+        &self,
+        column: &ColumnSchema,
+        notes: &ColumnNotes,
+    ) -> Option<String> {
+        let path = SearchPath::default();
+        let text = self.default_text(column, notes)?;
+        let shown = self.deparsed(&text, Names::Nothing, How { is_pretty: false, path: &path });
+        Some(shown.map_or(text, |shown| shown.text))
     }
 
     /// An expression that is kept, as a statement has it that runs by a path: sequences and types
@@ -271,7 +324,12 @@ impl Objects {
             let stored = kept_name(parts)?;
             self.number_of_type(&stored).map(|_| self.spelled_type(&stored, path))
         })?;
-        parse::with_sequences(&text, |name| {
+        self.with_sequences(&text, path)
+    }
+
+    /// The same with only its sequences spelled.
+    fn with_sequences(&self, text: &str, path: &SearchPath) -> Result<String> {
+        parse::with_sequences(text, |name| {
             let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
             Ok(Some(self.spelled(&stored, path)))
         })

@@ -11,6 +11,7 @@
 //! | `builtin` | rows that are the same in every database |
 //! | `numbers` | numbers of objects, values of columns |
 //! | `rules`, `sequences` | constraints; sequences, and the columns that they go with |
+//! | `deparse` | definitions in PostgreSQL's spelling |
 //! | `view_text` | the query of a view under the names of now |
 //! | `like` | what CREATE TABLE LIKE copies |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
@@ -25,6 +26,7 @@
 
 mod builtin;
 mod constraints;
+mod deparse;
 mod figures;
 mod functions;
 mod information;

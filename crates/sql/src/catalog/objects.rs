@@ -31,8 +31,8 @@ use crate::roles::need::Owned;
 use crate::roles::rights;
 use crate::roles::role::{DATABASE_OWNER, OWNER, Roles};
 use crate::statistics::{Statistics, store};
-use crate::types::literal::constant;
-use crate::types::{Datum, EnumType, SqlType};
+use crate::types::literal::literal;
+use crate::types::{Category, Datum, EnumType, SqlType};
 use crate::user_types;
 
 /// About what a column or an index takes in memory.
@@ -52,8 +52,16 @@ struct DefinedOn {
     name: String,
     /// The table, as SQL names it.
     table: String,
-    /// Is the statement for people, who need fewer parentheses?
-    pretty: bool,
+    keys: Vec<String>,
+    condition: Option<String>,
+}
+
+/// For whom a definition is told.
+#[derive(Clone, Copy)]
+pub(crate) struct How<'p> {
+    /// For people, who need fewer parentheses?
+    pub(crate) is_pretty: bool,
+    pub(crate) path: &'p SearchPath,
 }
 
 /// A comment on an object, or on a column of it.
@@ -608,27 +616,30 @@ impl<'o> Object<'o> {
         found.map(|(_, text)| text)
     }
 
-    /// The statement that would make an index, with its condition as it is to be shown; for people
-    /// by the name that its table has for them.
-    pub(super) fn definition(
-        &self,
-        condition: Option<String>,
-        for_people: Option<String>,
-    ) -> Option<String> {
-        let pretty = for_people.is_some();
-        let table = for_people.unwrap_or_else(|| full_reference(&self.table.name));
-        let on = DefinedOn { name: identifier(self.name()) + " ", table, pretty };
-        self.definition_of(on, condition)
+    /// The statement that would make an index.
+    pub(super) fn definition(&self, objects: &Objects, how: How<'_>) -> Result<Option<String>> {
+        let Some(index) = self.index else { return Ok(None) };
+        let table = match how.is_pretty {
+            true => objects.spelled(&self.table.name, how.path),
+            false => full_reference(&self.table.name),
+        };
+        let condition = objects.condition(self, how)?;
+        let keys = keys(index, self.table, &mut |text| objects.key_expression(text, self, how));
+        let name = identifier(self.name()) + " ";
+        Ok(self.definition_of(DefinedOn { name, table, keys, condition }))
     }
 
     /// The statement that would make such an index of another table, under a name of its own.
     pub(super) fn definition_on(&self, table: &str, made: &MadeTypes) -> Option<String> {
-        let on = DefinedOn { name: String::new(), table: full_reference(table), pretty: false };
-        self.definition_of(on, self.condition(false, made))
+        let table = full_reference(table);
+        let as_kept = &mut |text| rules::Shown::of(text).in_key(false);
+        let keys = keys(self.index?, self.table, as_kept);
+        let condition = self.condition(made);
+        self.definition_of(DefinedOn { name: String::new(), table, keys, condition })
     }
 
-    fn definition_of(&self, on: DefinedOn, condition: Option<String>) -> Option<String> {
-        let DefinedOn { name, table, pretty } = on;
+    fn definition_of(&self, on: DefinedOn) -> Option<String> {
+        let DefinedOn { name, table, keys, condition } = on;
         let index = self.index?;
         let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
         let included = match names.is_empty() {
@@ -644,7 +655,7 @@ impl<'o> Object<'o> {
             if kind.is_some() { "UNIQUE " } else { "" },
             table,
             self.method(),
-            keys(index, self.table, pretty).join(", "),
+            keys.join(", "),
             condition.unwrap_or_default()
         ))
     }
@@ -657,34 +668,38 @@ impl<'o> Object<'o> {
         Some(texts.join(", ")).filter(|text| !text.is_empty())
     }
 
-    /// A value of a column that the condition of an index compares it with.
-    fn constant_of(&self, column: &str, value: &Value, made: &MadeTypes) -> Datum {
+    /// A value of a column that the condition of an index compares it with, as a literal.
+    fn literal_of(&self, column: &str, value: &Value, made: &MadeTypes) -> String {
         let column = self.table.columns.iter().find(|known| known.name == column);
         let ty = column.map(|one| ColumnNotes::decode(&one.note).type_of(one.kind, made));
         let stored = ty.and_then(|ty| Datum::stored(value.clone(), ty).ok());
-        stored.unwrap_or_else(|| Datum::from(value.clone()))
+        let value = stored.unwrap_or_else(|| Datum::from(value.clone()));
+        let text = value.to_text().unwrap_or_default();
+        let ty = value.type_of().unwrap_or(SqlType::Unknown);
+        let is_number =
+            ty.category() == Category::Number && !matches!(ty, SqlType::Oid | SqlType::Reg(_));
+        let is_finite = text.ends_with(|last: char| last.is_ascii_digit());
+        if is_number && is_finite { text } else { literal(&text) }
     }
 
     /// Which rows an index holds, as SQL.
-    pub(super) fn condition(&self, pretty: bool, made: &MadeTypes) -> Option<String> {
+    pub(super) fn condition(&self, made: &MadeTypes) -> Option<String> {
         let predicate = self.index?.predicate.as_ref()?;
         let term = |term: &Term| {
             let name = identifier(&term.column);
-            let text = match &term.test {
+            match &term.test {
                 Test::Null => format!("{name} IS NULL"),
                 Test::NotNull => format!("{name} IS NOT NULL"),
-                Test::Compare(Comparison::Equal, Value::Bool(true)) => return name,
+                Test::Compare(Comparison::Equal, Value::Bool(true)) => name,
                 Test::Compare(Comparison::Equal, Value::Bool(false)) => format!("NOT {name}"),
                 Test::Compare(how, value) => {
-                    let value = constant(&self.constant_of(&term.column, value, made));
+                    let value = self.literal_of(&term.column, value, made);
                     format!("{name} {} {value}", how.sign())
                 }
-            };
-            if pretty { text } else { format!("({text})") }
+            }
         };
         let terms: Vec<String> = predicate.terms.iter().map(term).collect();
-        let text = terms.join(" AND ");
-        Some(if terms.len() > 1 && !pretty { format!("({text})") } else { text })
+        Some(terms.join(" AND "))
     }
 }
 
@@ -739,12 +754,15 @@ fn made_types(types: &[MadeObject], composites: &[CompositeObject]) -> MadeTypes
     }
 }
 
-/// The key columns of an index, as they are declared.
-pub(super) fn keys(index: &IndexInfo, table: &TableInfo, pretty: bool) -> Vec<String> {
+/// The key columns of an index, as they are declared; `expression` writes those that are none.
+fn keys(
+    index: &IndexInfo,
+    table: &TableInfo,
+    expression: &mut dyn FnMut(String) -> String,
+) -> Vec<String> {
     let key = |key: &rightlink::KeyColumn| {
-        let expression = rules::expression(table, &key.name);
-        let mut text = match expression {
-            Some(text) => rules::Shown::of(text).in_key(pretty),
+        let mut text = match rules::expression(table, &key.name) {
+            Some(text) => expression(text),
             None => identifier(&key.name),
         };
         let column = table.columns.iter().find(|column| column.name == key.name);

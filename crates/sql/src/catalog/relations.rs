@@ -9,12 +9,12 @@ use rightlink::{ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
 use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
-use super::objects::{CompositeObject, Object, Objects};
+use super::objects::{CompositeObject, How, Object, Objects};
 use super::rules;
 use super::sequences::Sequence;
 use super::shared::{collation_of, collation_oid};
 use crate::error::Result;
-use crate::names::{bare, reference};
+use crate::names::{SearchPath, bare, reference};
 use crate::notes::types::TypeNotes;
 use crate::notes::view::Rows;
 use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, storage};
@@ -351,9 +351,7 @@ pub(super) fn default_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option
 /// of a type that was made depends on the path, and is left out.
 fn typed(text: &str, column: &ColumnSchema, notes: &ColumnNotes) -> String {
     let is_made = notes.made.is_some() || notes.domain.is_some();
-    let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    let is_string = inner.is_some_and(|inner| !inner.replace("''", "").contains('\''));
-    if is_made || !is_string {
+    if is_made || !is_string(text) {
         return text.to_owned();
     }
     let ty = notes.type_of(column.kind, &MadeTypes::new());
@@ -366,6 +364,29 @@ fn typed(text: &str, column: &ColumnSchema, notes: &ColumnNotes) -> String {
     format!("{text}::{name}")
 }
 
+impl Objects {
+    /// The default of a column with the type that it is of, also where that was made.
+    pub(super) fn default_text(
+        &self,
+        column: &ColumnSchema,
+        notes: &ColumnNotes,
+    ) -> Option<String> {
+        let text = default_text(column, notes)?;
+        let made = notes.made.as_ref().filter(|_| is_string(&text));
+        Some(match made {
+            Some(made) if made.is_array => format!("{text}::{}[]", reference(&made.name)),
+            Some(made) => format!("{text}::{}", reference(&made.name)),
+            None => text,
+        })
+    }
+}
+
+/// Is a text a string by itself?
+fn is_string(text: &str) -> bool {
+    let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    inner.is_some_and(|inner| !inner.replace("''", "").contains('\''))
+}
+
 /// The number of the default of a column.
 pub(super) fn default_oid(table: u32, place: usize) -> u32 {
     made_oid(table, &format!("default {place}"))
@@ -376,7 +397,7 @@ pub(super) fn defaults(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for object in objects.tables() {
         for (at, column) in object.table.columns.iter().enumerate() {
-            let default = default_text(column, &ColumnNotes::decode(&column.note));
+            let default = objects.default_text(column, &ColumnNotes::decode(&column.note));
             rows.extend(default.map(|default| {
                 let own = default_oid(object.oid, at + 1);
                 vec![oid(own), oid(object.oid), short(at + 1), text(default)]
@@ -438,7 +459,7 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
         vector(SqlType::Oid, classes)?,
         vector(SqlType::Int2, options)?,
         object.expressions().map_or(Datum::Null, text),
-        object.condition(false, &objects.made).map_or(Datum::Null, text),
+        object.condition(&objects.made).map_or(Datum::Null, text),
     ])
 }
 
@@ -504,12 +525,15 @@ pub(super) fn rewrite_oid(view: u32) -> u32 {
 
 /// Rows of `pg_indexes`.
 pub(super) fn definitions(objects: &Objects) -> Result<Vec<Row>> {
+    let path = SearchPath::default();
+    let how = How { is_pretty: false, path: &path };
     let one = |object: Object<'_>| {
-        let definition = object.definition(object.condition(false, &objects.made), None)?;
+        let definition = object.definition(objects, how).transpose()?;
         let (schema, table) = (text(object.schema()), text(object.table_name()));
-        Some(vec![schema, table, text(object.name()), Datum::Null, text(definition)])
+        let name = text(object.name());
+        Some(definition.map(|one| vec![schema, table, name, Datum::Null, text(one)]))
     };
-    Ok(objects.all().filter_map(one).collect())
+    objects.all().filter_map(one).collect()
 }
 
 /// Rows of `pg_sequence`.

@@ -13,7 +13,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::function::{Eval, Registry, SetFunction};
 use crate::expr::operators::mismatch;
-use crate::types::declared::Modifier;
+use crate::types::declared::format_type;
 use crate::types::{Datum, ElementType, RegKind, Registered, SqlType};
 
 /// The types of numbers of objects that are shown by name.
@@ -180,24 +180,8 @@ fn type_text(values: &[Datum]) -> Result<Datum> {
     }
     let oid = oid(&values[0]);
     let number = values[1].as_int().and_then(|number| i32::try_from(number).ok());
-    let (Some(name), Some(ty)) = (SqlType::name_of(oid), SqlType::from_oid(oid)) else {
-        let shown = if oid == 0 { "-" } else { "???" };
-        return Ok(Datum::Text(shown.to_owned()));
-    };
-    let (plain, brackets) = match ty.element() {
-        Some(element) => (element, "[]"),
-        None => (ty, ""),
-    };
-    let modifier = number.and_then(|number| match name.trim_end_matches("[]") {
-        crate::types::VARCHAR => Modifier::of_varchar(number),
-        _ => Modifier::of_number(plain, number),
-    });
-    Ok(Datum::Text(match modifier {
-        Some(modifier) => format!("{modifier}{brackets}"),
-        // Without a length it is another type.
-        None if plain == SqlType::Bpchar && number.is_some() => format!("bpchar{brackets}"),
-        None => name.to_owned(),
-    }))
+    let missing = if oid == 0 { "-" } else { "???" };
+    Ok(Datum::Text(format_type(oid, number).unwrap_or_else(|| missing.to_owned())))
 }
 
 fn definitions(registry: &mut Registry) {

@@ -11,6 +11,7 @@ use sqlparser::tokenizer::{Span, Token};
 
 use crate::error::{Result, SqlError, code};
 use crate::names::CATALOGS;
+use crate::types::collate::no_collation;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{RegKind, SqlType};
 
@@ -86,6 +87,16 @@ pub(crate) fn function(name: &ObjectName) -> Result<String> {
             let message = format!("function {}() does not exist", parts.join("."));
             Err(SqlError::new(code::UNDEFINED_FUNCTION, message))
         }
+    }
+}
+
+/// The name of a collation, in `public` or `pg_catalog`.
+pub(crate) fn collation(name: &ObjectName) -> Result<String> {
+    let parts = parts(name)?;
+    match parts.as_slice() {
+        [name] => Ok(name.clone()),
+        [schema, name] if schema == "public" || schema == "pg_catalog" => Ok(name.clone()),
+        _ => Err(no_collation(&parts.join("."))),
     }
 }
 

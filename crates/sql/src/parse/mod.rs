@@ -6,9 +6,9 @@
 //! | `types`, `roles` | statements about types; about roles, privileges and owners |
 //! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
 //! | `cursor`, `assigned` | a walk over tokens; subscripts behind columns that are assigned to |
-//! | `create_as` | CREATE TABLE AS, SELECT INTO |
-//! | `typed_literals` | literals behind their types |
+//! | `create_as`, `typed_literals` | CREATE TABLE AS, SELECT INTO; literals behind their types |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
+//! | `chain`, `column_names` | operators by PostgreSQL's ranks; names of columns that have none |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
 //! | `view` | views: what sqlparser does not know, and their queries as they are kept |
@@ -25,6 +25,8 @@
 //! Does not do: names, types.
 
 pub(crate) mod assigned;
+pub(crate) mod chain;
+pub(crate) mod column_names;
 pub(crate) mod copy;
 pub(crate) mod create_as;
 pub(crate) mod cursor;
@@ -41,6 +43,7 @@ mod order;
 pub(crate) mod roles;
 pub(crate) mod stars;
 mod table_query;
+mod trim;
 mod typed_literals;
 pub(crate) mod types;
 pub(crate) mod utility;
@@ -315,6 +318,7 @@ fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     stars::fields(&mut tokens);
     frame::exclusions(&mut tokens);
     fetch::counts(&mut tokens);
+    trim::sides(&mut tokens);
     Ok(tokens)
 }
 
@@ -362,6 +366,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     stars::fields(&mut tokens);
     frame::exclusions(&mut tokens);
     fetch::counts(&mut tokens);
+    trim::sides(&mut tokens);
     let depth = depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());

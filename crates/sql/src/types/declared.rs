@@ -334,6 +334,27 @@ impl Modifier {
     }
 }
 
+/// The name of the type that has this number, with what its modifier says; `number` is -1 where
+/// that is nothing, `None` where nobody asks.
+pub(crate) fn format_type(oid: u32, number: Option<i32>) -> Option<String> {
+    let (name, ty) = (SqlType::name_of(oid)?, SqlType::from_oid(oid)?);
+    let (plain, brackets) = match ty.element() {
+        Some(element) => (element, "[]"),
+        None => (ty, ""),
+    };
+    let modifier = number.and_then(|number| match name.trim_end_matches("[]") {
+        super::VARCHAR => Modifier::of_varchar(number),
+        _ => Modifier::of_number(plain, number),
+    });
+    Some(match modifier {
+        Some(modifier) => format!("{modifier}{brackets}"),
+        // Without a length these are other types.
+        None if plain == SqlType::Bpchar && number.is_some() => format!("bpchar{brackets}"),
+        None if plain == SqlType::Bit && number.is_some() => format!("\"bit\"{brackets}"),
+        None => name.to_owned(),
+    })
+}
+
 /// Microseconds with so many digits of seconds; infinities stay.
 fn rounded(micros: i64, digits: u32) -> i64 {
     match calendar::is_finite(micros) {

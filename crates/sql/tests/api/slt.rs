@@ -186,7 +186,8 @@ files!(
     recursive regular_expressions window_exclusion planner sessions
     row_values row_edges strange_numerics temporary_tables overlaps deferred_keys table_like
     deferrable_unique
-    spelled_names view_texts roles views materialized_views updatable_views table_as
+    spelled_names spelled_expressions spelled_conditions
+    view_texts roles views materialized_views updatable_views table_as
     writing_with joined_locks
     arrays array_functions array_edges asked_once element_assignment
     json_access json_change json_path

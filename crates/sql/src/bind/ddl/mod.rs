@@ -36,11 +36,10 @@ use sqlparser::ast::{
     SqlOption,
 };
 
-use super::collate;
-use super::target::name_of;
 use crate::error::{Result, SqlError, code};
 use crate::names::distinct;
 use crate::notes::{AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, KeyKind, MadeTypes};
+use crate::parse::column_names::name_of;
 use crate::parse::roles::RoleName;
 use crate::parse::utility::constraint::Waits;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
@@ -646,13 +645,13 @@ fn refuse_bare(expr: &Ast) -> Result<()> {
 /// A part of a key as it is written.
 fn key_part(column: &ast::IndexColumn) -> Result<KeyPart> {
     let (expr, mut collation) = match &column.column.expr {
-        Ast::Collate { expr, collation } => (&**expr, Some(collate::name_of(collation)?)),
+        Ast::Collate { expr, collation } => (&**expr, Some(identifiers::collation(collation)?)),
         expr => (expr, None),
     };
     refuse_bare(expr)?;
     let mut inner = unnested(expr);
     if let Ast::Collate { expr, collation: own } = inner {
-        collation = Some(collation.map_or_else(|| collate::name_of(own), Ok)?);
+        collation = Some(collation.map_or_else(|| identifiers::collation(own), Ok)?);
         inner = unnested(expr);
     }
     let (name, expression) = match inner {
@@ -676,7 +675,7 @@ fn key_part(column: &ast::IndexColumn) -> Result<KeyPart> {
 fn create_collation(create: &ast::CreateCollation) -> Result<Definition> {
     let options = match &create.definition {
         ast::CreateCollationDefinition::From(other) => {
-            let from = NewCollation::From(collate::name_of(other)?);
+            let from = NewCollation::From(identifiers::collation(other)?);
             return named_collation(create, from);
         }
         ast::CreateCollationDefinition::Options(options) => options,
@@ -721,7 +720,7 @@ fn create_collation(create: &ast::CreateCollation) -> Result<Definition> {
 }
 
 fn named_collation(create: &ast::CreateCollation, from: NewCollation) -> Result<Definition> {
-    let (name, if_not_exists) = (collate::name_of(&create.name)?, create.if_not_exists);
+    let (name, if_not_exists) = (identifiers::collation(&create.name)?, create.if_not_exists);
     Ok(Definition::CreateCollation { name, from, if_not_exists })
 }
 

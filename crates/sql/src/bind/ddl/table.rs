@@ -9,7 +9,6 @@ use sqlparser::ast::{
     ReferentialAction, TableConstraint,
 };
 
-use super::super::collate;
 use super::super::from::check_column_name;
 use super::{
     Definition, KeyIndex, LateIndex, NewCheck, NewPrimary, NewTable, columns_in_name,
@@ -324,7 +323,7 @@ impl NewTable {
                     return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
                 }
                 let named = self.collations.last_mut().expect("a column was added");
-                *named = Some(collate::name_of(collation)?);
+                *named = Some(identifiers::collation(collation)?);
             }
             ColumnOption::Default(value) => {
                 refuse_default(value)?;

@@ -1,0 +1,177 @@
+//! Calls of functions, and what has a syntax of its own.
+//!
+//! Does not do: functions that users made, named arguments, VARIADIC; aggregates (`aggregates`).
+
+use sqlparser::ast::{
+    self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
+};
+
+use super::analyse::Analyzer;
+use super::choose::{Chosen, TEXT};
+use super::tree::{Kind, Node, Syntax, TypeRef};
+use crate::parse::identifiers;
+use crate::types::SqlType;
+
+/// Words that are calls without parentheses, with their types.
+const WORDS: [(&str, SqlType); 11] = [
+    ("current_date", SqlType::Date),
+    ("current_time", SqlType::Timetz),
+    ("current_timestamp", SqlType::Timestamptz),
+    ("localtime", SqlType::Time),
+    ("localtimestamp", SqlType::Timestamp),
+    ("current_role", SqlType::Name),
+    ("current_user", SqlType::Name),
+    ("user", SqlType::Name),
+    ("session_user", SqlType::Name),
+    ("current_catalog", SqlType::Name),
+    ("current_schema", SqlType::Name),
+];
+
+impl Analyzer<'_> {
+    /// A word that is a call by itself.
+    pub(super) fn word(&self, name: &ast::Ident) -> Option<Node> {
+        let (word, ty) = WORDS.iter().find(|(word, _)| name.value.eq_ignore_ascii_case(word))?;
+        Node::new(Kind::Word(word.to_uppercase()), TypeRef::plain(ty.oid()))
+    }
+
+    pub(super) fn call_like(&self, node: &ast::Expr) -> Option<Node> {
+        use ast::Expr as E;
+        const NO_FIELD: CeilFloorKind =
+            CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime);
+        let of = |inner: &ast::Expr| self.expr(inner);
+        match node {
+            E::Function(call) => self.function(call),
+            E::Ceil { expr, field } if *field == NO_FIELD => self.call("ceil", vec![of(expr)?]),
+            E::Floor { expr, field } if *field == NO_FIELD => self.call("floor", vec![of(expr)?]),
+            E::AtTimeZone { timestamp, time_zone } => {
+                let args = vec![of(time_zone)?, of(timestamp)?];
+                self.syntax(Syntax::AtTimeZone, "timezone", args)
+            }
+            E::Extract { field, expr, .. } => {
+                let field = field.to_string().trim_matches('\'').to_lowercase();
+                let field = Node::new(Kind::Const(Some(field)), TypeRef::plain(TEXT))?;
+                self.syntax(Syntax::Extract, "extract", vec![field, of(expr)?])
+            }
+            E::Position { expr, r#in } => {
+                self.syntax(Syntax::Position, "position", vec![of(r#in)?, of(expr)?])
+            }
+            E::Substring { expr, substring_from, substring_for, special, shorthand } => {
+                let mut args = vec![of(expr)?];
+                for arg in substring_from.iter().chain(substring_for) {
+                    args.push(of(arg)?);
+                }
+                match (special, substring_from) {
+                    (true, _) if *shorthand => self.call("substr", args),
+                    (true, _) => self.call("substring", args),
+                    (false, Some(_)) => self.syntax(Syntax::Substring, "substring", args),
+                    (false, None) => None,
+                }
+            }
+            E::Trim { trim_where, trim_what, expr, trim_characters } => {
+                let (side, name) = match trim_where {
+                    Some(TrimWhereField::Leading) => ("LEADING", "ltrim"),
+                    Some(TrimWhereField::Trailing) => ("TRAILING", "rtrim"),
+                    _ => ("BOTH", "btrim"),
+                };
+                let mut args = vec![of(expr)?];
+                for arg in trim_what.as_deref().into_iter().chain(trim_characters.iter().flatten())
+                {
+                    args.push(of(arg)?);
+                }
+                self.syntax(Syntax::Trim(side), name, args)
+            }
+            E::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut args = vec![of(expr)?, of(overlay_what)?, of(overlay_from)?];
+                args.extend(match overlay_for {
+                    Some(length) => Some(of(length)?),
+                    None => None,
+                });
+                self.syntax(Syntax::Overlay, "overlay", args)
+            }
+            _ => None,
+        }
+    }
+
+    /// The function of this name, with its arguments as it takes them.
+    fn chosen(&self, name: &str, args: Vec<Node>) -> Option<(Vec<Node>, TypeRef)> {
+        let types: Vec<u32> = args.iter().map(|arg| arg.ty.oid).collect();
+        let Chosen { operands, result } = self.types.function(name, b'f', &types)?;
+        Some((self.coerce_all(args, &operands)?, TypeRef::plain(result)))
+    }
+
+    pub(super) fn call(&self, name: &str, args: Vec<Node>) -> Option<Node> {
+        let (args, ty) = self.chosen(name, args)?;
+        Node::new(Kind::Call(name.to_owned(), args), ty)
+    }
+
+    fn syntax(&self, syntax: Syntax, name: &str, args: Vec<Node>) -> Option<Node> {
+        let (args, ty) = self.chosen(name, args)?;
+        Node::new(Kind::Syntax(syntax, args), ty)
+    }
+
+    fn function(&self, call: &ast::Function) -> Option<Node> {
+        let parts = identifiers::parts(&call.name).ok()?;
+        let is_system = matches!(parts.as_slice(), [_]) || parts.first()? == "pg_catalog";
+        let is_plain = call.null_treatment.is_none()
+            && matches!(call.parameters, FunctionArguments::None)
+            && call.over.is_none()
+            && call.filter.is_none()
+            && call.within_group.is_empty();
+        if !is_system || !is_plain {
+            return None;
+        }
+        let name = parts.last()?;
+        let is_quoted = call.name.0.last()?.as_ident()?.quote_style.is_some();
+        let list = match &call.args {
+            FunctionArguments::None if !is_quoted => {
+                return self.word(call.name.0.last()?.as_ident()?);
+            }
+            FunctionArguments::List(list) => list,
+            _ => return None,
+        };
+        if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+            return None;
+        }
+        let mut args = Vec::with_capacity(list.args.len());
+        for arg in &list.args {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else { return None };
+            args.push(self.expr(arg)?);
+        }
+        match (name.as_str(), is_quoted) {
+            ("coalesce", false) => self.keyword("COALESCE", args),
+            ("greatest", false) => self.keyword("GREATEST", args),
+            ("least", false) => self.keyword("LEAST", args),
+            ("nullif", false) => self.null_if(args),
+            ("current_time" | "current_timestamp" | "localtime" | "localtimestamp" | "row", _) => {
+                None
+            }
+            _ => self.call_or_cast(name, args),
+        }
+    }
+
+    fn keyword(&self, word: &'static str, args: Vec<Node>) -> Option<Node> {
+        let (args, ty) = self.unified(args)?;
+        Node::new(Kind::Keyword(word, args), ty)
+    }
+
+    fn null_if(&self, args: Vec<Node>) -> Option<Node> {
+        match self.operator("=", args)?.kind {
+            Kind::Operator(_, pair) => {
+                let ty = pair.first()?.ty;
+                Node::new(Kind::Keyword("NULLIF", pair), ty)
+            }
+            _ => None,
+        }
+    }
+
+    /// A call; one that names a type is a cast of its argument where no function takes it.
+    fn call_or_cast(&self, name: &str, args: Vec<Node>) -> Option<Node> {
+        let types: Vec<u32> = args.iter().map(|arg| arg.ty.oid).collect();
+        let is_type = SqlType::of_short_name(name).is_some() && args.len() == 1;
+        if is_type && !self.types.has_function(name, &types) {
+            // Which casts a call means depends on what it is of.
+            return None;
+        }
+        self.call(name, args)
+    }
+}
