@@ -180,7 +180,7 @@ impl Objects {
         path: &SearchPath,
     ) -> Result<Option<String>> {
         let how = How { is_pretty: pretty, path };
-        if let Some(one) = self.constraints().iter().find(|one| one.oid == oid) {
+        if let Some(one) = self.constraint(oid) {
             return match &one.rule {
                 Rule::Check(condition) => {
                     let condition = self.condition_of_check(condition, self.names_of(one), how)?;

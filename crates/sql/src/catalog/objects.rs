@@ -170,6 +170,9 @@ pub(crate) struct Objects {
     schema_comments: HashMap<String, String>,
     pub(super) database_comment: Option<String>,
     constraints: Vec<Constraint>,
+    /// Places of constraints, and of types that were made, by their numbers.
+    constraint_places: HashMap<u32, usize>,
+    type_places: HashMap<u32, usize>,
     pub(super) roles: Roles,
     /// Privileges that were changed, by number of the object.
     pub(super) acls: HashMap<u32, Acl>,
@@ -239,6 +242,8 @@ impl Objects {
             schema_comments,
             database_comment: txn.catalog().kept("comment on database")?,
             constraints,
+            constraint_places: HashMap::new(),
+            type_places: HashMap::new(),
             roles,
             acls,
             default_acls,
@@ -296,6 +301,13 @@ impl Objects {
             self.by_name.insert(one.stored.clone(), one.oid());
         }
         self.order = places;
+        for (at, one) in self.constraints.iter().enumerate() {
+            self.constraint_places.entry(one.oid).or_insert(at);
+        }
+        for (at, one) in self.types.iter().enumerate() {
+            self.type_places.entry(one.oid).or_insert(at);
+            self.type_places.entry(one.array_oid).or_insert(at);
+        }
     }
 
     fn object(&self, place: Place) -> Option<Object<'_>> {
@@ -393,12 +405,11 @@ impl Objects {
     /// What the store calls the type that was made and has this number, and whether that is the
     /// number of the type of its arrays.
     pub(super) fn made_numbered(&self, oid: u32) -> Option<(&str, bool)> {
-        let of = |one: &&MadeObject| one.oid == oid || one.array_oid == oid;
         let domain = || {
             let found = self.domains.iter().find(|one| one.oid == oid)?;
             Some((found.stored.as_str(), false))
         };
-        let made = self.types.iter().find(of);
+        let made = self.type_places.get(&oid).map(|at| &self.types[*at]);
         made.map(|one| (one.stored.as_str(), one.array_oid == oid)).or_else(domain)
     }
 
@@ -465,6 +476,11 @@ impl Objects {
     /// Checks and foreign keys, by name.
     pub(super) fn constraints(&self) -> &[Constraint] {
         &self.constraints
+    }
+
+    /// The check or foreign key that has a number.
+    pub(super) fn constraint(&self, oid: u32) -> Option<&Constraint> {
+        self.constraint_places.get(&oid).map(|at| &self.constraints[*at])
     }
 
     /// Does an index stand for a constraint?
