@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rightlink::{ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
+use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
 use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
@@ -13,6 +13,7 @@ use super::objects::{CompositeObject, How, Object, Objects};
 use super::rules;
 use super::sequences::Sequence;
 use super::shared::{collation_of, collation_oid};
+use crate::catalog::system_views::SizeColumn;
 use crate::error::Result;
 use crate::names::{SearchPath, bare, reference};
 use crate::notes::types::TypeNotes;
@@ -45,6 +46,30 @@ pub(super) fn classes(objects: &Objects, db: Option<&Database>) -> Result<Vec<Ro
     Ok(rows)
 }
 
+/// What a column of `pg_class` tells now of the size of a relation; `None`: what it told when its
+/// row was made.
+pub(crate) fn size_now(
+    objects: &Objects,
+    number: u32,
+    what: SizeColumn,
+    db: Option<&Database>,
+) -> Option<Datum> {
+    let object = objects.of_oid(number)?;
+    if object.is_view() {
+        return None;
+    }
+    let Blocks { blocks, visible_share } =
+        db?.blocks_of(object.table, object.index.map(|index| index.id))?;
+    Some(match what {
+        SizeColumn::Blocks => count(blocks),
+        SizeColumn::Visible => Datum::Int4(visible(visible_share, blocks)),
+    })
+}
+
+fn visible(share: f32, blocks: u32) -> i32 {
+    (f64::from(share) * f64::from(blocks)) as i32
+}
+
 fn class(object: &Object<'_>, objects: &Objects) -> Row {
     let is_table = object.index.is_none() && !object.is_view();
     let columns = match object.index {
@@ -52,7 +77,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         None => rules::columns(object.table).count(),
     };
     let checks = if is_table { rules::checks(object.table).len() } else { 0 };
-    let visible = f64::from(object.table.visible_share) * f64::from(object.blocks());
+    let visible = visible(object.table.visible_share, object.blocks());
     vec![
         oid(object.oid),
         text(object.name()),
@@ -65,7 +90,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         oid(0),
         count(object.blocks()),
         tuples(object, objects),
-        Datum::Int4(if is_table { visible as i32 } else { 0 }),
+        Datum::Int4(if is_table { visible } else { 0 }),
         oid(0),
         Datum::Bool(is_table && !object.table.indexes.is_empty()),
         Datum::Bool(false),

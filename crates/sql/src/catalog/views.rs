@@ -56,12 +56,10 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
 }
 
 /// Can its rows serve other statements, which see the same objects? Those cannot that tell of the
-/// session, or of sizes in one of the columns that are wanted.
-pub(crate) fn can_be_kept(view: &View, wanted: &[usize]) -> bool {
-    let tells_sizes =
-        |at: &usize| matches!(view.columns[*at].0, "relpages" | "reltuples" | "relallvisible");
+/// session. Sizes in them are made anew ([`View::size_at`]), and so cannot find rows.
+pub(crate) fn can_be_kept(view: &View, key: Option<usize>) -> bool {
     match view.kind {
-        Kind::Class => !wanted.iter().any(tells_sizes),
+        Kind::Class => key.is_none_or(|at| view.size_at(at).is_none()),
         Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users => false,
         Kind::Information(about) => !about.depends_on_role(),
         kind => is_of_objects(kind),

@@ -250,6 +250,7 @@ impl Execution {
     pub(super) fn view(
         &self,
         slot: usize,
+        width: usize,
         context: &Context,
         make: impl FnOnce(&Objects) -> Result<Vec<Row>>,
     ) -> Result<Arc<MadeRows>> {
@@ -257,16 +258,21 @@ impl Execution {
             return Ok(Arc::clone(made));
         }
         let rows = make(&*self.known_objects()?)?;
-        let made = Arc::new(MadeRows::new(rows, context)?);
+        let made = Arc::new(MadeRows::new(rows, width, context)?);
         self.views.borrow_mut()[slot] = ViewRows::Made(Arc::clone(&made));
         Ok(made)
     }
 
     /// Adds rows of a relation that is made up, in the order of slots; none: they are made when
     /// they are read.
-    pub(super) fn add_view(&self, rows: Option<Vec<Row>>, context: &Context) -> Result<()> {
+    pub(super) fn add_view(
+        &self,
+        rows: Option<Vec<Row>>,
+        width: usize,
+        context: &Context,
+    ) -> Result<()> {
         let rows = match rows {
-            Some(rows) => ViewRows::Made(Arc::new(MadeRows::new(rows, context)?)),
+            Some(rows) => ViewRows::Made(Arc::new(MadeRows::new(rows, width, context)?)),
             None => ViewRows::Later,
         };
         self.views.borrow_mut().push(rows);

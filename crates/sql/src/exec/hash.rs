@@ -85,6 +85,9 @@ pub(in crate::exec) fn hash_of(value: &Datum, bytes: &mut Vec<u8>) -> Option<u64
     match value {
         Datum::Date(day) => return Some(i64::from(*day) as u64),
         Datum::Text(text) => return Some(hash_text(text)),
+        Datum::Oid(number) => return Some(u64::from(*number)),
+        Datum::Reg(one) => return Some(u64::from(one.oid)),
+        Datum::Char(byte) => return Some(u64::from(*byte)),
         _ => {}
     }
     let mut hasher = DefaultHasher::new();
@@ -163,6 +166,7 @@ impl HashTable {
     }
 }
 
-fn place(hash: u64, size: usize) -> usize {
+/// The place of a hash in a table of a power of two.
+pub(in crate::exec) fn place(hash: u64, size: usize) -> usize {
     (mix(hash, 0x5851_f42d_4c95_7f2d) as usize) & (size - 1)
 }

@@ -2,7 +2,7 @@
 //!
 //! `Objects` are kept under the version of all definitions that they were read by, and rows that
 //! are made of them alone beside them, as far as memory is spare. Sizes are not kept: they are
-//! looked up when somebody asks for them.
+//! looked up when somebody asks for them, and in rows of `pg_class` put in place of the old ones.
 //!
 //! Invariants: a statement whose transaction has changed definitions neither uses what is kept nor
 //! keeps anything. What is kept takes at most an eighth of the memory budget.
@@ -18,7 +18,7 @@ use crate::catalog::Objects;
 use crate::catalog::system_views::View;
 use crate::error::Result;
 use crate::exec::made::MadeRows;
-use crate::exec::memory::{reserve_spare, row_bytes};
+use crate::exec::memory::reserve_spare;
 use crate::expr::Context;
 use crate::parse::modes::Level;
 use crate::types::Row;
@@ -36,10 +36,17 @@ pub(crate) struct KeptCatalog {
 }
 
 struct KeptRows {
-    /// By name of the relation; `None`: they take more than may be kept.
-    by_view: HashMap<&'static str, Option<Arc<MadeRows>>>,
+    /// By name of the relation.
+    by_view: HashMap<&'static str, RowsOf>,
     bytes: usize,
     reservations: Vec<Reservation>,
+}
+
+/// Rows of a relation.
+enum RowsOf {
+    Kept(Arc<MadeRows>),
+    /// There was no memory for them, of which they take so much.
+    Bytes(usize),
 }
 
 /// The catalogs as the transaction sees them, if they are as all others see them. One of another
@@ -80,31 +87,43 @@ fn spare(budget: &Budget, kept: usize, bytes: usize) -> Option<Reservation> {
 }
 
 impl KeptCatalog {
-    /// The rows of a relation, whole; `None` if they take more than may be kept.
+    /// The rows of a relation, whole; `None` if there is no memory for them.
     pub(super) fn rows(
         &self,
         view: &View,
         context: &Context,
         make: impl FnOnce(&Objects) -> Result<Vec<Row>>,
     ) -> Result<Option<Arc<MadeRows>>> {
-        if let Some(known) = self.rows.lock().by_view.get(view.name) {
-            return Ok(known.clone());
-        }
-        let made = make(&self.objects)?;
         let budget = context.budget();
-        // As much again for finding them by a value.
-        let bytes = made.iter().map(|row| 2 * row_bytes(row)).sum();
         let mut kept = self.rows.lock();
-        let reservation = spare(&budget, kept.bytes, bytes);
-        let rows = match reservation {
-            Some(reservation) => {
-                kept.bytes += bytes;
-                kept.reservations.push(reservation);
-                Some(Arc::new(MadeRows::counted(made, context)?))
+        let mut reservation = None;
+        match kept.by_view.get(view.name) {
+            Some(RowsOf::Kept(rows)) => return Ok(Some(Arc::clone(rows))),
+            Some(RowsOf::Bytes(bytes)) => {
+                reservation = spare(&budget, kept.bytes, *bytes);
+                if reservation.is_none() {
+                    return Ok(None);
+                }
             }
-            None => None,
+            None => {}
+        }
+        drop(kept);
+        let made = make(&self.objects)?;
+        let made = MadeRows::counted(made, view.columns.len(), context)?;
+        let bytes = made.bytes();
+        kept = self.rows.lock();
+        if let Some(RowsOf::Kept(rows)) = kept.by_view.get(view.name) {
+            // Another session was first.
+            return Ok(Some(Arc::clone(rows)));
+        }
+        let Some(reservation) = reservation.or_else(|| spare(&budget, kept.bytes, bytes)) else {
+            kept.by_view.insert(view.name, RowsOf::Bytes(bytes));
+            return Ok(None);
         };
-        kept.by_view.insert(view.name, rows.clone());
-        Ok(rows)
+        let rows = Arc::new(made);
+        kept.bytes += bytes;
+        kept.reservations.push(reservation);
+        kept.by_view.insert(view.name, RowsOf::Kept(Arc::clone(&rows)));
+        Ok(Some(rows))
     }
 }

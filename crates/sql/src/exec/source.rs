@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use rightlink::{Decimal, RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 
-use crate::catalog::{Objects, views};
+use crate::catalog::system_views::{SizeColumn, View};
+use crate::catalog::{self, Objects, views};
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::execution::Execution;
 use crate::exec::kept_catalog;
+use crate::exec::made::MadeRows;
 use crate::exec::memory::Memory;
 use crate::exec::query::{filtered, project};
 use crate::exec::vector::Vector;
@@ -346,12 +348,12 @@ pub(crate) fn prepare(
     }
     for ViewUse { view, args } in views {
         if views::is_of_objects(view.kind) {
-            Execution::of(context).add_view(None, context)?;
+            Execution::of(context).add_view(None, view.columns.len(), context)?;
             continue;
         }
         let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-        Execution::of(context)
-            .add_view(Some(views::rows(view, &args, txn, &context.session_info())?), context)?;
+        let rows = views::rows(view, &args, txn, &context.session_info())?;
+        Execution::of(context).add_view(Some(rows), view.columns.len(), context)?;
     }
     Ok(())
 }
@@ -382,40 +384,119 @@ pub(crate) fn open(
             Ok(Box::new(Batched { stream, width }))
         }
         Op::View { view, columns, slot, key } => {
-            let wanted: Vec<usize> =
-                columns.iter().copied().chain(key.as_ref().map(|key| key.column)).collect();
-            let is_kept_whole = !views::is_of_objects(view.kind);
-            // Of what is made now, columns that nobody reads are let go at once.
-            let make = |objects: &Objects| {
-                let rows = views::rows_of_objects(view, objects, &context.session_info())?;
-                let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
-                Ok(rows.into_iter().map(kept).collect())
-            };
-            let execution = Execution::of(context);
-            let kept = execution.kept_catalog().filter(|_| views::can_be_kept(view, &wanted));
-            let whole =
-                |objects: &Objects| views::rows_of_objects(view, objects, &context.session_info());
-            let kept = kept.map(|kept| kept.rows(view, context, whole)).transpose()?.flatten();
-            let is_kept_whole = is_kept_whole || kept.is_some();
-            let made = match kept {
-                Some(kept) => kept,
-                None => execution.view(*slot, context, make)?,
-            };
-            let places: Vec<usize> = match is_kept_whole {
-                true => columns.clone(),
-                false => (0..columns.len()).collect(),
-            };
-            Ok(ready(match key {
-                Some(key) => {
+            let source = MadeSource { view, columns, slot: *slot };
+            let made = source.rows(key.as_ref().map(|key| key.column), context)?;
+            let found = match (key, made.key) {
+                (Some(key), Some(at)) => {
                     let value = key.value.eval(&[], context)?;
-                    let at = if is_kept_whole { key.column } else { columns.len() };
-                    made.having(at, &value, &places, context)?
+                    Some(made.rows.having(at, &value, context)?)
                 }
-                None => made.all(&places, context)?,
-            }))
+                _ => None,
+            };
+            Ok(Box::new(MadeScan { made, found, at: 0 }))
         }
         Op::Scan(scan) => table(node, scan, most, context),
         _ => unreachable!("the caller has looked"),
+    }
+}
+
+/// What is read of a relation that is made up.
+pub(super) struct MadeSource<'n> {
+    pub(super) view: &'static View,
+    /// Places of the columns that are wanted.
+    pub(super) columns: &'n [usize],
+    pub(super) slot: usize,
+}
+
+/// Rows of a relation, which may be narrowed to the columns that the statement reads.
+pub(super) struct Made {
+    pub(super) rows: rightlink_env::sync::Arc<MadeRows>,
+    /// Places in them of the columns that are wanted.
+    pub(super) columns: Vec<usize>,
+    /// The place of the column that finds rows by a value.
+    pub(super) key: Option<usize>,
+    /// Which of the columns are made anew, by their places among them.
+    sizes: Vec<(usize, SizeColumn)>,
+}
+
+impl Made {
+    /// These rows.
+    pub(super) fn pick(&self, rows: &[u32], context: &Context) -> Result<Batch> {
+        context.spend(rows.len())?;
+        let mut batch = self.rows.pick(&self.columns, rows);
+        if self.sizes.is_empty() {
+            return Ok(batch);
+        }
+        let (objects, db) = (Execution::of(context).known_objects()?, context.session_info().db);
+        for (place, what) in &self.sizes {
+            let mut values = Vec::with_capacity(rows.len());
+            for (at, row) in rows.iter().enumerate() {
+                // The number of a relation is its first column.
+                let now = match self.rows.value(0, *row) {
+                    Datum::Oid(number) => catalog::size_now(&objects, number, *what, db),
+                    _ => None,
+                };
+                values.push(now.unwrap_or_else(|| batch.columns[*place].get(at)));
+            }
+            batch.columns[*place] = Vector::Any(values);
+        }
+        Ok(batch)
+    }
+}
+
+impl MadeSource<'_> {
+    /// The rows, which `key` may find by a value.
+    pub(super) fn rows(&self, key: Option<usize>, context: &Context) -> Result<Made> {
+        let MadeSource { view, columns, slot } = *self;
+        let wanted: Vec<usize> = columns.iter().copied().chain(key).collect();
+        let execution = Execution::of(context);
+        let make =
+            |objects: &Objects| views::rows_of_objects(view, objects, &context.session_info());
+        let kept = execution.kept_catalog().filter(|_| views::can_be_kept(view, key));
+        if let Some(rows) = kept.map(|kept| kept.rows(view, context, make)).transpose()?.flatten() {
+            let size = |(place, at): (usize, &usize)| Some((place, view.size_at(*at)?));
+            let sizes = columns.iter().enumerate().filter_map(size).collect();
+            return Ok(Made { rows, columns: columns.to_vec(), key, sizes });
+        }
+        let is_whole = !views::is_of_objects(view.kind);
+        // Of what is made now, columns that nobody reads are let go at once.
+        let narrowed = |objects: &Objects| {
+            let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
+            Ok(make(objects)?.into_iter().map(kept).collect())
+        };
+        let rows = execution.view(slot, wanted.len(), context, narrowed)?;
+        Ok(match is_whole {
+            true => Made { rows, columns: columns.to_vec(), key, sizes: Vec::new() },
+            false => {
+                let own = (0..columns.len()).collect();
+                Made { rows, columns: own, key: key.map(|_| columns.len()), sizes: Vec::new() }
+            }
+        })
+    }
+}
+
+/// A scan of rows of a relation that is made up.
+struct MadeScan {
+    made: Made,
+    /// The rows that are wanted; `None`: all.
+    found: Option<Vec<u32>>,
+    at: usize,
+}
+
+impl Operator for MadeScan {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
+        let len = self.found.as_ref().map_or(self.made.rows.len(), Vec::len);
+        let count = most.min(self.made.rows.together()).min(len - self.at);
+        if count == 0 {
+            return Ok(None);
+        }
+        let (from, to) = (self.at, self.at + count);
+        self.at = to;
+        match &self.found {
+            Some(found) => self.made.pick(&found[from..to], context),
+            None => self.made.pick(&(from as u32..to as u32).collect::<Vec<_>>(), context),
+        }
+        .map(Some)
     }
 }
 

@@ -81,7 +81,7 @@ impl<T: Copy + Default> Numbers<T> {
         if self.is_null(at) { None } else { Some(self.values[at]) }
     }
 
-    fn pick(&self, rows: &[u32]) -> Numbers<T> {
+    pub(crate) fn pick(&self, rows: &[u32]) -> Numbers<T> {
         let values = rows.iter().map(|at| self.values[*at as usize]).collect();
         let nulls = match self.nulls.is_empty() {
             true => Vec::new(),
@@ -169,7 +169,15 @@ impl Texts {
         Some(&self.all[start..self.ends[at]])
     }
 
-    fn pick(&self, rows: &[u32]) -> Texts {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.all.capacity() + self.ends.capacity() * size_of::<usize>() + self.nulls.capacity()
+    }
+
+    pub(crate) fn pick(&self, rows: &[u32]) -> Texts {
         let mut out = Texts::default();
         out.ends.reserve(rows.len());
         for at in rows {

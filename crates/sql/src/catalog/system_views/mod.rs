@@ -99,6 +99,14 @@ pub(crate) enum Kind {
     Keywords,
 }
 
+/// What a column of a relation tells of sizes, which change without a definition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SizeColumn {
+    Blocks,
+    /// Those of them whose rows everybody sees.
+    Visible,
+}
+
 /// What a relation of `information_schema` is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Information {
@@ -294,6 +302,15 @@ fn information_kind(name: &str) -> Kind {
 }
 
 impl View {
+    /// The size that a column tells.
+    pub(crate) fn size_at(&self, at: usize) -> Option<SizeColumn> {
+        match (self.kind, self.columns[at].0) {
+            (Kind::Class, "relpages") => Some(SizeColumn::Blocks),
+            (Kind::Class, "relallvisible") => Some(SizeColumn::Visible),
+            _ => None,
+        }
+    }
+
     /// Is it called with arguments, or with none, and no relation?
     fn is_function(&self) -> bool {
         !self.args.is_empty() || self.kind == Kind::Keywords
