@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::expr::{ColumnId, Expr, columns_of};
 use crate::plan::TableScan;
 use crate::plan::lower::{Lowered, Lowerer, Want};
+use crate::plan::made::MadeSide;
 use crate::plan::node::Estimate;
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
 use crate::plan::path;
@@ -31,20 +32,30 @@ pub(super) const PAIR: f64 = 0.0025;
 pub(super) const BUILD: f64 = 0.02;
 pub(super) const PROBE: f64 = 0.015;
 pub(super) const ROW: f64 = 0.01;
+/// Cost of finding the rows of a relation that is made up that have one value.
+const FIND: f64 = 0.02;
 /// Keys up to which a join by an index stays one, and from which on it does too.
 const LEAST_KEYS: f64 = 64.0;
 const MOST_KEYS: f64 = 1e9;
 
-/// Rows of a table that keys can be looked up in.
+/// Rows that keys can be looked up in.
 #[derive(Clone)]
 pub(super) struct KeyedSide {
-    pub(super) scan: rel::Scan,
+    pub(super) source: KeyedSource,
     pub(super) conditions: Vec<Expr>,
 }
 
-/// The index that keys are looked up in.
+/// Where they are.
+#[derive(Clone)]
+pub(super) enum KeyedSource {
+    Table(rel::Scan),
+    Made(MadeSide),
+}
+
+/// What keys are looked up in.
 pub(super) struct Lookup {
-    pub(super) index: IndexInfo,
+    /// The index of a table.
+    pub(super) index: Option<IndexInfo>,
     /// For each key column the number of the equality that gives its value.
     pub(super) parts: Vec<usize>,
     pub(super) estimate: Estimate,
@@ -86,6 +97,13 @@ struct KeyedHow {
     rest: Vec<Expr>,
 }
 
+/// A relation that is made up, what is asked of its rows, and which equality finds them.
+struct MadeLookup {
+    made: MadeSide,
+    conditions: Vec<Expr>,
+    first: usize,
+}
+
 /// Another way to join, for more keys than these.
 struct Other {
     after: u64,
@@ -112,21 +130,29 @@ pub(super) enum Side {
 }
 
 impl Lowerer<'_> {
-    /// The index that keys are best looked up in.
+    /// What keys are best looked up in.
     pub(super) fn keyed(
         &self,
         side: &KeyedSide,
         equalities: &[Equality],
         rows: f64,
     ) -> Option<Lookup> {
-        let table = &side.scan.table;
+        match &side.source {
+            KeyedSource::Table(scan) => self.keyed_table(scan, equalities, rows),
+            KeyedSource::Made(made) => keyed_made(made, equalities, rows),
+        }
+    }
+
+    /// The index that keys are best looked up in.
+    fn keyed_table(&self, rel: &rel::Scan, equalities: &[Equality], rows: f64) -> Option<Lookup> {
+        let table = &rel.table;
         let scan = bare_scan(table, self.known_statistics(table));
         let column_of = |name: &str| table.info.columns.iter().position(|c| c.name == *name);
         // The equality, if its value can be a key of the column as it is.
         let gives = |column: usize, equality: &Equality| {
             let own = table.types[column];
             let is_column = matches!(equality.sides[1], Expr::Column(id)
-                if side.scan.columns.get(column) == Some(&id));
+                if rel.columns.get(column) == Some(&id));
             let fits = |ty: SqlType| ty == own || compares_alike(ty, own);
             is_column && fits(equality.types[0]) && fits(equality.types[1])
         };
@@ -149,7 +175,7 @@ impl Lowerer<'_> {
             }
             let estimate = path::of_keys(&scan, index, parts.len(), rows);
             if best.as_ref().is_none_or(|known| estimate.total < known.estimate.total) {
-                best = Some(Lookup { index: index.clone(), parts, estimate });
+                best = Some(Lookup { index: Some(index.clone()), parts, estimate });
             }
         }
         best
@@ -203,7 +229,10 @@ impl Lowerer<'_> {
         let rows = match kind {
             JoinKind::Semi | JoinKind::Anti => (a.rows * 0.5).max(1.0),
             JoinKind::Full => a.rows + b.rows,
-            _ => a.rows.max((a.rows * b.rows * EQUAL).min(a.rows * 10.0)),
+            _ => match self.partners(&equalities, b.rows) {
+                Some(partners) => a.rows * partners.max(1.0),
+                None => a.rows.max((a.rows * b.rows * EQUAL).min(a.rows * 10.0)),
+            },
         };
         // Rows of the left side that are looked at, if no sort stands above.
         let taken = match want.limit {
@@ -300,11 +329,11 @@ impl Lowerer<'_> {
             How::Loop { .. } => a.total + b.total + a.rows * b.rows * PAIR,
             How::Apply { .. } => a.total + a.rows.max(1.0) * b.total,
             How::Hash { .. } => a.total + b.total + b.rows * BUILD + a.rows * PROBE,
-            How::Keyed { .. } => a.total + b.total + a.rows * PROBE,
+            How::Keyed { .. } | How::Made { .. } => a.total + b.total + a.rows * PROBE,
         };
         let startup = match &how {
             How::Loop { .. } | How::Hash { .. } => a.startup + b.total,
-            How::Apply { .. } | How::Keyed { .. } => a.startup + b.startup,
+            How::Apply { .. } | How::Keyed { .. } | How::Made { .. } => a.startup + b.startup,
         };
         let layout = if keeps_right { both } else { left.layout };
         let width = a.width + if keeps_right { b.width } else { 0 };
@@ -336,6 +365,14 @@ impl Lowerer<'_> {
         let list: Vec<Equality> = equalities.iter().map(|(one, _)| one.clone()).collect();
         let found = self.keyed(&side, &list, left.node.estimate.rows);
         let Lookup { index, parts, estimate } = found.expect("an index was found before");
+        let (scan, index) = match (side.source, index) {
+            (KeyedSource::Table(scan), Some(index)) => (scan, index),
+            (KeyedSource::Made(made), _) => {
+                let rows = MadeLookup { made, conditions: side.conditions, first: parts[0] };
+                return self.made_how(rows, list, left, needed, estimate);
+            }
+            (KeyedSource::Table(_), None) => unreachable!("keys of a table have an index"),
+        };
         let mut wanted = needed.clone();
         let mut columns = Vec::with_capacity(parts.len());
         for at in &parts {
@@ -345,7 +382,7 @@ impl Lowerer<'_> {
             wanted.insert(id);
             columns.push(id);
         }
-        let (scan, layout) = self.table_scan(side.scan, side.conditions, &wanted)?;
+        let (scan, layout) = self.table_scan(scan, side.conditions, &wanted)?;
         let mut keys = Vec::with_capacity(parts.len());
         for (at, id) in parts.iter().zip(columns) {
             let mut value = list[*at].sides[0].clone();
@@ -361,6 +398,33 @@ impl Lowerer<'_> {
         let (scan, index) = (Box::new(scan), Box::new(index));
         let how = How::Keyed { scan, index, keys, keeps_order: false, instead: None };
         Ok(KeyedHow { how, layout, estimate, rest })
+    }
+
+    /// How rows of a relation that is made up are looked up for those of `left`.
+    fn made_how(
+        &mut self,
+        lookup: MadeLookup,
+        mut equalities: Vec<Equality>,
+        left: &Lowered,
+        needed: &BTreeSet<ColumnId>,
+        estimate: Estimate,
+    ) -> Result<KeyedHow> {
+        let MadeLookup { made, conditions, first } = lookup;
+        equalities.swap(0, first);
+        let mut wanted = needed.clone();
+        conditions.iter().for_each(|one| columns_of(one, &mut wanted));
+        equalities.iter().for_each(|one| columns_of(&one.sides[1], &mut wanted));
+        let (scan, layout) = self.made_relation(&made, &wanted);
+        let column = made.place(&equalities[0].sides[1]).expect("the first key is a column");
+        let mut keys = Vec::with_capacity(equalities.len());
+        for equality in equalities {
+            let [mut own, mut other] = equality.sides;
+            self.place(&mut own, &left.layout)?;
+            self.place(&mut other, &layout)?;
+            keys.push(HashKey { left: own, right: other });
+        }
+        let how = How::Made { scan: Box::new(scan), column, keys };
+        Ok(KeyedHow { how, layout, estimate, rest: conditions })
     }
 
     /// How a join by an index for the keys of so many rows goes on when there are far more of them.
@@ -450,18 +514,40 @@ pub(super) fn equality(expr: &Expr, of: &dyn Fn(&BTreeSet<ColumnId>) -> u64) -> 
     apart.then(|| Equality { sides: [a.clone(), b.clone()], types: [*x, *y], of })
 }
 
-/// The scan of a relation that keys can be looked up in.
+/// The equality, whose right side is a column of a relation that is made up, that leaves fewest of
+/// its rows.
+fn keyed_made(made: &MadeSide, equalities: &[Equality], rows: f64) -> Option<Lookup> {
+    let values = |equality: &Equality| {
+        let [a, b] = equality.types;
+        let is_float = matches!(a, SqlType::Float4 | SqlType::Float8);
+        let fits = (a == b || compares_alike(a, b)) && !is_float;
+        made.values_of(&equality.sides[1]).filter(|_| fits)
+    };
+    let known = equalities.iter().enumerate();
+    let known = known.filter_map(|(at, equality)| Some((at, values(equality)?)));
+    let (at, values) = known.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let each = made.rows() / values;
+    let total = rows * (FIND + each * ROW);
+    let estimate = Estimate { startup: 0.0, total, rows: each, width: made.width() * 16 };
+    Some(Lookup { index: None, parts: vec![at], estimate })
+}
+
+/// A relation that keys can be looked up in.
 pub(super) fn keyed_side(rel: &Rel) -> Option<KeyedSide> {
-    match rel {
-        Rel::Scan(scan) => Some(KeyedSide { scan: (**scan).clone(), conditions: Vec::new() }),
-        Rel::Filter { input, conditions } => match &**input {
-            Rel::Scan(scan) => {
-                Some(KeyedSide { scan: (**scan).clone(), conditions: conditions.clone() })
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let (input, conditions) = match rel {
+        Rel::Filter { input, conditions } => (&**input, conditions.clone()),
+        other => (other, Vec::new()),
+    };
+    let source = match input {
+        Rel::Scan(scan) => KeyedSource::Table((**scan).clone()),
+        other => KeyedSource::Made(MadeSide::of(other)?),
+    };
+    Some(KeyedSide { source, conditions })
+}
+
+/// The same of a table.
+pub(super) fn is_keyed_table(rel: &Rel) -> bool {
+    keyed_side(rel).is_some_and(|side| matches!(side.source, KeyedSource::Table(_)))
 }
 
 /// A scan of a table for what is known about it.

@@ -116,6 +116,8 @@ pub(super) struct Lowerer<'k> {
     by_values: bool,
     /// Which column of which table a number is, of tables that are scanned.
     pub(super) origins: BTreeMap<ColumnId, Origin>,
+    /// How many different values columns of relations are thought to have that are made up.
+    pub(super) made_values: BTreeMap<ColumnId, f64>,
     /// What is thought of common table expressions.
     commons: BTreeMap<usize, Estimate>,
 }
@@ -139,6 +141,7 @@ impl<'k> Lowerer<'k> {
             reads_catalog: false,
             by_values: false,
             origins: BTreeMap::new(),
+            made_values: BTreeMap::new(),
             commons: BTreeMap::new(),
         }
     }

@@ -1,22 +1,115 @@
 //! Lowering of relations that are made up from what the store knows.
 //!
-//! A condition that says the value of a column becomes the key by which rows are found.
+//! A condition that says the value of a column becomes the key by which rows are found, of several
+//! the one that leaves fewest. How many rows there are is not asked: they are taken for those of a
+//! database of some hundred tables, of which plans are good for smaller ones too.
 //!
 //! Invariants: the rows of a relation have one slot of the context, however they are read.
 //! Does not do: the rows (`catalog::views`).
 
 use std::collections::BTreeSet;
 
-use crate::catalog::system_views;
+use crate::catalog::system_views::{self, Information, Kind, View};
+use crate::catalog::views::is_of_objects;
 use crate::error::{Result, SqlError};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
 use crate::plan::ViewUse;
 use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain};
-use crate::plan::node::{Op, ViewKey};
+use crate::plan::node::{MadeRelation, Op, ViewKey};
+use crate::plan::rel::Rel;
+use crate::types::SqlType;
+
+/// A relation that is made up, in whose rows keys can be looked up.
+#[derive(Clone)]
+pub(super) struct MadeSide {
+    view: &'static View,
+    columns: Vec<ColumnId>,
+}
+
+impl MadeSide {
+    /// Of a relation whose rows are made when they are read.
+    pub(super) fn of(rel: &Rel) -> Option<MadeSide> {
+        let Rel::View { view, args, columns } = rel else { return None };
+        let fits = args.is_empty() && is_of_objects(view.kind);
+        fits.then(|| MadeSide { view, columns: columns.clone() })
+    }
+
+    /// The place of a column that is an expression by itself.
+    pub(super) fn place(&self, expr: &Expr) -> Option<usize> {
+        let Expr::Column(id) = expr else { return None };
+        self.columns.iter().position(|known| known == id)
+    }
+
+    /// Different values that an expression is thought to have, if it is a column by itself.
+    pub(super) fn values_of(&self, expr: &Expr) -> Option<f64> {
+        self.place(expr).map(|at| values(self.view, at))
+    }
+
+    /// Rows that it is thought to have.
+    pub(super) fn rows(&self) -> f64 {
+        rows(self.view)
+    }
+
+    /// Values of a row.
+    pub(super) fn width(&self) -> usize {
+        self.columns.len()
+    }
+}
 
 /// Rows that a relation is thought to have.
-const ROWS: f64 = 100.0;
+fn rows(view: &View) -> f64 {
+    match view.kind {
+        Kind::Attribute => 15_000.0,
+        Kind::Class | Kind::Index | Kind::Indexes => 5_000.0,
+        Kind::Function => 3_000.0,
+        Kind::Depend | Kind::Information(Information::Columns) => 3_000.0,
+        Kind::Type | Kind::Constraint | Kind::AttributeDefault | Kind::ColumnStatistics => 1_500.0,
+        Kind::Information(
+            Information::TableConstraints
+            | Information::KeyColumns
+            | Information::ReferentialConstraints
+            | Information::CheckConstraints
+            | Information::ConstraintColumns
+            | Information::ConstraintTables
+            | Information::TablePrivileges { .. },
+        ) => 1_500.0,
+        Kind::Information(Information::ColumnPrivileges { .. }) => 10_000.0,
+        Kind::Information(Information::Tables) | Kind::Tables => 500.0,
+        Kind::Description | Kind::Sequence | Kind::Sequences => 300.0,
+        Kind::Namespace | Kind::Collation | Kind::Database => 5.0,
+        Kind::Nothing => 1.0,
+        _ => 100.0,
+    }
+}
+
+/// Different values that a column of it is thought to have.
+fn values(view: &View, at: usize) -> f64 {
+    let (name, ty) = view.columns[at];
+    let most = match ty {
+        SqlType::Bool => 2.0,
+        SqlType::Char => 4.0,
+        SqlType::Int2 | SqlType::Int4 => 15.0,
+        _ if name.ends_with("namespace") || name.ends_with("_schema") => 3.0,
+        _ if name.ends_with("_catalog") || name == "schemaname" => 1.0,
+        _ if name.ends_with("classid") || name == "classoid" || name.ends_with("owner") => 2.0,
+        SqlType::Oid if at > 0 && name.ends_with("relid") => rows(view) / 5.0,
+        // Of what there are few.
+        _ if ["relam", "atttypid", "attcollation", "is_nullable", "data_type", "udt_name"]
+            .contains(&name) =>
+        {
+            15.0
+        }
+        _ if name.ends_with("_type") => 4.0,
+        _ if view.kind == Kind::Attribute => match name {
+            "attrelid" => 5_000.0,
+            _ => 2_000.0,
+        },
+        _ if name == "table_name" || name == "tablename" => 500.0,
+        _ => f64::INFINITY,
+    };
+    most.min(rows(view)).max(1.0)
+}
 
 impl Lowerer<'_> {
     /// What the statement reads of what the store knows about itself.
@@ -28,7 +121,7 @@ impl Lowerer<'_> {
     /// All rows of a relation, or those that a function gives.
     pub(super) fn view(
         &mut self,
-        view: &'static system_views::View,
+        view: &'static View,
         mut args: Vec<Expr>,
         columns: &[ColumnId],
         want: &Want<'_>,
@@ -38,27 +131,50 @@ impl Lowerer<'_> {
             return Err(SqlError::unsupported(message));
         }
         args.iter_mut().try_for_each(|arg| self.place(arg, &[]))?;
+        self.know_values(view, columns);
         let slot = self.views.len();
         self.views.push(ViewUse { view, args });
         let kept = kept_places(columns, want.needed);
         let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
         let op = Op::View { view, columns: kept, slot, key: None };
-        Ok(plain(self.node(op, layout.len(), fixed(ROWS, columns.len() * 16)), layout))
+        let estimate = fixed(rows(view), columns.len() * 16);
+        Ok(plain(self.node(op, layout.len(), estimate), layout))
+    }
+
+    fn know_values(&mut self, view: &View, columns: &[ColumnId]) {
+        self.made_values.extend(columns.iter().enumerate().map(|(at, id)| (*id, values(view, at))));
+    }
+
+    /// What is read of a relation of which these columns are wanted, and the columns of its rows.
+    pub(super) fn made_relation(
+        &mut self,
+        side: &MadeSide,
+        wanted: &BTreeSet<ColumnId>,
+    ) -> (MadeRelation, Vec<ColumnId>) {
+        let MadeSide { view, columns } = side;
+        let slot = self.views.len();
+        self.views.push(ViewUse { view, args: Vec::new() });
+        let kept = kept_places(columns, wanted);
+        let layout = kept.iter().map(|at| columns[*at]).collect();
+        (MadeRelation { view, columns: kept, slot }, layout)
     }
 
     /// A relation that is made up, of which a condition may say a value of a column.
     pub(super) fn view_of_key(
         &mut self,
-        view: &'static system_views::View,
+        view: &'static View,
         columns: Vec<ColumnId>,
         mut conditions: Vec<Expr>,
         want: &Want<'_>,
     ) -> Result<Lowered> {
         let own: BTreeSet<ColumnId> = columns.iter().copied().collect();
-        let found = conditions
-            .iter()
-            .enumerate()
-            .find_map(|(at, condition)| key_of(condition, &columns, &own).map(|key| (at, key)));
+        let keys = conditions.iter().enumerate();
+        let keys = keys.filter_map(|(at, one)| Some((at, key_of(one, &columns, &own)?)));
+        // The first of those that leave as many rows.
+        let found = keys.reduce(|best, one| {
+            let of = |key: &ViewKey| values(view, key.column);
+            if of(&one.1) > of(&best.1) { one } else { best }
+        });
         let mut needed = want.needed.clone();
         let key = match found {
             Some((at, mut key)) => {
@@ -69,13 +185,15 @@ impl Lowerer<'_> {
             None => None,
         };
         conditions.iter().for_each(|one| expr::columns_of(one, &mut needed));
+        self.know_values(view, &columns);
         let slot = self.views.len();
         self.views.push(ViewUse { view, args: Vec::new() });
         let kept = kept_places(&columns, &needed);
         let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
-        let rows = if key.is_some() { 1.0 } else { ROWS };
+        let values = key.as_ref().map_or(1.0, |key| values(view, key.column));
         let op = Op::View { view, columns: kept, slot, key };
-        let node = self.node(op, layout.len(), fixed(rows, columns.len() * 16));
+        let estimate = fixed((rows(view) / values).max(1.0), columns.len() * 16);
+        let node = self.node(op, layout.len(), estimate);
         let node = self.filtered(node, conditions, &layout)?;
         Ok(plain(node, layout))
     }

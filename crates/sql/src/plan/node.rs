@@ -169,6 +169,14 @@ pub(crate) enum How {
     Apply { right: Arc<Node>, binds: Vec<(usize, Expr)> },
     /// By a hash table of the right side, under the values of these expressions.
     Hash { right: Arc<Node>, keys: Vec<HashKey> },
+    /// By a value of a column of a relation that is made up: that of the first key, whose side of
+    /// the relation is a column.
+    Made {
+        scan: Box<MadeRelation>,
+        /// Place of the column in the relation.
+        column: usize,
+        keys: Vec<HashKey>,
+    },
     /// By an index of a table, for the keys of many rows of the left side at once.
     Keyed {
         scan: Box<TableScan>,
@@ -179,6 +187,16 @@ pub(crate) enum How {
         /// What goes on when there are far more keys than was thought.
         instead: Option<Box<Instead>>,
     },
+}
+
+/// What is read of a relation that is made up.
+#[derive(Clone, Debug)]
+pub(crate) struct MadeRelation {
+    pub(crate) view: &'static system_views::View,
+    /// Places of the columns that are wanted.
+    pub(crate) columns: Vec<usize>,
+    /// Where the context has its rows.
+    pub(crate) slot: usize,
 }
 
 /// The same join by a hash table of the whole right side.
@@ -263,7 +281,7 @@ impl Node {
                 How::Loop { right } | How::Apply { right, .. } | How::Hash { right, .. } => {
                     vec![&join.left, right]
                 }
-                How::Keyed { .. } => vec![&join.left],
+                How::Keyed { .. } | How::Made { .. } => vec![&join.left],
             },
             Op::SetOperation { left, right, .. } => vec![left, right],
             Op::With { definitions, input } => {

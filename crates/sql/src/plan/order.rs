@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::expr::{ColumnId, Expr, columns_of};
 use crate::plan::join::{
     BUILD, EQUAL, Equality, KeyedSide, Method, PAIR, PROBE, Pair, ROW, Side, Tie, UNKNOWN,
-    bare_scan, equality, keyed_side, turned,
+    bare_scan, equality, is_keyed_table, keyed_side, turned,
 };
 use crate::plan::lower::{Lowered, Lowerer, Want};
 use crate::plan::model::Model;
@@ -170,7 +170,7 @@ impl Lowerer<'_> {
         }
         let has_all = |own: &BTreeSet<ColumnId>| want.order.iter().all(|key| own.contains(&key.at));
         let Some(at) = owners.iter().position(has_all) else { return Ok(None) };
-        if keyed_side(&rels[at]).is_none() || !rels[at].free().is_empty() {
+        if !is_keyed_table(&rels[at]) || !rels[at].free().is_empty() {
             return Ok(None);
         }
         let want = Want { order: want.order, limit: want.limit, is_cut: true, ..Want::of(needed) };
@@ -229,6 +229,9 @@ impl Lowerer<'_> {
             other => other,
         };
         let Expr::Column(id) = expr else { return None };
+        if let Some(values) = self.made_values.get(id) {
+            return Some(*values);
+        }
         let origin = self.origins.get(id)?;
         let (table, name) = (&origin.table, &origin.table.info.columns[origin.at].name);
         let scan = bare_scan(table, self.known_statistics(table));
@@ -244,6 +247,17 @@ impl Lowerer<'_> {
         let known = scan.statistics.as_ref()?;
         let column = known.column(name, table.types[origin.at])?;
         Some(column.values_among(rows))
+    }
+
+    /// Rows of the right side that a row of the left one meets by these equalities, if one of them
+    /// is about a relation that is made up.
+    pub(super) fn partners(&self, equalities: &[Equality], rows: f64) -> Option<f64> {
+        let known = |one: &Equality| match &one.sides[1] {
+            Expr::Column(id) => self.made_values.get(id).copied(),
+            _ => None,
+        };
+        let values = equalities.iter().filter_map(known).reduce(f64::max)?;
+        Some(rows / values)
     }
 
     /// The cheapest of all orders.

@@ -16,8 +16,8 @@ const ASKED: [&str; 7] = [
      where objoid >= 16384",
     "select string_agg(tablename || attname || n_distinct, ',' order by tablename, attname) \
      from pg_stats",
-    "select string_agg(reltuples || relname || coalesce(relacl::text, ''), ',' order by oid) \
-     from pg_class where oid >= 16384",
+    "select string_agg(relpages || reltuples || relname || relallvisible \
+     || coalesce(relacl::text, ''), ',' order by oid) from pg_class where oid >= 16384",
     "select string_agg(nspname || coalesce(rolname, ''), ',' order by nspname) \
      from pg_namespace left join pg_roles on pg_roles.oid = nspowner",
 ];
@@ -84,4 +84,100 @@ fn sizes_are_those_of_now() {
     assert_eq!(told(&mut session, sizes), "t|f|f");
     told(&mut session, "insert into t select g, repeat('x', 100) from generate_series(1, 5000) g");
     assert_eq!(told(&mut session, sizes), "t|t|t");
+}
+
+/// Columns of catalogs that are compared with each other.
+const COLUMNS: [&[(&str, &str)]; 3] = [
+    &[
+        ("pg_class", "oid"),
+        ("pg_class", "relnamespace"),
+        ("pg_class", "relam"),
+        ("pg_attribute", "attrelid"),
+        ("pg_index", "indrelid"),
+        ("pg_index", "indexrelid"),
+        ("pg_constraint", "conrelid"),
+        ("pg_constraint", "conindid"),
+        ("pg_namespace", "oid"),
+        ("pg_attrdef", "adrelid"),
+        ("pg_description", "objoid"),
+        ("pg_depend", "refobjid"),
+    ],
+    &[
+        ("pg_class", "relname"),
+        ("pg_attribute", "attname"),
+        ("pg_indexes", "tablename"),
+        ("pg_indexes", "indexname"),
+        ("pg_constraint", "conname"),
+        ("information_schema.columns", "table_name"),
+        ("information_schema.columns", "column_name"),
+    ],
+    &[
+        ("pg_attribute", "attnum"),
+        ("pg_attrdef", "adnum"),
+        ("pg_description", "objsubid"),
+        ("pg_class", "relnatts"),
+        ("pg_class", "relpages"),
+        ("information_schema.columns", "ordinal_position"),
+    ],
+];
+
+fn picked<'l, T>(random: &mut Rng, list: &'l [T]) -> &'l T {
+    &list[random.below(list.len() as u64) as usize]
+}
+
+/// A query that joins three catalogs.
+fn joining(random: &mut Rng) -> String {
+    let one = picked(random, &COLUMNS);
+    let ((x, a), (y, b)) = (*picked(random, one), *picked(random, one));
+    let other = picked(random, &COLUMNS);
+    // The third is tied to the second by another column of it, if it has one of the kind.
+    let of_second: Vec<_> = other.iter().filter(|(name, _)| *name == y).collect();
+    let second = of_second.first().map_or(b, |(_, column)| *column);
+    let kind = if of_second.is_empty() { one } else { other };
+    let (z, c) = *picked(random, kind);
+    let join = *picked(random, &["join", "left join", "right join", "full join"]);
+    let cut = random.below(4);
+    let shown = format!("x.{a}::text || '/' || coalesce(y.{second}::text, '-')");
+    let asked = match random.below(4) {
+        0 => format!("where exists (select from {z} z where z.{c} = y.{second})"),
+        1 => format!("where not exists (select from {z} z where z.{c} = y.{second})"),
+        2 => format!("join {z} z on z.{c} = y.{second} and z.{c}::text <> '{cut}'"),
+        _ => format!("left join {z} z on y.{second} = z.{c}"),
+    };
+    format!(
+        "select count(*), string_agg(r, ',' order by r) from \
+         (select {shown} as r from {x} x {join} {y} y on x.{a} = y.{b} {asked}) as rows"
+    )
+}
+
+#[test]
+fn joins_of_catalogs_give_the_same_by_keys_and_by_hashes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    for name in ["one", "two", "three"] {
+        told(
+            &mut session,
+            &format!(
+                "create table {name} (id serial primary key, a int unique check (a > 0), \
+                 b text default 'x'); create index on {name} (b, a); \
+                 comment on table {name} is 't'; comment on column {name}.b is 'c'"
+            ),
+        );
+    }
+    let mut random = Rng::from_seed(11);
+    let mut by_key = 0;
+    for step in 0..150 {
+        let query = joining(&mut random);
+        let plan = session.execute(&format!("explain {query}")).unwrap();
+        let lines = plan[0].rows.iter().filter_map(|row| row[0].to_text());
+        by_key += usize::from(lines.into_iter().any(|line| line.contains("Keyed")));
+        let found = told(&mut session, &query);
+        for others in ["enable_nestloop", "enable_hashjoin"] {
+            told(&mut session, &format!("set {others} = off"));
+            assert_eq!(told(&mut session, &query), found, "step {step}, {others} off: {query}");
+            told(&mut session, &format!("reset {others}"));
+        }
+    }
+    assert!(by_key > 20, "{by_key} of the joins find rows by keys");
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `pairs` | from candidates to rows: conditions, rows without a partner |
 //! | `keyed` | rows looked up in an index for the keys of many rows at once |
+//! | `made` | rows of a relation that is made up, found by a value |
 //! | `apply` | a side that runs again for each row of the other |
 //! | `hashed` | both sides of a hash join in files |
 //! | `blocks` | a right side in files that is met block by block |
@@ -19,6 +20,7 @@ mod apply;
 mod blocks;
 mod hashed;
 mod keyed;
+mod made;
 mod pairs;
 
 use std::sync::Arc;
@@ -43,6 +45,7 @@ pub(super) fn open(node: &Arc<Node>, context: &Context) -> Result<Box<dyn Operat
     Ok(match &join.how {
         How::Apply { .. } => Box::new(apply::Apply::new(node, left)),
         How::Keyed { .. } => Box::new(keyed::Keyed::new(node, left, context)),
+        How::Made { .. } => Box::new(made::KeyedMade::new(node, left, context)),
         How::Loop { .. } | How::Hash { .. } => Box::new(Joined::new(node, left)),
     })
 }
@@ -58,7 +61,7 @@ fn of(node: &Node) -> &JoinNode {
 /// Keys of rows of the left side, if the join looks for equal ones.
 fn left_keys(join: &JoinNode, rows: &Batch, context: &Context) -> Result<Option<Keys>> {
     match &join.how {
-        How::Hash { keys, .. } => {
+        How::Hash { keys, .. } | How::Made { keys, .. } => {
             hash::values(keys.iter().map(|key| &key.left), rows, context).map(Some)
         }
         How::Keyed { keys, .. } => {
@@ -71,7 +74,7 @@ fn left_keys(join: &JoinNode, rows: &Batch, context: &Context) -> Result<Option<
 /// Keys of rows of the right side, if the join looks for equal ones.
 fn right_keys(join: &JoinNode, rows: &Batch, context: &Context) -> Result<Option<Keys>> {
     match &join.how {
-        How::Hash { keys, .. } => {
+        How::Hash { keys, .. } | How::Made { keys, .. } => {
             hash::values(keys.iter().map(|key| &key.right), rows, context).map(Some)
         }
         How::Keyed { keys, .. } => {

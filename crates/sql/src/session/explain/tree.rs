@@ -4,6 +4,7 @@
 //! which PostgreSQL has not, is a "Keyed Join".
 //! Does not do: printing (`text`, `json`).
 
+use crate::catalog::system_views::View;
 use crate::expr::function::{PatternRows, SetFunction};
 use crate::expr::probe::{TARGET, WRITE};
 use crate::expr::{Body, Expr, SortKey, Subquery, deparse};
@@ -359,6 +360,19 @@ impl Shower {
                 let below = Entry::new("Hash", right.estimate, right.number);
                 (entry, names, Some(below.over(self.entry(right))))
             }
+            How::Made { scan, keys, .. } => {
+                let names = names_of_made(&scan.columns, scan.view);
+                let key = |key: &crate::plan::node::HashKey| {
+                    let own = deparse::show(&key.left, &left);
+                    format!("({} = {own})", deparse::show(&key.right, &names))
+                };
+                let mut entry = entry("Keyed Join")
+                    .titled(format!("Keyed{shown} Join on {}", scan.view.name))
+                    .fact("Join Type", kind)
+                    .fact("Relation Name", scan.view.name);
+                entry.detail("Index Cond", all_of(keys.iter().map(key).collect()));
+                (entry, names, None)
+            }
             How::Keyed { scan, index, keys, .. } => {
                 let names = self.names_of(scan);
                 let key = |key: &crate::plan::node::KeyPart| {
@@ -489,6 +503,7 @@ impl Shower {
                         self.names(right)
                     }
                     How::Keyed { scan, .. } => self.names_of(scan),
+                    How::Made { scan, .. } => names_of_made(&scan.columns, scan.view),
                 };
                 // Columns that only the filter of an index's rows asks for are not handed on.
                 names.extend(right.into_iter().take(join.right_width));
@@ -503,9 +518,7 @@ impl Shower {
             | Op::LockRows { input }
             | Op::With { input, .. } => self.names(input),
             Op::SetOperation { left, .. } => self.names(left),
-            Op::View { view, columns, .. } => {
-                columns.iter().map(|at| identifier(view.columns[*at].0)).collect()
-            }
+            Op::View { view, columns, .. } => names_of_made(columns, view),
             Op::Function { alias, ordinality, .. } => {
                 let mut names = vec![identifier(alias)];
                 names.extend(ordinality.then(|| "ordinality".to_owned()));
@@ -557,4 +570,9 @@ fn all_of(mut list: Vec<String>) -> String {
         1 => list.remove(0),
         _ => format!("({})", list.join(" AND ")),
     }
+}
+
+/// Names of columns of a relation that is made up.
+fn names_of_made(columns: &[usize], view: &View) -> Vec<String> {
+    columns.iter().map(|at| identifier(view.columns[*at].0)).collect()
 }
