@@ -94,6 +94,7 @@ pub use db::define::{
     AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, Comparison, IdentitySchema, IndexSchema,
     KeyCollation, KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
+pub use db::describe::Blocks;
 pub use db::info::{
     EntryInfo, Finding, HeapFigures, IndexFigures, IndexInfo, LockInfo, Locked, PageInfo,
     ReadTimes, SequenceDefinition, SequenceInfo, SequenceOwner, SnapshotInfo, Stats, TableFigures,

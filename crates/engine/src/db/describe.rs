@@ -16,6 +16,15 @@ use crate::table::schema::{IndexDef, TableDef};
 use crate::txn::LockMode;
 use crate::upkeep::{Engine, Watch};
 
+/// Blocks of a table or of an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    /// How many there are.
+    pub blocks: u32,
+    /// The share of a table's blocks whose rows everybody sees.
+    pub visible_share: f32,
+}
+
 impl Database {
     /// All committed tables, sorted by name, as [`Catalog::tables`](crate::Catalog::tables).
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
@@ -28,6 +37,24 @@ impl Database {
         let entry = self.engine().catalog.committed(&table.name)?;
         let same = entry.table.def().id.0 == table.id;
         same.then(|| table_info(self.engine(), &entry))
+    }
+
+    /// The blocks that a committed table has now, or one of its indexes. As [`Database::sized`],
+    /// without its definition.
+    pub fn blocks_of(&self, table: &TableInfo, index: Option<u32>) -> Option<Blocks> {
+        let engine = self.engine();
+        let entry = engine.catalog.committed(&table.name)?;
+        let def = entry.table.def();
+        if def.id.0 != table.id {
+            return None;
+        }
+        let Some(index) = index else {
+            let heap = entry.table.heap();
+            return Some(Blocks { blocks: heap.blocks(), visible_share: heap.visible_share() });
+        };
+        let found = def.indexes.iter().find(|one| one.id.0 == index)?;
+        let blocks = engine.pool.open_blocks(found.file).unwrap_or(0);
+        Some(Blocks { blocks, visible_share: 0.0 })
     }
 
     /// Definition and sizes of one committed table. Waits for a transaction that changes it.

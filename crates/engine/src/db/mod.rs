@@ -44,7 +44,7 @@ pub(crate) mod value;
 pub(crate) mod writer;
 
 mod definition;
-mod describe;
+pub(crate) mod describe;
 #[cfg(feature = "experiments")]
 mod experiments;
 mod fill;
