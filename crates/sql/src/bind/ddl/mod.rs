@@ -11,11 +11,13 @@
 //! | `types` | types |
 //! | `sequence` | what options of sequences mean together |
 //! | `storage` | storage parameters |
+//! | `collation` | CREATE COLLATION |
 //!
 //! Invariants: every clause that the store cannot keep is refused by name.
 //! Does not do: changing anything (`exec::ddl`).
 
 mod alter;
+mod collation;
 mod functions;
 mod schema;
 pub(crate) mod sequence;
@@ -33,7 +35,6 @@ pub(crate) use view::NewView;
 use rightlink::{IndexMethod, IndexSchema, KeyColumn, TableSchema};
 use sqlparser::ast::{
     self, CommentObject, DataType, Expr as Ast, IndexType, NullsDistinctOption, ObjectType,
-    SqlOption,
 };
 
 use crate::error::{Result, SqlError, code};
@@ -345,7 +346,7 @@ pub(crate) fn definition(
         ast::Statement::CreateSequence { .. } => {
             return Err(SqlError::unsupported("a temporary sequence"));
         }
-        ast::Statement::CreateCollation(create) => create_collation(create)?,
+        ast::Statement::CreateCollation(create) => collation::create(create)?,
         ast::Statement::CreateSchema { .. } => schema::create(statement)?,
         ast::Statement::AlterSchema(alter) => schema::alter(alter)?,
         ast::Statement::Drop {
@@ -670,58 +671,6 @@ fn key_part(column: &ast::IndexColumn) -> Result<KeyPart> {
     let nulls_first = options.nulls_first.unwrap_or(descending);
     let key = KeyColumn { descending, nulls_first, ..KeyColumn::ascending(name) };
     Ok(KeyPart { key, collation, expression })
-}
-
-fn create_collation(create: &ast::CreateCollation) -> Result<Definition> {
-    let options = match &create.definition {
-        ast::CreateCollationDefinition::From(other) => {
-            let from = NewCollation::From(identifiers::collation(other)?);
-            return named_collation(create, from);
-        }
-        ast::CreateCollationDefinition::Options(options) => options,
-    };
-    let (mut locale, mut deterministic, mut icu) = (None, true, false);
-    for option in options {
-        let SqlOption::KeyValue { key, value } = option else {
-            return Err(SqlError::syntax(format!("syntax error at or near \"{option}\"")));
-        };
-        let value = option_text(value);
-        match (identifiers::ident(key).as_str(), value.to_lowercase().as_str()) {
-            ("provider", "icu") => icu = true,
-            ("provider", other) => {
-                let what = format!("the collation provider \"{other}\"");
-                return Err(SqlError::unsupported(what).hint("Use provider = icu."));
-            }
-            ("locale" | "lc_collate" | "lc_ctype", _) => locale = Some(value),
-            ("deterministic", "true" | "on" | "1" | "yes") => deterministic = true,
-            ("deterministic", "false" | "off" | "0" | "no") => deterministic = false,
-            ("deterministic", _) => {
-                let message = "deterministic requires a Boolean value";
-                return Err(SqlError::new(code::SYNTAX_ERROR, message));
-            }
-            // What another build was made with.
-            ("version", _) => {}
-            (other, _) => {
-                let message = format!("collation attribute \"{other}\" not recognized");
-                return Err(SqlError::new(code::SYNTAX_ERROR, message));
-            }
-        }
-    }
-    if !icu {
-        return Err(
-            SqlError::unsupported("a collation of the C library").hint("Use provider = icu.")
-        );
-    }
-    let Some(locale) = locale else {
-        let message = "parameter \"locale\" must be specified";
-        return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));
-    };
-    named_collation(create, NewCollation::Locale(locale, deterministic))
-}
-
-fn named_collation(create: &ast::CreateCollation, from: NewCollation) -> Result<Definition> {
-    let (name, if_not_exists) = (identifiers::collation(&create.name)?, create.if_not_exists);
-    Ok(Definition::CreateCollation { name, from, if_not_exists })
 }
 
 /// The text of an option that is a word or a string.
