@@ -535,7 +535,9 @@ pub(super) fn views(objects: &Objects) -> Result<Vec<Row>> {
 pub(super) fn rewrites(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for object in objects.tables() {
-        let Some(query) = objects.view_query(object.oid)? else { continue };
+        let Some(query) = objects.written_query(object.oid, &SearchPath::default())? else {
+            continue;
+        };
         let mut row = vec![oid(rewrite_oid(object.oid)), text("_RETURN"), oid(object.oid)];
         row.extend([char('1'), char('O'), Datum::Bool(true), text("<>"), text(query)]);
         rows.push(row);

@@ -2,8 +2,10 @@
 //!
 //! The text that is kept of a view says what things were called when the view was made. The places
 //! of its names are kept with it (`notes::view`). Here each gets the name of now, with its schema
-//! where the search path does not lead to it, as PostgreSQL's `ruleutils.c` does. That file makes
-//! the whole text anew from a tree; here the rest of the text stays as it was written.
+//! where the search path does not lead to it.
+//!
+//! PostgreSQL's `ruleutils.c` makes the whole text anew from a tree, and so does `deparse`; the
+//! rest of a text that it does not know stays as it was written.
 //!
 //! A relation that is called otherwise now keeps the old name as its alias, and one with renamed
 //! columns lists the old names behind it, so that all other parts of the text still mean the same.
@@ -14,7 +16,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::objects::Objects;
+use super::deparse::View;
+use super::objects::{How, Object, Objects};
 use crate::error::Result;
 use crate::names::{SearchPath, bare, identifier, type_of_entry};
 use crate::notes::TableNotes;
@@ -24,8 +27,33 @@ use crate::parse::view::with_names;
 use crate::types::literal::literal;
 
 impl Objects {
-    /// The query of a view, as a statement names things that runs by `path`. `None`: it is no view.
-    pub(crate) fn view_definition(&self, oid: u32, path: &SearchPath) -> Result<Option<String>> {
+    /// The query of a view in PostgreSQL's layout, or as it was written where that is not known.
+    /// `None`: it is no view.
+    pub(crate) fn view_definition(&self, oid: u32, how: How<'_>) -> Result<Option<String>> {
+        let Some(object) = self.of_oid(oid) else { return Ok(None) };
+        let view = TableNotes::decode(&object.table.note).view;
+        let Some(notes) = view.filter(|_| object.index.is_none()) else { return Ok(None) };
+        let is_other = |name: &&ViewName| matches!(name.form, NameForm::Type | NameForm::Sequence);
+        let (mut text, words) = (notes.query.clone(), BTreeSet::new());
+        for name in notes.names.iter().rev().filter(is_other) {
+            self.name_now(&mut text, name, &notes, &words, &SearchPath::default());
+        }
+        let columns = shown_names(&object);
+        let view = View { columns: &columns, sources: &notes.sources };
+        match self.deparsed_view(&text, view, how) {
+            Some(text) => Ok(Some(text)),
+            None => Ok(self.written_query(oid, how.path)?.map(|text| format!("{text};"))),
+        }
+    }
+
+    /// The query of a view, by the path of those who set none.
+    pub(super) fn view_query(&self, oid: u32) -> Result<Option<String>> {
+        let path = SearchPath::default();
+        self.view_definition(oid, How { is_pretty: false, path: &path })
+    }
+
+    /// The query of a view as it was written, as a statement names things that runs by `path`.
+    pub(super) fn written_query(&self, oid: u32, path: &SearchPath) -> Result<Option<String>> {
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
         let view = TableNotes::decode(&object.table.note).view;
         let Some(notes) = view.filter(|_| object.index.is_none()) else { return Ok(None) };
@@ -34,14 +62,7 @@ impl Objects {
         for name in notes.names.iter().rev() {
             self.name_now(&mut text, name, &notes, &words, path);
         }
-        let shown = object.table.columns.iter().filter(|one| !one.computed);
-        let names: Vec<String> = shown.map(|one| one.name.clone()).collect();
-        with_names(&text, &notes.columns, &names).map(|text| Some(format!("{text};")))
-    }
-
-    /// The query of a view, by the path of those who set none.
-    pub(super) fn view_query(&self, oid: u32) -> Result<Option<String>> {
-        self.view_definition(oid, &SearchPath::default())
+        with_names(&text, &notes.columns, &shown_names(&object)).map(Some)
     }
 
     /// Puts the name of now into its place.
@@ -120,6 +141,12 @@ impl Objects {
         let names: Vec<String> = columns.map(name).collect();
         is_other.then(|| names.join(", "))
     }
+}
+
+/// The names of the columns of a view that clients can name.
+fn shown_names(object: &Object<'_>) -> Vec<String> {
+    let shown = object.table.columns.iter().filter(|one| !one.computed);
+    shown.map(|one| one.name.clone()).collect()
 }
 
 /// Leaves out the names at these places of the list that `part` of the text ends with, and adds

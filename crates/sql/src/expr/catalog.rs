@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{self, Asking, Objects, no_object};
+use crate::catalog::{self, Asking, How, Objects, no_object};
 use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
@@ -194,8 +194,10 @@ fn definitions(registry: &mut Registry) {
             })
         });
         reading(registry, "pg_get_viewdef", args, T::Text, |v, context| {
+            let is_pretty = v.get(1) == Some(&Datum::Bool(true));
             asked(context, |objects, asking| {
-                text(objects.view_definition(oid(&v[0]), asking.path)?)
+                let how = How { is_pretty, path: asking.path };
+                text(objects.view_definition(oid(&v[0]), how)?)
             })
         });
         for name in ["pg_get_ruledef", "pg_get_triggerdef", "pg_get_partkeydef"] {
@@ -205,7 +207,8 @@ fn definitions(registry: &mut Registry) {
     reading(registry, "pg_get_viewdef", &[T::Text], T::Text, |v, context| {
         let Datum::Text(name) = &v[0] else { return mismatch(v) };
         asked(context, |objects, asking| {
-            text(objects.view_definition(objects.relation(name, asking)?, asking.path)?)
+            let how = How { is_pretty: false, path: asking.path };
+            text(objects.view_definition(objects.relation(name, asking)?, how)?)
         })
     });
     reading(registry, "pg_get_indexdef", &[T::Oid], T::Text, |v, context| {

@@ -186,7 +186,7 @@ files!(
     recursive regular_expressions window_exclusion planner sessions
     row_values row_edges strange_numerics temporary_tables overlaps deferred_keys table_like
     deferrable_unique
-    spelled_names spelled_expressions spelled_conditions
+    spelled_names spelled_expressions spelled_conditions spelled_views
     view_texts roles views materialized_views updatable_views table_as
     writing_with joined_locks
     arrays array_functions array_edges asked_once element_assignment

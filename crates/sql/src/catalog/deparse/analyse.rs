@@ -6,11 +6,13 @@
 //! Invariants: a tree that is given means what the text means.
 //! Does not do: calls and what has a syntax of its own (`calls`), choosing operators (`choose`).
 
+use std::cell::Cell;
+
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use sqlparser::tokenizer::Span;
 
 use super::choose::{BOOL, Chosen, RECORD, TEXT, Types, UNKNOWN};
-use super::tree::{AnyOf, Case, Cast, Kind, Node, Subscript, TypeRef};
+use super::tree::{AnyOf, Case, Cast, Kind, Node, Query, Subquery, Subscript, Test, TypeRef};
 use crate::catalog::objects::Objects;
 use crate::error::Result;
 use crate::names::identifier;
@@ -25,12 +27,23 @@ use crate::user_types::kept_name;
 pub(super) trait Columns {
     /// The column that these parts name, and how it is written.
     fn column(&self, parts: &[String]) -> Option<Node>;
+
+    /// A query in an expression, where there may be one.
+    fn query(&self, query: &ast::Query) -> Option<Query> {
+        let _ = query;
+        None
+    }
 }
 
 pub(super) struct Analyzer<'o> {
     pub(super) types: Types<'o>,
     pub(super) columns: &'o dyn Columns,
+    /// How deep the expression stands that is looked at.
+    depth: Cell<usize>,
 }
+
+/// How deep expressions stand in each other at most: a row of casts nests without parentheses.
+const MAX_NESTING: usize = 64;
 
 /// Types that were made, by the names that definitions keep.
 struct KeptTypes<'o>(&'o Objects);
@@ -83,17 +96,26 @@ fn truth(kind: Kind) -> Option<Node> {
     Node::new(kind, TypeRef::plain(BOOL))
 }
 
-impl Analyzer<'_> {
+impl<'o> Analyzer<'o> {
+    /// `depth`: how deep the expressions stand already.
+    pub(super) fn new(types: Types<'o>, columns: &'o dyn Columns, depth: usize) -> Analyzer<'o> {
+        Analyzer { types, columns, depth: Cell::new(depth) }
+    }
+
     pub(super) fn expr(&self, node: &ast::Expr) -> Option<Node> {
+        let depth = self.depth.get();
+        if depth >= MAX_NESTING {
+            return None;
+        }
+        self.depth.set(depth + 1);
+        let value = self.value_of(node);
+        self.depth.set(depth);
+        value
+    }
+
+    fn value_of(&self, node: &ast::Expr) -> Option<Node> {
         use ast::Expr as E;
         let of = |inner: &ast::Expr| self.expr(inner);
-        let null_test = |inner: &ast::Expr, test| {
-            let value = of(inner)?;
-            let is_unclear = value.is_null() || self.types.is_row(value.ty.oid);
-            if is_unclear { None } else { truth(Kind::NullTest(test, boxed(value))) }
-        };
-        let boolean_test =
-            |inner: &ast::Expr, test| truth(Kind::BooleanTest(test, boxed(self.condition(inner)?)));
         match node {
             E::Nested(inner) => of(inner),
             E::Identifier(name) => match name.quote_style {
@@ -129,6 +151,57 @@ impl Analyzer<'_> {
             }
             E::Between { expr, negated, low, high } => self.between(expr, [low, high], *negated),
             E::InList { expr, list, negated } => self.in_list(of(expr)?, list, *negated),
+            E::Collate { expr, collation } => {
+                let name = identifier(&identifiers::collation(collation).ok()?);
+                let value = self.decided(of(expr)?)?;
+                if is_cast(&value) {
+                    return None;
+                }
+                let ty = value.ty;
+                Node::new(Kind::Collate(boxed(value), name), ty)
+            }
+            E::AnyOp { left, compare_op, right, .. } => {
+                self.quantified(&compare_op.to_string(), false, of(left)?, right)
+            }
+            E::AllOp { left, compare_op, right } => {
+                self.quantified(&compare_op.to_string(), true, of(left)?, right)
+            }
+            E::InSubquery { expr, subquery, negated } => {
+                let test = self.among("=", false, of(expr)?, subquery)?;
+                if *negated { truth(Kind::Not(boxed(test))) } else { Some(test) }
+            }
+            E::Exists { subquery, negated } => {
+                let query = self.columns.query(subquery)?;
+                let test = truth(Kind::Subquery(Box::new(Subquery { query, test: Test::Exists })))?;
+                if *negated { truth(Kind::Not(boxed(test))) } else { Some(test) }
+            }
+            E::Subquery(query) => {
+                let query = self.columns.query(query)?;
+                let [column] = query.columns.as_slice() else { return None };
+                let ty = column.ty;
+                Node::new(Kind::Subquery(Box::new(Subquery { query, test: Test::Value })), ty)
+            }
+            E::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            E::Array(array) if array.named => self.array(array, None),
+            E::CompoundFieldAccess { root, access_chain } => self.subscripts(root, access_chain),
+            other => self.test(other),
+        }
+    }
+
+    /// A test that ends in words, or a pattern.
+    fn test(&self, node: &ast::Expr) -> Option<Node> {
+        use ast::Expr as E;
+        let of = |inner: &ast::Expr| self.expr(inner);
+        let null_test = |inner: &ast::Expr, test| {
+            let value = of(inner)?;
+            let is_unclear = value.is_null() || self.types.is_row(value.ty.oid);
+            if is_unclear { None } else { truth(Kind::NullTest(test, boxed(value))) }
+        };
+        let boolean_test =
+            |inner: &ast::Expr, test| truth(Kind::BooleanTest(test, boxed(self.condition(inner)?)));
+        match node {
             E::IsNull(inner) => null_test(inner, "IS NULL"),
             E::IsNotNull(inner) => null_test(inner, "IS NOT NULL"),
             E::IsTrue(inner) => boolean_test(inner, "IS TRUE"),
@@ -158,26 +231,6 @@ impl Analyzer<'_> {
                 let pattern = self.call("similar_to_escape", args)?;
                 self.operator(if *negated { "!~" } else { "~" }, vec![of(expr)?, pattern])
             }
-            E::Collate { expr, collation } => {
-                let name = identifier(&identifiers::collation(collation).ok()?);
-                let value = self.decided(of(expr)?)?;
-                if is_cast(&value) {
-                    return None;
-                }
-                let ty = value.ty;
-                Node::new(Kind::Collate(boxed(value), name), ty)
-            }
-            E::AnyOp { left, compare_op, right, .. } => {
-                self.any_of(&compare_op.to_string(), false, of(left)?, of(right)?)
-            }
-            E::AllOp { left, compare_op, right } => {
-                self.any_of(&compare_op.to_string(), true, of(left)?, of(right)?)
-            }
-            E::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
-            }
-            E::Array(array) if array.named => self.array(array, None),
-            E::CompoundFieldAccess { root, access_chain } => self.subscripts(root, access_chain),
             other => self.call_like(other),
         }
     }
@@ -439,6 +492,24 @@ impl Analyzer<'_> {
         let right = self.coerce(right, self.types.array(of_right)?, true)?;
         let any = AnyOf { operator: name.to_owned(), all };
         truth(Kind::AnyOf(any, boxed(left), boxed(right))).filter(|_| chosen.result == BOOL)
+    }
+
+    fn quantified(&self, name: &str, all: bool, left: Node, right: &ast::Expr) -> Option<Node> {
+        match right {
+            ast::Expr::Subquery(query) => self.among(name, all, left, query),
+            right => self.any_of(name, all, left, self.expr(right)?),
+        }
+    }
+
+    /// A value compared with the rows of a query, which has columns of the operator's type.
+    fn among(&self, name: &str, all: bool, left: Node, query: &ast::Query) -> Option<Node> {
+        let query = self.columns.query(query)?;
+        let [column] = query.columns.as_slice() else { return None };
+        let name = if name == "!=" { "<>" } else { name };
+        let chosen = self.types.operator(name, &[left.ty.oid, column.ty.oid])?;
+        let left = self.coerce(left, *chosen.operands.first()?, true)?;
+        let test = Test::Rows { left, operator: name.to_owned(), all };
+        truth(Kind::Subquery(Box::new(Subquery { query, test })))
     }
 
     fn distinct(&self, left: Node, right: Node) -> Option<Node> {

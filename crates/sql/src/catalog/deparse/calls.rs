@@ -1,6 +1,7 @@
-//! Calls of functions, and what has a syntax of its own.
+//! Calls of functions and aggregates, and what has a syntax of its own.
 //!
-//! Does not do: functions that users made, named arguments, VARIADIC; aggregates (`aggregates`).
+//! Does not do: functions that users made, named arguments, VARIADIC, frames of windows,
+//! WITHIN GROUP.
 
 use sqlparser::ast::{
     self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
@@ -8,7 +9,10 @@ use sqlparser::ast::{
 
 use super::analyse::Analyzer;
 use super::choose::{Chosen, TEXT};
-use super::tree::{Kind, Node, Syntax, TypeRef};
+use super::tree::{
+    Aggregate, Kind, Node, SortBy, SortKey, Subquery, Syntax, Test, TypeRef, Window,
+};
+use crate::catalog::builtin;
 use crate::parse::identifiers;
 use crate::types::SqlType;
 
@@ -114,17 +118,35 @@ impl Analyzer<'_> {
         let is_system = matches!(parts.as_slice(), [_]) || parts.first()? == "pg_catalog";
         let is_plain = call.null_treatment.is_none()
             && matches!(call.parameters, FunctionArguments::None)
-            && call.over.is_none()
-            && call.filter.is_none()
             && call.within_group.is_empty();
         if !is_system || !is_plain {
             return None;
         }
         let name = parts.last()?;
+        if let FunctionArguments::List(list) = &call.args {
+            let one = |kind| self.aggregate(name, kind, list, call.filter.as_deref());
+            if let Some(over) = &call.over {
+                return self.window(one(b'w').or_else(|| one(b'a'))?, over);
+            }
+            if is_aggregate(name) {
+                let Called { call, ty } = one(b'a')?;
+                return Node::new(Kind::Aggregate(Box::new(call)), ty);
+            }
+        }
+        if call.filter.is_some() || call.over.is_some() {
+            return None;
+        }
         let is_quoted = call.name.0.last()?.as_ident()?.quote_style.is_some();
         let list = match &call.args {
             FunctionArguments::None if !is_quoted => {
                 return self.word(call.name.0.last()?.as_ident()?);
+            }
+            FunctionArguments::Subquery(query) if name == "array" && !is_quoted => {
+                let query = self.columns.query(query)?;
+                let [column] = query.columns.as_slice() else { return None };
+                let ty = TypeRef::plain(self.types.array(column.ty.oid)?);
+                let one = Subquery { query, test: Test::Array };
+                return Node::new(Kind::Subquery(Box::new(one)), ty);
             }
             FunctionArguments::List(list) => list,
             _ => return None,
@@ -147,6 +169,63 @@ impl Analyzer<'_> {
             }
             _ => self.call_or_cast(name, args),
         }
+    }
+
+    /// An aggregate, or by its letter a window function, without ORDER BY.
+    fn aggregate(
+        &self,
+        name: &str,
+        kind: u8,
+        list: &ast::FunctionArgumentList,
+        filter: Option<&ast::Expr>,
+    ) -> Option<Called> {
+        let is_distinct = match list.duplicate_treatment {
+            None | Some(ast::DuplicateTreatment::All) => false,
+            Some(ast::DuplicateTreatment::Distinct) => true,
+        };
+        let (mut args, mut is_of_rows) = (Vec::with_capacity(list.args.len()), false);
+        for arg in &list.args {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if list.args.len() == 1 => {
+                    is_of_rows = true;
+                }
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => args.push(self.expr(arg)?),
+                _ => return None,
+            }
+        }
+        if !list.clauses.is_empty() {
+            return None;
+        }
+        let filter = match filter {
+            Some(filter) => Some(self.condition(filter)?),
+            None => None,
+        };
+        let types: Vec<u32> = args.iter().map(|arg| arg.ty.oid).collect();
+        let Chosen { operands, result } = self.types.function(name, kind, &types)?;
+        let args = self.coerce_all(args, &operands)?;
+        let name = name.to_owned();
+        let call = Aggregate { name, is_of_rows, is_distinct, args, order: Vec::new(), filter };
+        Some(Called { call, ty: TypeRef::plain(result) })
+    }
+
+    /// A call over a window that has no frame and no name.
+    fn window(&self, called: Called, over: &ast::WindowType) -> Option<Node> {
+        let ast::WindowType::WindowSpec(spec) = over else { return None };
+        if spec.window_name.is_some() || spec.window_frame.is_some() {
+            return None;
+        }
+        let key = |expr: &ast::Expr| match expr {
+            ast::Expr::Value(_) => None,
+            expr => self.decided(self.expr(expr)?),
+        };
+        let partition = spec.partition_by.iter().map(key).collect::<Option<Vec<_>>>()?;
+        let mut order = Vec::with_capacity(spec.order_by.len());
+        for one in &spec.order_by {
+            let by = SortBy::Value(key(&one.expr)?);
+            order.push(SortKey { by, order: order_of(&one.options)? });
+        }
+        let Called { call, ty } = called;
+        Node::new(Kind::Window(Box::new(Window { call, partition, order })), ty)
     }
 
     fn keyword(&self, word: &'static str, args: Vec<Node>) -> Option<Node> {
@@ -174,4 +253,30 @@ impl Analyzer<'_> {
         }
         self.call(name, args)
     }
+}
+
+/// Is it the name of an aggregate?
+fn is_aggregate(name: &str) -> bool {
+    builtin::functions_named(name).any(|one| one.kind == b'a')
+}
+
+/// A call of an aggregate, and what it gives.
+struct Called {
+    call: Aggregate,
+    ty: TypeRef,
+}
+
+/// DESC and NULLS as PostgreSQL writes them, with blanks in front.
+pub(super) fn order_of(options: &ast::OrderByOptions) -> Option<String> {
+    let descending = match &options.sort {
+        None | Some(ast::OrderBySort::Asc) => false,
+        Some(ast::OrderBySort::Desc) => true,
+        Some(_) => return None,
+    };
+    let nulls = match (descending, options.nulls_first.unwrap_or(descending)) {
+        (false, true) => " NULLS FIRST",
+        (true, false) => " NULLS LAST",
+        _ => "",
+    };
+    Some(format!("{}{nulls}", if descending { " DESC" } else { "" }))
 }

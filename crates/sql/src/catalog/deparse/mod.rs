@@ -11,6 +11,7 @@
 //! | `choose` | which operators and functions it means |
 //! | `tree` | the analysed expression |
 //! | `print` | its text |
+//! | `query`, `layout` | the query of a view; its lines |
 //!
 //! Invariants: the text means the same as the kept one; what is not known here has the kept one.
 //! Does not do: what an expression gives, for which the binder has trees of its own.
@@ -18,7 +19,9 @@
 mod analyse;
 mod calls;
 mod choose;
+mod layout;
 mod print;
+mod query;
 mod tree;
 
 use rightlink::TableInfo;
@@ -29,11 +32,12 @@ use super::relations::type_oid;
 use super::rules;
 use crate::names::{SearchPath, identifier};
 use crate::notes::ColumnNotes;
+use crate::notes::view::ViewSource;
 use crate::parse;
 use crate::types::declared::{Modifier, format_type};
 use analyse::{Analyzer, Columns};
 use choose::Types;
-use tree::{Kind, Node, TypeRef};
+use tree::{ColumnName, Kind, Node, TypeRef};
 
 /// How types are written.
 type TypeText<'p> = &'p dyn Fn(TypeRef) -> String;
@@ -45,6 +49,13 @@ pub(super) enum Names<'o> {
     Table(&'o TableInfo),
     /// The value of a domain.
     Domain(&'o DomainObject),
+}
+
+/// What a view is called, and what it reads, beside its text.
+#[derive(Clone, Copy)]
+pub(super) struct View<'v> {
+    pub(super) columns: &'v [String],
+    pub(super) sources: &'v [ViewSource],
 }
 
 /// An expression that was analysed, and how it is to be shown.
@@ -78,7 +89,8 @@ impl Columns for Scope<'_> {
             None => notes.modifier.map_or(-1, Modifier::number),
         };
         let oid = type_oid(column, &notes, self.objects);
-        Node::new(Kind::Column(shown), TypeRef { oid, modifier })
+        let column = ColumnName { text: shown, name: name.clone() };
+        Node::new(Kind::Column(column), TypeRef { oid, modifier })
     }
 }
 
@@ -94,7 +106,7 @@ impl Objects {
     pub(super) fn deparsed(&self, text: &str, names: Names<'_>, how: How<'_>) -> Option<Shown> {
         let scope = Scope { objects: self, names };
         let node = parse::expression(text).ok()?;
-        let analyzer = Analyzer { types: Types(self), columns: &scope };
+        let analyzer = Analyzer::new(Types(self), &scope, 0);
         self.printed(&analyzer.expr(&node)?, how)
     }
 
@@ -109,7 +121,7 @@ impl Objects {
         let ast::Expr::Tuple(nodes) = parse::expression(&format!("({text})")).ok()? else {
             return None;
         };
-        let analyzer = Analyzer { types: Types(self), columns: &scope };
+        let analyzer = Analyzer::new(Types(self), &scope, 0);
         let shown = nodes.iter().map(|node| Some(self.printed(&analyzer.expr(node)?, how)?.text));
         Some(shown.collect::<Option<Vec<_>>>()?.join(", "))
     }
@@ -119,5 +131,15 @@ impl Objects {
         let text = print::expression(node, how.is_pretty, &types);
         // Of a literal alone the text does not tell the type.
         (!node.is_unknown()).then(|| Shown { text, is_call: print::looks_like_call(node) })
+    }
+
+    /// The query of a view in PostgreSQL's layout. In the text types and sequences are named by the
+    /// path of those who set none. `None` where the layout is not known.
+    pub(super) fn deparsed_view(&self, text: &str, view: View<'_>, how: How<'_>) -> Option<String> {
+        let parsed = parse::view::kept_query(text).ok()?;
+        let query = query::Level::new(self, how.path, view.sources).query_of(&parsed.query)?;
+        let types = |ty| self.type_text(ty, how.path);
+        (query.columns.len() == view.columns.len())
+            .then(|| layout::view(&query, view.columns, how.is_pretty, &types))
     }
 }

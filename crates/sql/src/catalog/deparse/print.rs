@@ -38,7 +38,7 @@ pub(super) fn looks_like_call(node: &Node) -> bool {
 }
 
 impl Printer<'_> {
-    fn push(&mut self, text: &str) {
+    pub(super) fn push(&mut self, text: &str) {
         self.out.push_str(text);
     }
 
@@ -60,7 +60,7 @@ impl Printer<'_> {
     }
 
     /// Parentheses that are left out for people.
-    fn plain(&mut self, parenthesis: &str) {
+    pub(super) fn plain(&mut self, parenthesis: &str) {
         if !self.is_pretty {
             self.push(parenthesis);
         }
@@ -78,7 +78,7 @@ impl Printer<'_> {
         }
     }
 
-    fn list(&mut self, nodes: &[Node]) {
+    pub(super) fn list(&mut self, nodes: &[Node]) {
         for (at, node) in nodes.iter().enumerate() {
             if at > 0 {
                 self.push(", ");
@@ -90,7 +90,7 @@ impl Printer<'_> {
     /// An expression; implicit casts at its top are shown or left out.
     pub(super) fn node(&mut self, node: &Node, shows_implicit: bool) {
         match &node.kind {
-            Kind::Column(name) => self.push(name),
+            Kind::Column(column) => self.push(&column.text),
             Kind::Const(value) => self.constant(value.as_deref(), node.ty, false),
             Kind::Call(name, args) => {
                 self.push(&identifier(name));
@@ -143,17 +143,20 @@ impl Printer<'_> {
                 self.plain(")");
             }
             Kind::Subscript(inner, subscripts) => self.subscripts(inner, subscripts),
+            Kind::Aggregate(one) => self.aggregate(one),
+            Kind::Window(one) => self.window(one),
+            Kind::Subquery(one) => self.subquery(one),
         }
     }
 
-    fn type_behind(&mut self, ty: TypeRef) {
+    pub(super) fn type_behind(&mut self, ty: TypeRef) {
         let name = (self.types)(ty);
         self.push("::");
         self.push(&name);
     }
 
     /// A value. `is_bare`: without its type.
-    fn constant(&mut self, value: Option<&str>, ty: TypeRef, is_bare: bool) {
+    pub(super) fn constant(&mut self, value: Option<&str>, ty: TypeRef, is_bare: bool) {
         let Some(text) = value else {
             self.push("NULL");
             if !is_bare {
@@ -349,6 +352,8 @@ fn is_simple(node: &Node, parent: &Node) -> bool {
         | Kind::Syntax(..)
         | Kind::Keyword(..)
         | Kind::Word(_)
+        | Kind::Aggregate(_)
+        | Kind::Window(_)
         | Kind::Case(_) => true,
         Kind::Cast(Cast { by_function: true, .. }, _) => true,
         Kind::Cast(_, inner) => is_simple(inner, node),
@@ -356,7 +361,7 @@ fn is_simple(node: &Node, parent: &Node) -> bool {
             Kind::Operator(around, parts) => binds_tighter(&[name, around], args, parts, node),
             _ => has_own_parentheses(parent, true),
         },
-        Kind::NullTest(..) | Kind::BooleanTest(..) | Kind::Distinct(..) => {
+        Kind::NullTest(..) | Kind::BooleanTest(..) | Kind::Distinct(..) | Kind::Subquery(_) => {
             has_own_parentheses(parent, true)
         }
         Kind::And(_) | Kind::Not(_) => match parent.kind {
@@ -393,7 +398,7 @@ fn binds_tighter(names: &[&String; 2], args: &[Node], parts: &[Node], node: &Nod
 fn has_own_parentheses(parent: &Node, conditions: bool) -> bool {
     match &parent.kind {
         Kind::Call(..) | Kind::Subscript(..) | Kind::Array(_) | Kind::Keyword(..) => true,
-        Kind::Case(_) => true,
+        Kind::Case(_) | Kind::Aggregate(_) | Kind::Window(_) => true,
         Kind::And(_) | Kind::Or(_) | Kind::Not(_) => conditions,
         _ => false,
     }

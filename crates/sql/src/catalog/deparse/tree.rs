@@ -1,4 +1,5 @@
-//! An expression after PostgreSQL's analysis: every operand has a type, and every cast is there.
+//! Expressions and queries after PostgreSQL's analysis: every operand has a type, and every cast is
+//! there.
 //!
 //! Invariants: no tree is deeper than [`MAX_DEPTH`], so printing and dropping one recurse safely.
 //! Does not do: making trees (`analyse`), printing them (`print`).
@@ -29,8 +30,7 @@ pub(super) struct Node {
 /// What a node is, named as in PostgreSQL's `primnodes.h` where that has a word.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    /// A column as it is to be written.
-    Column(String),
+    Column(ColumnName),
     /// The text of a value; `None` for null.
     Const(Option<String>),
     Call(String, Vec<Node>),
@@ -58,6 +58,59 @@ pub(super) enum Kind {
     Collate(Box<Node>, String),
     /// An element, or a slice with its bounds.
     Subscript(Box<Node>, Vec<Subscript>),
+    Aggregate(Box<Aggregate>),
+    Window(Box<Window>),
+    Subquery(Box<Subquery>),
+}
+
+/// A call over the rows of a window.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) call: Aggregate,
+    pub(super) partition: Vec<Node>,
+    pub(super) order: Vec<SortKey>,
+}
+
+/// An aggregate.
+#[derive(Clone, Debug)]
+pub(super) struct Aggregate {
+    pub(super) name: String,
+    /// Is a star all that it has?
+    pub(super) is_of_rows: bool,
+    pub(super) is_distinct: bool,
+    pub(super) args: Vec<Node>,
+    pub(super) order: Vec<SortKey>,
+    pub(super) filter: Option<Node>,
+}
+
+/// A query in an expression.
+#[derive(Clone, Debug)]
+pub(super) struct Subquery {
+    pub(super) query: Query,
+    pub(super) test: Test,
+}
+
+/// What an expression asks of a query.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    /// Its one value.
+    Value,
+    /// Its values as an array.
+    Array,
+    Exists,
+    /// Does an operator hold between a value and its rows?
+    Rows {
+        left: Node,
+        operator: String,
+        all: bool,
+    },
+}
+
+/// A column as it is to be written, and its name alone.
+#[derive(Clone, Debug)]
+pub(super) struct ColumnName {
+    pub(super) text: String,
+    pub(super) name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,10 +174,18 @@ impl Node {
 
     /// Does a column stand in it?
     pub(super) fn names_column(&self) -> bool {
-        let mut found = matches!(self.kind, Kind::Column(_));
+        let mut found = matches!(self.kind, Kind::Column(_) | Kind::Subquery(_));
         self.kind.parts(&mut |part| found |= part.names_column());
         found
     }
+}
+
+/// The values that keys of an order are of.
+fn values_of(keys: &[SortKey]) -> impl Iterator<Item = &Node> {
+    keys.iter().filter_map(|key| match &key.by {
+        SortBy::Value(value) => Some(value),
+        SortBy::Column(_) => None,
+    })
 }
 
 impl Kind {
@@ -156,6 +217,20 @@ impl Kind {
                 }
                 visit(&case.rest);
             }
+            Kind::Aggregate(one) => {
+                one.args.iter().chain(&one.filter).for_each(&mut *visit);
+                values_of(&one.order).for_each(&mut *visit);
+            }
+            Kind::Window(one) => {
+                one.call.args.iter().chain(&one.call.filter).for_each(&mut *visit);
+                one.partition.iter().chain(values_of(&one.order)).for_each(&mut *visit);
+            }
+            // The depth of queries has a bound of its own.
+            Kind::Subquery(one) => {
+                if let Test::Rows { left, .. } = &one.test {
+                    visit(left);
+                }
+            }
             Kind::Subscript(inner, subscripts) => {
                 visit(inner);
                 for subscript in subscripts {
@@ -167,4 +242,98 @@ impl Kind {
             }
         }
     }
+}
+
+/// A query with its types settled.
+#[derive(Clone, Debug)]
+pub(super) struct Query {
+    pub(super) is_recursive: bool,
+    pub(super) with: Vec<Cte>,
+    pub(super) body: Body,
+    pub(super) order: Vec<SortKey>,
+    pub(super) offset: Option<Node>,
+    pub(super) limit: Option<Node>,
+    pub(super) columns: Vec<Column>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) ty: TypeRef,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Cte {
+    pub(super) name: String,
+    /// MATERIALIZED, or NOT MATERIALIZED, with a blank behind.
+    pub(super) how: &'static str,
+    pub(super) query: Query,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    Select(Box<Select>),
+    Query(Box<Query>),
+    Operation(Box<Operation>),
+}
+
+/// UNION and its kind.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) word: &'static str,
+    pub(super) all: bool,
+    pub(super) left: Body,
+    pub(super) right: Body,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Select {
+    /// The expressions of DISTINCT ON; none for DISTINCT.
+    pub(super) distinct: Option<Vec<Node>>,
+    pub(super) targets: Vec<Target>,
+    pub(super) from: Vec<From>,
+    pub(super) condition: Option<Node>,
+    pub(super) group: Vec<Node>,
+    pub(super) having: Option<Node>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) value: Node,
+    pub(super) name: String,
+    /// Is it a literal that has no type by itself?
+    pub(super) is_open: bool,
+    /// The name that it has by itself, if it is a column.
+    pub(super) own: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum From {
+    /// A relation with its alias.
+    Relation(String),
+    Query(Box<Query>, String),
+    Join(Box<Join>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Join {
+    pub(super) word: &'static str,
+    pub(super) left: From,
+    pub(super) right: From,
+    pub(super) on: Option<Node>,
+    pub(super) using: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SortKey {
+    pub(super) by: SortBy,
+    /// DESC and NULLS, with blanks in front.
+    pub(super) order: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum SortBy {
+    Value(Node),
+    /// The number of a column of UNION.
+    Column(usize),
 }
