@@ -35,8 +35,11 @@ impl Objects {
         let Some(notes) = view.filter(|_| object.index.is_none()) else { return Ok(None) };
         let is_other = |name: &&ViewName| matches!(name.form, NameForm::Type | NameForm::Sequence);
         let (mut text, words) = (notes.query.clone(), BTreeSet::new());
+        // Names of types are read once more, and those of sequences are shown as they are.
+        let default = SearchPath::default();
         for name in notes.names.iter().rev().filter(is_other) {
-            self.name_now(&mut text, name, &notes, &words, &SearchPath::default());
+            let path = if name.form == NameForm::Sequence { how.path } else { &default };
+            self.name_now(&mut text, name, &notes, &words, path);
         }
         let columns = shown_names(&object);
         let view = View { columns: &columns, sources: &notes.sources };
