@@ -109,7 +109,7 @@ struct StopAsked {
 }
 
 impl Stopper {
-    /// The stopper, and what the server waits for.
+    /// The stopper, and the socket that wakes the server.
     fn new() -> io::Result<(Stopper, UnixStream)> {
         let (wakes, woken) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
@@ -260,7 +260,7 @@ impl Server {
     fn wait(&self, from: Nanos) -> io::Result<()> {
         loop {
             let spent = i64::try_from(self.clock.now().since(from).as_nanos()).unwrap_or(i64::MAX);
-            // Nobody is there to be looked after: the next event is a connection or the stopper.
+            // No connection needs a look: the next event is a new one or the stopper.
             let is_alone = self.shared.peers.count() == 0 && !self.stopper.is_asked();
             if spent >= STEP_NANOS && !is_alone {
                 return Ok(());

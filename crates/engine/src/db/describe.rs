@@ -19,7 +19,7 @@ use crate::upkeep::{Engine, Watch};
 /// Blocks of a table or of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
-    /// How many there are.
+    /// Their number.
     pub blocks: u32,
     /// The share of a table's blocks whose rows everybody sees.
     pub visible_share: f32,

@@ -8,8 +8,8 @@
 //! for longer, until somebody writes. On some machines a wake-up costs a tenth of a millisecond,
 //! because nothing of the thread is in a cache any more, so that an idle database has to have few.
 //!
-//! Invariants: a wake-up ends at most one wait. What is written after a rest was announced is seen
-//! by the look behind the announcement, or ends the rest. After the shutdown no thread waits.
+//! Invariants: a wake-up ends at most one wait. A write after the announcement of a rest is seen by
+//! the look behind it, or ends the rest. After the shutdown no thread waits.
 //! Does not do: the work; decide when it is due.
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct IdleWait {
     others: Condvar,
     /// All threads at rest.
     resting: Condvar,
-    /// A rest was announced since somebody wrote last.
+    /// Was a rest announced since the last write?
     is_announced: AtomicBool,
 }
 

@@ -4,9 +4,10 @@
               [--show] [--least PERCENT] [--most MILLISECONDS] [--ratio N]
 
 With --binary it starts both servers. Otherwise both let `rightlink` in; ours has the database
-`test`, PostgreSQL gets one of its own. The schema is made where it is missing. Rows are compared without their order, objects by name. Exits
-with 1 if less than PERCENT of the answers are equal, or a query takes longer than allowed: more
-than MILLISECONDS and, where PostgreSQL takes that long itself, more than N times its time.
+`test`, PostgreSQL gets one of its own. The schema is made where it is missing. Rows are compared
+without their order, objects by name. The exit is 1 if less than PERCENT of the answers are equal, or
+a query takes longer than allowed: more than MILLISECONDS and, where PostgreSQL takes that long
+itself, more than N times its time.
 """
 
 import argparse

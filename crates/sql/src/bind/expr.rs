@@ -532,7 +532,7 @@ impl Binder<'_> {
             });
             results.push(self.expr(&arm.result)?);
         }
-        // What stands last decides first of which type the result is.
+        // The last value decides first of which type the result is.
         let rest = match rest {
             Some(rest) => self.expr(rest)?,
             None => Typed::null(),

@@ -22,6 +22,7 @@ use crate::expr::{ColumnOrigin, Expr, Typed};
 use crate::names::{self, CATALOGS, bare, schema_of};
 use crate::notes::view::Rows;
 use crate::parse::identifiers;
+use crate::parse::plain_table::PlainTable;
 use crate::plan::Table;
 use crate::plan::rel::{self, Function, Join, JoinKind, Rel, Scan};
 use crate::privileges::Privileges;
@@ -101,21 +102,11 @@ impl Binder<'_> {
         before: Option<&Scope>,
     ) -> Result<Sourced> {
         let position = self.position(factor);
+        if let Some(plain) = PlainTable::of(factor) {
+            let source = self.named_source(plain.name, plain.alias);
+            return source.map_err(|error| error.at(position));
+        }
         match factor {
-            TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                with_hints,
-                version: None,
-                with_ordinality: false,
-                partitions,
-                json_path: None,
-                sample: None,
-                index_hints,
-            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                self.named_source(name, alias.as_ref()).map_err(|error| error.at(position))
-            }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => self
                 .beside(before, true, |binder| {
                     binder.function_source(name, &args.args, alias.as_ref(), *with_ordinality)

@@ -90,7 +90,7 @@ fn is_named(call: &SetCall, named: &BTreeSet<ColumnId>) -> bool {
     named.range(call.columns.clone()).next().is_some()
 }
 
-/// What a call gives: a value, or a row of several columns.
+/// The result of a call: a value, or a row of several columns.
 fn value_of(call: &SetCall) -> Typed {
     let fields = call.function.fields(call.ty);
     if fields.is_empty() {

@@ -25,7 +25,7 @@ pub(crate) struct TypeFacts {
     pub(crate) collation: u32,
 }
 
-/// What decides which casts an expression gets.
+/// The properties of a type that decide which casts an expression gets.
 #[derive(Clone, Copy)]
 pub(crate) struct TypeRules {
     pub(crate) category: u8,
@@ -95,7 +95,7 @@ fn letter_of(value: &Datum) -> u8 {
     if let Datum::Char(letter) = value { *letter } else { 0 }
 }
 
-/// What decides casts of the type that has this number.
+/// The properties that decide casts of the type of this number.
 pub(crate) fn type_rules(oid: u32) -> Option<&'static TypeRules> {
     static RULES: OnceLock<HashMap<u32, TypeRules>> = OnceLock::new();
     let rules = RULES.get_or_init(|| {

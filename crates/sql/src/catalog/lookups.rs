@@ -266,7 +266,7 @@ impl Objects {
         }
     }
 
-    /// Which rows an index holds.
+    /// The condition on the rows that an index holds.
     pub(super) fn condition(&self, object: &Object<'_>, how: How<'_>) -> Result<Option<String>> {
         let Some(text) = object.condition(&self.made) else { return Ok(None) };
         match self.deparsed(&text, Names::Table(object.table), how) {
@@ -287,7 +287,7 @@ impl Objects {
         }
     }
 
-    /// What the columns of a check are.
+    /// The columns that a check can name.
     fn names_of(&self, one: &Constraint) -> Names<'_> {
         self.of_oid(one.table).map_or(Names::Nothing, |object| Names::Table(object.table))
     }

@@ -308,12 +308,12 @@ impl MadeRows {
         self.columns.iter().map(Column::bytes).sum::<usize>() + indexed * Index::bytes(self.len)
     }
 
-    /// How many there are.
+    /// Their number.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many of them are handed on together.
+    /// The number of them that are handed on together.
     pub(super) fn together(&self) -> usize {
         self.together
     }

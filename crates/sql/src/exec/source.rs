@@ -400,7 +400,7 @@ pub(crate) fn open(
     }
 }
 
-/// What is read of a relation that is made up.
+/// The part of a relation that is made up which a statement reads.
 pub(super) struct MadeSource<'n> {
     pub(super) view: &'static View,
     /// Places of the columns that are wanted.
@@ -415,7 +415,7 @@ pub(super) struct Made {
     pub(super) columns: Vec<usize>,
     /// The place of the column that finds rows by a value.
     pub(super) key: Option<usize>,
-    /// Which of the columns are made anew, by their places among them.
+    /// The columns that are made anew, by their places among them.
     sizes: Vec<(usize, SizeColumn)>,
 }
 

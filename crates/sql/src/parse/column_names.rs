@@ -1,4 +1,4 @@
-//! What PostgreSQL calls a column of a query that says no name.
+//! PostgreSQL's name of a column for which a query says none.
 //!
 //! Does not do: names that a query says, names of the columns of `*`.
 
@@ -10,7 +10,7 @@ use crate::parse::identifiers::{self, TypeNames};
 use crate::types::SqlType;
 use crate::types::declared::Declared;
 
-/// What PostgreSQL calls a column of this expression.
+/// PostgreSQL's name of a column of this expression.
 pub(crate) fn name_of(expr: &ast::Expr) -> String {
     strong_name(expr).or_else(|| weak_name(expr)).unwrap_or_else(|| "?column?".to_owned())
 }
@@ -55,7 +55,7 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
     Some(fixed.to_owned())
 }
 
-/// What the one column of a query is called.
+/// The name of the one column of a query.
 fn name_of_query(query: &ast::Query) -> Option<String> {
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
     match select.projection.first()? {
@@ -75,7 +75,7 @@ impl TypeNames for OnlyNames {
     }
 }
 
-/// What a cast to a type calls a column: an array has the name of its elements.
+/// The name that a cast to a type gives a column: an array has that of its elements.
 fn name_of_type(kind: &ast::DataType) -> Option<String> {
     let mut made = OnlyNames(None);
     let known = identifiers::data_type(kind, &mut made).ok();

@@ -40,6 +40,7 @@ pub(crate) mod identifiers;
 pub(crate) mod like;
 pub(crate) mod modes;
 mod order;
+pub(crate) mod plain_table;
 pub(crate) mod roles;
 pub(crate) mod stars;
 mod table_query;

@@ -52,7 +52,7 @@ pub(super) enum KeyedSource {
     Made(MadeSide),
 }
 
-/// What keys are looked up in.
+/// The relation in which keys are looked up.
 pub(super) struct Lookup {
     /// The index of a table.
     pub(super) index: Option<IndexInfo>,
@@ -130,7 +130,7 @@ pub(super) enum Side {
 }
 
 impl Lowerer<'_> {
-    /// What keys are best looked up in.
+    /// The best relation to look keys up in.
     pub(super) fn keyed(
         &self,
         side: &KeyedSide,

@@ -189,7 +189,7 @@ pub(crate) enum How {
     },
 }
 
-/// What is read of a relation that is made up.
+/// The part of a relation that is made up which a statement reads.
 #[derive(Clone, Debug)]
 pub(crate) struct MadeRelation {
     pub(crate) view: &'static system_views::View,

@@ -1,4 +1,4 @@
-//! What the text of an expression means, with every cast that PostgreSQL's analysis adds.
+//! The meaning of an expression's text, with every cast that PostgreSQL's analysis adds.
 //!
 //! It follows PostgreSQL's `parse_expr.c`. The text was bound when the definition was made, so that
 //! nothing is refused here: what is not known gives `None`, and the text is shown as it is kept.
@@ -547,7 +547,7 @@ impl<'o> Analyzer<'o> {
             None => None,
         };
         let mut conditions = Vec::with_capacity(arms.len());
-        // What stands last decides first of which type the result is.
+        // The last value decides first of which type the result is.
         let mut results = vec![rest.map_or_else(|| Node::unknown(None), |rest| self.expr(rest))?];
         for arm in arms {
             let condition = self.expr(&arm.condition)?;

@@ -248,7 +248,7 @@ impl Analyzer<'_> {
         let types: Vec<u32> = args.iter().map(|arg| arg.ty.oid).collect();
         let is_type = SqlType::of_short_name(name).is_some() && args.len() == 1;
         if is_type && !self.types.has_function(name, &types) {
-            // Which casts a call means depends on what it is of.
+            // The casts of a call depend on its arguments.
             return None;
         }
         self.call(name, args)

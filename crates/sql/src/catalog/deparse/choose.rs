@@ -1,4 +1,4 @@
-//! Which types, operators and functions an expression means, by the rules of PostgreSQL's
+//! The types, operators and functions that an expression means, by the rules of PostgreSQL's
 //! `parse_coerce.c`, `parse_oper.c` and `parse_func.c` over the rows of its catalogs.
 //!
 //! The binder has its own table of functions, which has one where PostgreSQL has several that
@@ -12,17 +12,19 @@ use crate::catalog::builtin::{self, TypeRules};
 use crate::catalog::objects::{MadeKind, Objects};
 use crate::catalog::relations::base_oid;
 use crate::notes::ColumnNotes;
+use crate::types::SqlType;
 
-pub(super) const BOOL: u32 = 16;
-const INT8: u32 = 20;
-const INT2: u32 = 21;
-pub(super) const INT4: u32 = 23;
-pub(super) const TEXT: u32 = 25;
-const FLOAT4: u32 = 700;
-const FLOAT8: u32 = 701;
-pub(super) const UNKNOWN: u32 = 705;
-pub(super) const NUMERIC: u32 = 1700;
-pub(super) const RECORD: u32 = 2249;
+pub(super) const BOOL: u32 = SqlType::Bool.oid();
+const INT8: u32 = SqlType::Int8.oid();
+const INT2: u32 = SqlType::Int2.oid();
+pub(super) const INT4: u32 = SqlType::Int4.oid();
+pub(super) const TEXT: u32 = SqlType::Text.oid();
+const FLOAT4: u32 = SqlType::Float4.oid();
+const FLOAT8: u32 = SqlType::Float8.oid();
+pub(super) const UNKNOWN: u32 = SqlType::Unknown.oid();
+pub(super) const NUMERIC: u32 = SqlType::Numeric.oid();
+pub(super) const RECORD: u32 = SqlType::Record.oid();
+// Pseudo-types that no value has.
 const ANY: u32 = 2276;
 const ANY_ARRAY: u32 = 2277;
 const ANY_ELEMENT: u32 = 2283;
@@ -75,7 +77,7 @@ pub(super) struct Types<'o>(pub(super) &'o Objects);
 
 /// An operator or a function for operands of some types.
 pub(super) struct Chosen {
-    /// What its operands become.
+    /// The types that its operands are cast to.
     pub(super) operands: Vec<u32>,
     pub(super) result: u32,
 }
@@ -282,7 +284,7 @@ impl Types<'_> {
         }
     }
 
-    /// What the types of a candidate become over operands of these types.
+    /// The types of a candidate over operands of these types.
     fn resolved(self, declared: &[u32], operands: &[u32], result: u32) -> Option<Chosen> {
         let generic = self.generic(declared, operands)?;
         let one = |ty: u32, own: u32| match ty {

@@ -42,7 +42,7 @@ use tree::{ColumnName, Kind, Node, TypeRef};
 /// How types are written.
 type TypeText<'p> = &'p dyn Fn(TypeRef) -> String;
 
-/// What the columns in an expression are.
+/// The columns that an expression can name.
 #[derive(Clone, Copy)]
 pub(super) enum Names<'o> {
     Nothing,
@@ -51,7 +51,7 @@ pub(super) enum Names<'o> {
     Domain(&'o DomainObject),
 }
 
-/// What a view is called, and what it reads, beside its text.
+/// The names of a view's columns and its sources, beside its text.
 #[derive(Clone, Copy)]
 pub(super) struct View<'v> {
     pub(super) columns: &'v [String],

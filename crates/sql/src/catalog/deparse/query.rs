@@ -1,4 +1,4 @@
-//! What the query of a view means: its sources under the names that they are printed by, and the
+//! The meaning of a view's query: its sources under the names that they are printed by, and the
 //! expressions of its clauses.
 //!
 //! Invariants: a source has a name that none around it has, as PostgreSQL numbers them.
@@ -23,11 +23,12 @@ use crate::names::{SearchPath, bare, full_reference, identifier};
 use crate::notes::view::ViewSource;
 use crate::parse::column_names::name_of;
 use crate::parse::identifiers::{ident, parts};
+use crate::parse::plain_table::PlainTable;
 use crate::types::SqlType;
 
-/// How deep queries stand in queries.
+/// The greatest depth of queries in queries.
 const MAX_QUERIES: usize = 12;
-/// How many joins and UNIONs a query has.
+/// The most joins and UNIONs of a query.
 const MAX_PARTS: usize = 64;
 
 /// A source of rows in FROM.
@@ -60,7 +61,7 @@ impl SourceColumn {
 pub(super) struct Level<'l> {
     objects: &'l Objects,
     path: &'l SearchPath,
-    /// What the view calls relations and their columns.
+    /// The names that the view has for relations and their columns.
     known: &'l [ViewSource],
     outer: Option<&'l Level<'l>>,
     /// The query around it whose columns it can name.
@@ -70,7 +71,7 @@ pub(super) struct Level<'l> {
     depth: usize,
     /// Names that sources are printed by, for queries inside.
     taken: Vec<String>,
-    /// How many UNIONs it has had so far.
+    /// The number of UNIONs so far.
     operations: Cell<usize>,
     sources: RefCell<Vec<Source>>,
     /// Columns that USING has merged: unqualified they are those of the left side.
@@ -574,40 +575,33 @@ impl<'l> Level<'l> {
         Some(())
     }
 
-    fn factor(&self, factor: &ast::TableFactor) -> Option<From> {
-        match factor {
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                with_hints,
-                version: None,
-                with_ordinality: false,
-                partitions,
-                json_path: None,
-                sample: None,
-                index_hints,
-            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                let parts = parts(name).ok()?;
-                let with = match parts.as_slice() {
-                    [name] => self.with_columns(name),
-                    _ => None,
-                };
-                let Relation { text, name, columns } = match with {
-                    Some(columns) => {
-                        let name = parts.last()?.clone();
-                        let columns = columns.iter().map(SourceColumn::of).collect();
-                        Relation { text: identifier(&name), name, columns }
-                    }
-                    None => self.relation(&parts)?,
-                };
-                let shown = self.add(alias.as_ref(), parts.last()?, columns)?;
-                let alias = match alias.is_some() || shown != name {
-                    true => format!(" {}", identifier(&shown)),
-                    false => String::new(),
-                };
-                Some(From::Relation(format!("{text}{alias}")))
+    fn table(&self, table: &PlainTable<'_>) -> Option<From> {
+        let parts = parts(table.name).ok()?;
+        let with = match parts.as_slice() {
+            [name] => self.with_columns(name),
+            _ => None,
+        };
+        let Relation { text, name, columns } = match with {
+            Some(columns) => {
+                let name = parts.last()?.clone();
+                let columns = columns.iter().map(SourceColumn::of).collect();
+                Relation { text: identifier(&name), name, columns }
             }
+            None => self.relation(&parts)?,
+        };
+        let shown = self.add(table.alias, parts.last()?, columns)?;
+        let alias = match table.alias.is_some() || shown != name {
+            true => format!(" {}", identifier(&shown)),
+            false => String::new(),
+        };
+        Some(From::Relation(format!("{text}{alias}")))
+    }
+
+    fn factor(&self, factor: &ast::TableFactor) -> Option<From> {
+        if let Some(table) = PlainTable::of(factor) {
+            return self.table(&table);
+        }
+        match factor {
             ast::TableFactor::Derived {
                 lateral: false,
                 subquery,

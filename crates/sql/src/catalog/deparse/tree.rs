@@ -27,7 +27,7 @@ pub(super) struct Node {
     depth: usize,
 }
 
-/// What a node is, named as in PostgreSQL's `primnodes.h` where that has a word.
+/// The kind of a node, named as in PostgreSQL's `primnodes.h` where that has a word.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Column(ColumnName),
@@ -90,7 +90,7 @@ pub(super) struct Subquery {
     pub(super) test: Test,
 }
 
-/// What an expression asks of a query.
+/// The question that an expression has for a query.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     /// Its one value.
