@@ -154,7 +154,7 @@ fn an_unknown_knob_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--wheels"));
 }
 
-/// The run itself fails when a phase takes more than a tenth above the budget.
+/// The run itself fails when a phase takes more than a twentieth above the budget.
 #[test]
 fn every_kind_of_work_stays_within_the_memory_budget() {
     let dir = scratch("memory");

@@ -1,7 +1,9 @@
 //! The process that works within a budget and watches its own resident memory.
 //!
 //! Invariants: rows that a phase hands over are made before its peak is reset, and what they hold
-//! counts as the caller's. It ends without closing, so that the next one has a log to apply.
+//! counts as the caller's. Pages of mapped files count nowhere: they are the program's own code,
+//! which the kernel reads in as it runs and may drop. It ends without closing, so that the next one
+//! has a log to apply.
 //! Does not do: judging.
 
 use std::path::Path;
@@ -25,7 +27,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), Failure> {
         return Err("this is for processes that the experiment starts".into());
     };
     let (dir, cell) = (Path::new(dir), Cell::parse(values)?);
-    let base = status("VmRSS:")?;
+    let base = status("VmRSS:")?.saturating_sub(status("RssFile:")?);
     reset_peak()?;
     let budget = cell.get::<usize>("budget_mib")? << 20;
     let options = Database::options().memory(budget).direct(cell.get("direct")?);
@@ -76,7 +78,8 @@ impl Work {
     fn tell(&self, phase: &str, held: u64) -> Result<(), Failure> {
         let mut figures = Figures::default();
         figures.set("base_rss_bytes", self.base);
-        figures.set("peak_rss_bytes", status("VmHWM:")?.saturating_sub(held));
+        let peak = status("VmHWM:")?.saturating_sub(status("RssFile:")?);
+        figures.set("peak_rss_bytes", peak.saturating_sub(held));
         let reserved = self.db.stats().get("memory_peak_bytes");
         figures.set("reserved_peak_bytes", reserved.ok_or("the engine counts this")?);
         figures.send(phase)?;
