@@ -7,13 +7,20 @@
 pub(crate) const PUBLIC_OID: u32 = 2_200;
 /// The first number that PostgreSQL gives to an object of a user.
 const FIRST: u32 = 16_384;
+/// Where the numbers of types of rows begin: a relation and the type of its rows are two objects.
+const ROW_TYPES: u32 = 1 << 29;
 /// Where the numbers of types of arrays begin, of elements that were made.
 const ARRAY_TYPES: u32 = 1 << 30;
 
-/// The number of the table, index or sequence to which the store has given `id`, and of the type of
-/// which that is the entry.
+/// The number of the table, index or sequence to which the store has given `id`, and of the enum,
+/// domain or relation of a composite type of which that is the entry.
 pub(crate) fn relation_oid(id: u32) -> u32 {
     FIRST + id
+}
+
+/// The number of the type of the rows of the relation to whose entry the store has given `id`.
+pub(crate) fn row_type_oid(id: u32) -> u32 {
+    ROW_TYPES + id
 }
 
 /// The number of the type of arrays of the type to whose entry the store has given `id`.

@@ -19,7 +19,7 @@ use crate::names::{
 };
 use crate::notes::types::{NO_FIELD, TypeNotes};
 use crate::notes::{ColumnNotes, MadeTypes};
-use crate::oids::{array_type_oid, relation_oid};
+use crate::oids::{array_type_oid, relation_oid, row_type_oid};
 use crate::parse::identifiers::TypeNames;
 use crate::schemas::{self, Resolver};
 use crate::types::composite::CompositeName;
@@ -73,7 +73,7 @@ pub(crate) fn composite(
         let (name, ty) = (column.name.clone(), notes.type_of(column.kind, made));
         Field { name, ty, modifier: notes.modifier }
     };
-    let (oid, array_oid) = (relation_oid(info.id), array_type_oid(info.id));
+    let (oid, array_oid) = (row_type_oid(info.id), array_type_oid(info.id));
     let fields = columns.iter().filter(|column| !column.computed).map(field).collect();
     let is_of_rows = is_shown(&info.name);
     CompositeType::of(CompositeName { oid, array_oid, stored, is_of_rows }, fields)
@@ -206,7 +206,8 @@ pub(crate) fn kept_name(parts: &[String]) -> Option<String> {
 pub(crate) fn with_number(txn: &mut Transaction, oid: u32) -> Result<Option<SqlType>> {
     for info in txn.catalog().tables()? {
         let name = type_of_entry(&info.name).unwrap_or_else(|| info.name.clone());
-        let (itself, array) = (relation_oid(info.id) == oid, array_type_oid(info.id) == oid);
+        let itself = [relation_oid(info.id), row_type_oid(info.id)].contains(&oid);
+        let array = array_type_oid(info.id) == oid;
         if itself || array {
             // As it is now, and locked.
             let now = load(txn, &name)?.map(|known| known.declared.ty);

@@ -38,7 +38,7 @@ pub(crate) const TID: &str = "ctid";
 const SYSTEM_COLUMNS: [&str; 6] = [TID, "cmax", "cmin", "tableoid", "xmax", "xmin"];
 
 /// Catalogs that not everybody may read.
-const SECRET: [&str; 2] = ["pg_authid", "pg_shadow"];
+const SECRET: [&str; 3] = ["pg_authid", "pg_shadow", "pg_statistic"];
 
 /// Fails if a column of a table cannot be called `name`.
 pub(crate) fn check_column_name(name: &str) -> Result<()> {
@@ -363,7 +363,7 @@ impl Binder<'_> {
         args: Vec<Expr>,
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
-        // Passwords are for the owner of the database.
+        // Passwords, and values of tables that not everybody may read.
         if SECRET.contains(&view.name) {
             self.need_catalog(view.oid, view.name);
         }
@@ -377,7 +377,7 @@ impl Binder<'_> {
         if matches!(view.columns, [(_, SqlType::Oid | SqlType::Reg(_)), ..]) && view.oid != 0 {
             shown.push(tableoid(view.oid, first));
         }
-        let schema = system_views::of_oid(view.oid).map_or("pg_catalog", |(schema, _)| schema);
+        let schema = system_views::of_oid(view.oid).map_or("pg_catalog", |placed| placed.schema);
         let relation = Relation {
             alias: view.name.to_owned(),
             schema: Some(schema.to_owned()),

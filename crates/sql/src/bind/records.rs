@@ -16,7 +16,7 @@ use super::{Binder, padded};
 use crate::error::{Result, SqlError, code};
 use crate::expr::function::Function;
 use crate::expr::{Expr, Typed, records};
-use crate::oids::{array_type_oid, relation_oid};
+use crate::oids::{array_type_oid, row_type_oid};
 use crate::parse::identifiers;
 use crate::plan::Table;
 use crate::plan::rel::Rel;
@@ -437,7 +437,7 @@ fn row_type_of(table: &Table, values: &[Typed]) -> Option<CompositeType> {
             ty: *ty,
             modifier: notes.modifier,
         });
-        let (oid, array_oid) = (relation_oid(table.info.id), array_type_oid(table.info.id));
+        let (oid, array_oid) = (row_type_oid(table.info.id), array_type_oid(table.info.id));
         let name = CompositeName { oid, array_oid, stored: &table.info.name, is_of_rows: true };
         CompositeType::of(name, fields.collect())
     })

@@ -47,9 +47,22 @@ pub(crate) struct CastRules {
 
 /// An operator.
 pub(crate) struct Operator {
+    pub(crate) oid: u32,
+    name: String,
     /// The types of its operands, one or two.
     pub(crate) operands: Vec<u32>,
     pub(crate) result: u32,
+}
+
+impl Operator {
+    /// Its name and the types of its operands.
+    pub(crate) fn signature(&self) -> String {
+        let name = |oid: &u32| SqlType::name_of(*oid).unwrap_or("???");
+        match self.operands.as_slice() {
+            [left, right] => format!("{}({},{})", self.name, name(left), name(right)),
+            rest => format!("{}(NONE,{})", self.name, rest.first().map_or("???", name)),
+        }
+    }
 }
 
 /// Types by their numbers.
@@ -135,22 +148,51 @@ pub(crate) fn cast(from: u32, to: u32) -> Option<CastRules> {
 
 /// The operators of this name.
 pub(crate) fn operators_named(name: &str) -> &'static [Operator] {
+    operators().get(name).map_or(&[], Vec::as_slice)
+}
+
+/// The operator that has this number.
+pub(crate) fn operator_of(oid: u32) -> Option<&'static Operator> {
+    operators().values().flatten().find(|one| one.oid == oid)
+}
+
+/// Operators, by name.
+fn operators() -> &'static HashMap<String, Vec<Operator>> {
     static OPERATORS: OnceLock<HashMap<String, Vec<Operator>>> = OnceLock::new();
-    let operators = OPERATORS.get_or_init(|| {
-        let columns = ["oprname", "oprleft", "oprright", "oprresult"];
-        let (rows, [own, left, right, result]) = fixed("pg_operator", columns);
+    OPERATORS.get_or_init(|| {
+        let columns = ["oid", "oprname", "oprleft", "oprright", "oprresult"];
+        let (rows, [own, name, left, right, result]) = fixed("pg_operator", columns);
         let mut all: HashMap<String, Vec<Operator>> = HashMap::new();
         for row in rows {
             let operands = [left, right].map(|at| number_of(&row[at]));
             let operands = operands.into_iter().filter(|oid| *oid != 0).collect();
-            let one = Operator { operands, result: number_of(&row[result]) };
-            if let Datum::Text(name) = &row[own] {
+            if let Datum::Text(name) = &row[name] {
+                let (oid, result) = (number_of(&row[own]), number_of(&row[result]));
+                let one = Operator { oid, name: name.clone(), operands, result };
                 all.entry(name.clone()).or_default().push(one);
             }
         }
         all
-    });
-    operators.get(name).map_or(&[], Vec::as_slice)
+    })
+}
+
+/// An access method, a language, an operator class or a tablespace in words.
+pub(super) fn described(catalog: &str, number: u32) -> Option<String> {
+    let (word, place) = match catalog {
+        "pg_am" => ("access method", 1),
+        "pg_language" => ("language", 1),
+        "pg_tablespace" => ("tablespace", 1),
+        "pg_opclass" => ("operator class", 2),
+        _ => return None,
+    };
+    let (rows, []) = fixed(catalog, []);
+    let row = rows.into_iter().find(|row| number_of(&row[0]) == number)?;
+    let Datum::Text(name) = &row[place] else { return None };
+    let shown = format!("{word} {}", identifier(name));
+    match catalog {
+        "pg_opclass" => Some(format!("{shown} for {}", described("pg_am", number_of(&row[1]))?)),
+        _ => Some(shown),
+    }
 }
 
 /// Numbers of the operator classes that are taken unless another is said, by access method and

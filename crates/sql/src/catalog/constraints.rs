@@ -3,12 +3,13 @@
 //! Invariants: columns are those of PostgreSQL 15. Does not do: finding the constraints (`rules`).
 
 use super::numbers::{
-    PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, PG_TYPE, array, char, oid, relation_oid,
-    short, text,
+    INFORMATION_OID, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, PG_TYPE, array, char, oid,
+    relation_oid, short, text,
 };
 use super::objects::Objects;
 use super::relations::{default_oid, default_text, rewrite_oid, type_oid};
 use super::rules::{self, Constraint, Key, Reference, Rule, place};
+use super::system_rows;
 use crate::error::Result;
 use crate::names::bare;
 use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
@@ -30,15 +31,25 @@ pub(super) fn rows(objects: &Objects) -> Result<Vec<Row>> {
             let own = domain.check_oid(check);
             let mut row = head(own, &check.name, &domain.stored, 'c', objects);
             row[6] = Datum::Bool(check.is_valid);
-            row.extend([0, domain.oid, 0, 0, 0].map(oid));
-            row.extend([' ', ' ', ' '].map(char));
-            row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(false)]);
-            row.extend(std::iter::repeat_n(Datum::Null, 7));
-            row.push(text(check.text.as_str()));
-            rows.push(row);
+            rows.push(row_of_domain(row, domain.oid, &check.text));
         }
     }
+    rows.extend(system_rows::CHECKS.iter().map(|check| {
+        let mut row = vec![oid(check.oid), text(check.name), oid(INFORMATION_OID), char('c')];
+        row.extend([Datum::Bool(false), Datum::Bool(false), Datum::Bool(true)]);
+        row_of_domain(row, check.domain, check.pretty)
+    }));
     Ok(rows)
+}
+
+/// The row of a check of a domain from its first columns.
+fn row_of_domain(mut row: Row, domain: u32, condition: &str) -> Row {
+    row.extend([0, domain, 0, 0, 0].map(oid));
+    row.extend([' ', ' ', ' '].map(char));
+    row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(false)]);
+    row.extend(std::iter::repeat_n(Datum::Null, 7));
+    row.push(text(condition));
+    row
 }
 
 /// The columns of `pg_constraint` up to the number of its index.
@@ -179,6 +190,10 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
     for one in objects.constraints() {
         for part in &one.columns {
             add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'a');
+            // The condition of a check reads them, too.
+            if matches!(one.rule, Rule::Check(_)) {
+                add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'n');
+            }
         }
         if let Rule::Reference(reference) = &one.rule {
             add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.index], 0, 'n');

@@ -99,18 +99,22 @@ pub(super) fn rows(
     })
 }
 
-fn yes(on: bool) -> Datum {
+pub(super) fn yes(on: bool) -> Datum {
     text(if on { "YES" } else { "NO" })
 }
 
 /// So many columns that say nothing here.
-fn nulls(row: &mut Row, count: usize) {
+pub(super) fn nulls(row: &mut Row, count: usize) {
     row.extend(std::iter::repeat_n(Datum::Null, count));
 }
 
 /// A name of the store, in three columns.
 fn name(database: &str, stored: &str) -> [Datum; 3] {
-    [text(database), text(schema_of(stored)), text(bare(stored))]
+    name_of(database, schema_of(stored), bare(stored))
+}
+
+pub(super) fn name_of(database: &str, schema: &str, name: &str) -> [Datum; 3] {
+    [text(database), text(schema), text(name)]
 }
 
 /// Texts are UTF-8.
@@ -255,7 +259,7 @@ fn columns(
             None => nulls(&mut row, 3),
         }
         let schema = notes.made.as_ref().map_or(CATALOGS[0], |made| schema_of(&made.name));
-        row.extend([text(database), text(schema), text(udt)]);
+        row.extend(name_of(database, schema, udt));
         nulls(&mut row, 4);
         row.extend([text(number.to_string()), yes(false), yes(identity.is_some())]);
         match identity.and_then(|one| Some((one, known.get(one.sequence.as_str())?))) {
@@ -321,7 +325,7 @@ fn domain(database: &str, one: &DomainObject, objects: &Objects) -> Row {
     let of_interval = modifier.filter(|_| notes.domain.is_none());
     row.extend([interval_type(of_interval), Datum::Null]);
     row.push(notes.default.as_deref().map_or(Datum::Null, text));
-    row.extend([text(database), text(schema), text(udt)]);
+    row.extend(name_of(database, schema, udt));
     nulls(&mut row, 4);
     row.push(text("1"));
     row
@@ -350,7 +354,7 @@ fn interval_type(modifier: Option<Modifier>) -> Datum {
 }
 
 /// Lengths in characters and bytes; precision, its base and scale; digits of seconds.
-fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
+pub(super) fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
     const NULL: Datum = Datum::Null;
     let int = Datum::Int4;
     let whole = |bits: i32| [NULL, NULL, int(bits), int(2), int(0), NULL];

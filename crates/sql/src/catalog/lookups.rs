@@ -5,12 +5,13 @@
 
 use rightlink::{ColumnSchema, Database};
 
-use super::builtin;
+use super::builtin::{self, Operator};
 use super::deparse::Names;
 use super::functions::FunctionObject;
 use super::numbers::DATABASE;
 use super::objects::{How, Object, Objects};
 use super::rules::{self, Constraint, Key, Reference, Rule};
+use super::system_rows;
 use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::names;
@@ -54,9 +55,7 @@ impl Objects {
         match kind {
             RegKind::Class => self.shown_relation(oid, asking.path),
             RegKind::Type => {
-                let pseudo = [SqlType::Record, SqlType::Void].into_iter();
-                let pseudo = pseudo.filter(|ty| ty.oid() == oid).map(SqlType::name).next();
-                let built_in = SqlType::name_of(oid).or(pseudo).map(str::to_owned);
+                let built_in = SqlType::name_of(oid).map(str::to_owned);
                 built_in.or_else(|| self.shown_type(oid, asking.path))
             }
             RegKind::Proc => {
@@ -67,6 +66,7 @@ impl Objects {
                 let known = builtin::function_of(oid).map(|one| one.signature());
                 known.or_else(|| self.shown_function(oid, true, asking.path))
             }
+            RegKind::Operator => builtin::operator_of(oid).map(Operator::signature),
             RegKind::Namespace => self.schema_name(oid).map(identifier),
             RegKind::Role => self.role_named_by(oid, asking.user).map(|name| identifier(&name)),
         }
@@ -87,9 +87,8 @@ impl Objects {
     }
 
     fn shown_relation(&self, oid: u32, path: &SearchPath) -> Option<String> {
-        if let Some((schema, name)) = system_views::of_oid(oid) {
-            let plain = schema == names::CATALOGS[0];
-            return Some(if plain { name.to_owned() } else { format!("{schema}.{name}") });
+        if let Some(placed) = system_views::of_oid(oid) {
+            return Some(placed.shown());
         }
         let stored = self.stored_name(oid)?;
         Some(match self.is_visible(stored, path) {
@@ -119,14 +118,14 @@ impl Objects {
             };
         }
         if kind == RegKind::Type {
-            return match SqlType::named(text) {
-                Some((oid, _)) => Ok(Some(oid)),
-                None => self.made_type(text, asking.path),
-            };
+            return self.type_number(text, asking.path);
         }
         if kind == RegKind::Procedure {
             let known = builtin::function_by_signature(trimmed);
             return Ok(known.or_else(|| self.function_by_signature(trimmed, asking.path)));
+        }
+        if kind == RegKind::Operator {
+            return self.operator_by_signature(trimmed, asking.path);
         }
         let parts = schemas::parts_of(text)?;
         Ok(match (kind, parts.as_slice()) {
@@ -159,6 +158,38 @@ impl Objects {
         })
     }
 
+    /// The number of the operator that a name with the types of its operands means.
+    fn operator_by_signature(&self, text: &str, path: &SearchPath) -> Result<Option<u32>> {
+        let refused = |message: &str| SqlError::new(code::INVALID_TEXT, message);
+        let (name, rest) =
+            text.split_once('(').ok_or_else(|| refused("expected a left parenthesis"))?;
+        let operands =
+            rest.strip_suffix(')').ok_or_else(|| refused("expected a right parenthesis"))?;
+        let types: Vec<&str> = operands.split(',').map(str::trim).collect();
+        let [left, right] = types.as_slice() else {
+            let hint = "Use NONE to denote the missing argument of a unary operator.";
+            return Err(match types.len() {
+                0 | 1 => SqlError::new(code::UNDEFINED_PARAMETER, "missing argument").hint(hint),
+                _ => {
+                    let hint = "Provide two argument types for operator.";
+                    SqlError::new(code::TOO_MANY_ARGUMENTS, "too many arguments").hint(hint)
+                }
+            });
+        };
+        let number = |one: &str| match one.eq_ignore_ascii_case("none") {
+            true => Ok(None),
+            false => match self.type_number(one, path)? {
+                Some(number) => Ok(Some(number)),
+                None => Err(no_object(RegKind::Type, one)),
+            },
+        };
+        let operands: Vec<u32> = [number(left)?, number(right)?].into_iter().flatten().collect();
+        let name = name.trim();
+        let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let all = builtin::operators_named(plain);
+        Ok(all.iter().find(|one| one.operands == operands).map(|one| one.oid))
+    }
+
     /// Is there a relation of this number?
     pub(crate) fn has_relation(&self, oid: u32) -> bool {
         self.stored_name(oid).is_some() || system_views::of_oid(oid).is_some()
@@ -166,8 +197,8 @@ impl Objects {
 
     /// Is the relation meant by its name alone? None if it is not there.
     pub(crate) fn relation_is_visible(&self, oid: u32, path: &SearchPath) -> Option<bool> {
-        if let Some((schema, _)) = system_views::of_oid(oid) {
-            return Some(schema == names::CATALOGS[0]);
+        if let Some(placed) = system_views::of_oid(oid) {
+            return Some(placed.is_visible());
         }
         self.stored_name(oid).map(|stored| self.is_visible(stored, path))
     }
@@ -199,6 +230,10 @@ impl Objects {
                 let condition = self.condition_of_check(&found.text, names, how)?;
                 return Ok(Some(format!("CHECK ({condition}){valid}")));
             }
+        }
+        if let Some(check) = system_rows::CHECKS.iter().find(|check| check.oid == oid) {
+            let condition = if pretty { check.pretty } else { check.condition };
+            return Ok(Some(format!("CHECK ({condition})")));
         }
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
         let index = object.index.filter(|index| self.is_key(object.table, index));
@@ -456,10 +491,7 @@ impl Objects {
     pub(super) fn function_by_signature(&self, text: &str, path: &SearchPath) -> Option<u32> {
         let (name, rest) = text.split_once('(')?;
         let types = rest.strip_suffix(')')?.split(',').map(str::trim);
-        let number = |one: &str| match SqlType::named(one) {
-            Some((number, _)) => Some(number),
-            None => self.made_type(one, path).ok()?,
-        };
+        let number = |one: &str| self.type_number(one, path).ok()?;
         let types = types.filter(|one| !one.is_empty()).map(number).collect::<Option<Vec<_>>>()?;
         let parts = schemas::parts_of(name).ok()?;
         let stored = match parts.as_slice() {
@@ -474,12 +506,15 @@ impl Objects {
 
 /// The error for a name that no object has.
 pub(crate) fn no_object(kind: RegKind, text: &str) -> SqlError {
+    if kind == RegKind::Operator {
+        return SqlError::new(code::UNDEFINED_FUNCTION, format!("operator does not exist: {text}"));
+    }
     let (sqlstate, what, shown) = match kind {
         RegKind::Class => (code::UNDEFINED_TABLE, "relation", said(text)),
         RegKind::Type => (code::UNDEFINED_OBJECT, "type", text.to_owned()),
         RegKind::Role => (code::UNDEFINED_OBJECT, "role", text.to_owned()),
         RegKind::Namespace => (code::INVALID_SCHEMA, "schema", text.to_owned()),
-        RegKind::Proc | RegKind::Procedure => {
+        RegKind::Proc | RegKind::Procedure | RegKind::Operator => {
             (code::UNDEFINED_FUNCTION, "function", text.to_owned())
         }
     };

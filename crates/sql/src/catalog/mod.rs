@@ -8,12 +8,12 @@
 //! | `views` | which rows a relation has; settings and statistics |
 //! | `relations`, `constraints`, `types`, `shared` | rows of `pg_catalog` |
 //! | `information` | rows of `information_schema` |
-//! | `builtin` | rows that are the same in every database |
+//! | `builtin`, `system_rows` | rows that are the same in every database; those about catalogs |
 //! | `numbers` | numbers of objects, values of columns |
 //! | `rules`, `sequences` | constraints; sequences, and the columns that they go with |
-//! | `deparse` | definitions in PostgreSQL's spelling |
-//! | `view_text` | the query of a view under the names of now |
-//! | `like` | what CREATE TABLE LIKE copies |
+//! | `deparse`, `describe` | definitions in PostgreSQL's spelling; objects in words |
+//! | `view_text`, `like` | the query of a view under the names of now; what LIKE copies |
+//! | `column_statistics` | what ANALYZE has found out |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `tuples`, `trees` | rows of functions about pages |
 //!
@@ -22,11 +22,13 @@
 //! made of that when an operator asks for them.
 //!
 //! Invariants: all that a statement reads of catalogs is as its transaction saw it at one time.
-//! Does not do: rows about the catalogs themselves.
+//! Does not do: indexes and dependencies of the catalogs themselves.
 
 mod builtin;
+mod column_statistics;
 mod constraints;
 mod deparse;
+mod describe;
 mod figures;
 mod functions;
 mod information;
@@ -40,6 +42,7 @@ mod roles;
 mod rules;
 mod sequences;
 mod shared;
+mod system_rows;
 pub(crate) mod system_views;
 mod trees;
 mod tuples;
@@ -61,6 +64,7 @@ use crate::settings::Settings;
 use crate::types::Row;
 
 pub(crate) use builtin::{BuiltIn, function_of, functions_named};
+pub(crate) use describe::Address;
 pub(crate) use like::Copied;
 pub(crate) use lookups::{Asking, Sizes, no_object};
 pub(crate) use numbers::{DATABASE, TABLESPACE, relation_oid};

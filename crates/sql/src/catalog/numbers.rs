@@ -10,9 +10,11 @@ use crate::types::{Array, Datum, ElementType, SqlType};
 
 /// That of `pg_catalog`.
 pub(super) const CATALOGS_OID: u32 = 11;
+/// That of `information_schema`.
+pub(super) const INFORMATION_OID: u32 = 13_207;
 /// Schemas that are there without being made, with their numbers in PostgreSQL.
 pub(super) const STANDARD_SCHEMAS: [(u32, &str); 3] =
-    [(CATALOGS_OID, "pg_catalog"), (PUBLIC_OID, PUBLIC), (13_207, "information_schema")];
+    [(CATALOGS_OID, "pg_catalog"), (PUBLIC_OID, PUBLIC), (INFORMATION_OID, "information_schema")];
 
 /// The one database there is.
 pub(crate) const DATABASE: u32 = 5;

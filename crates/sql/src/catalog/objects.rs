@@ -24,7 +24,7 @@ use crate::names::{
 };
 use crate::notes::types::{DomainCheck, TypeNotes};
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_materialized_view, is_view, owner_of};
-use crate::oids::array_type_oid;
+use crate::oids::{array_type_oid, row_type_oid};
 use crate::privileges::ObjectKind;
 use crate::roles::acl::Acl;
 use crate::roles::need::Owned;
@@ -78,10 +78,10 @@ pub(super) struct Comment {
 #[derive(Clone, Copy)]
 pub(super) enum MadeKind {
     Enum(EnumType),
-    /// With the number that it has among relations, too.
-    Composite,
-    /// The type of the rows of a table or a view of the same number.
-    Rows,
+    /// The type of the rows of a relation with this number, which may be that of a composite type.
+    Rows {
+        relation: u32,
+    },
 }
 
 /// A type that was made, besides domains.
@@ -104,6 +104,7 @@ pub(super) struct CompositeObject {
 }
 
 impl CompositeObject {
+    /// The number that it has among relations.
     pub(super) fn oid(&self) -> u32 {
         relation_oid(self.entry.id)
     }
@@ -432,6 +433,9 @@ impl Objects {
 
     /// Is the type of this number meant by its name alone, by this path?
     pub(crate) fn type_is_visible(&self, oid: u32, path: &SearchPath) -> bool {
+        if let Some(schema) = system_views::schema_of_type(oid) {
+            return schema == names::CATALOGS[0];
+        }
         let is_there = |name: &str| self.number_of_type(name).is_some();
         self.made_numbered(oid).is_none_or(|(stored, _)| path.shows(stored, is_there))
     }
@@ -727,17 +731,20 @@ fn domain_object(info: &TableInfo) -> Option<DomainObject> {
 }
 
 fn made_object(info: &TableInfo) -> Option<MadeObject> {
-    let (oid, array_oid) = (relation_oid(info.id), array_type_oid(info.id));
+    let array_oid = array_type_oid(info.id);
     if is_shown(&info.name) && !names::is_own(&info.name) {
         let owner = owner_of(&info.note).unwrap_or(OWNER);
-        let (stored, kind, comment) = (info.name.clone(), MadeKind::Rows, None);
+        let (stored, comment) = (info.name.clone(), None);
+        let (oid, kind) =
+            (row_type_oid(info.id), MadeKind::Rows { relation: relation_oid(info.id) });
         return Some(MadeObject { oid, array_oid, stored, kind, owner, comment });
     }
     let stored = type_of_entry(&info.name)?;
     let TypeNotes { comment, owner, is_composite, .. } = TypeNotes::decode(&info.note);
-    let kind = match is_composite {
-        true => MadeKind::Composite,
-        false => MadeKind::Enum(user_types::enum_of_entry(info)?),
+    let relation = relation_oid(info.id);
+    let (oid, kind) = match is_composite {
+        true => (row_type_oid(info.id), MadeKind::Rows { relation }),
+        false => (relation, MadeKind::Enum(user_types::enum_of_entry(info)?)),
     };
     let owner = owner.unwrap_or(OWNER);
     Some(MadeObject { oid, array_oid, stored, kind, owner, comment })

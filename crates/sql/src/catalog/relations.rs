@@ -19,6 +19,7 @@ use crate::names::{SearchPath, bare, reference};
 use crate::notes::types::TypeNotes;
 use crate::notes::view::Rows;
 use crate::notes::{ColumnNotes, Deferral, MadeTypes, TableNotes, storage};
+use crate::oids::row_type_oid;
 use crate::roles::role::OWNER;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::literal::literal;
@@ -26,7 +27,7 @@ use crate::types::{Datum, Row, SqlType};
 use crate::user_types::fields_of_entry;
 
 /// Numbers of access methods.
-const HEAP: u32 = 2;
+pub(super) const HEAP: u32 = 2;
 const BTREE: u32 = 403;
 const HASH: u32 = 405;
 
@@ -82,7 +83,7 @@ fn class(object: &Object<'_>, objects: &Objects) -> Row {
         oid(object.oid),
         text(object.name()),
         oid(objects.schema_oid(object.stored())),
-        oid(if object.index.is_none() { object.oid } else { 0 }),
+        oid(if object.index.is_none() { row_type_oid(object.table.id) } else { 0 }),
         oid(0),
         oid(object.owner()),
         oid(method_oid(object)),
@@ -133,8 +134,8 @@ fn class_of_type(one: &CompositeObject, objects: &Objects) -> Row {
     let CompositeObject { stored, entry } = one;
     let own = one.oid();
     let owner = TypeNotes::decode(&entry.note).owner.unwrap_or(OWNER);
-    let mut row = vec![oid(own), text(bare(stored)), oid(objects.schema_oid(stored)), oid(own)];
-    row.extend([oid(0), oid(owner), oid(0), oid(0), oid(0), count(0)]);
+    let mut row = vec![oid(own), text(bare(stored)), oid(objects.schema_oid(stored))];
+    row.extend([oid(row_type_oid(entry.id)), oid(0), oid(owner), oid(0), oid(0), oid(0), count(0)]);
     row.extend([Datum::Float4(-1.0), Datum::Int4(0), oid(0)]);
     row.extend([Datum::Bool(false), Datum::Bool(false), char('p'), char('c')]);
     row.extend([short(fields_of_entry(entry).len()), short(0)]);
@@ -194,23 +195,23 @@ pub(super) fn base_oid(column: &ColumnSchema, notes: &ColumnNotes, objects: &Obj
 }
 
 /// A column of `pg_attribute`.
-struct Attribute<'a> {
-    relation: u32,
-    place: usize,
-    name: &'a str,
-    ty: u32,
+pub(super) struct Attribute<'a> {
+    pub(super) relation: u32,
+    pub(super) place: usize,
+    pub(super) name: &'a str,
+    pub(super) ty: u32,
     /// Of a domain the number of the type below it.
-    base: u32,
-    modifier: i32,
-    collation: u32,
-    is_array: bool,
+    pub(super) base: u32,
+    pub(super) modifier: i32,
+    pub(super) collation: u32,
+    pub(super) is_array: bool,
     /// Is it of an enum?
-    is_label: bool,
+    pub(super) is_label: bool,
     /// Is it of a composite type, or of arrays of it?
-    is_row: bool,
-    not_null: bool,
-    has_default: bool,
-    identity: char,
+    pub(super) is_row: bool,
+    pub(super) not_null: bool,
+    pub(super) has_default: bool,
+    pub(super) identity: char,
 }
 
 /// Rows of `pg_attribute`.
@@ -310,11 +311,11 @@ fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: 
     })
 }
 
-fn is_collatable(ty: u32) -> bool {
+pub(super) fn is_collatable(ty: u32) -> bool {
     builtin::type_facts(ty).is_some_and(|facts| facts.collation != 0)
 }
 
-fn attribute(column: &Attribute<'_>) -> Row {
+pub(super) fn attribute(column: &Attribute<'_>) -> Row {
     let unknown =
         TypeFacts { length: -1, by_value: false, align: b'i', storage: b'x', collation: 0 };
     let label = TypeFacts { length: 4, by_value: true, align: b'i', storage: b'p', collation: 0 };

@@ -1,29 +1,27 @@
 //! Rows of `pg_type` and `pg_enum`, and names of types that users made.
 //!
 //! Invariants: columns are those of PostgreSQL 15. Does not do: types that are there without being
-//! made (`builtin`).
+//! made (`builtin`, `system_rows`).
 
 use super::builtin;
 use super::numbers::{char, made_oid, oid, text};
 use super::objects::{DomainObject, MadeKind, MadeObject, Objects};
 use super::relations::base_oid;
+use super::system_views;
 use super::system_views::{TYPES, View};
 use crate::error::Result;
-use crate::names::{SearchPath, bare, full_reference, identifier};
+use crate::names::{CATALOGS, SearchPath, bare, full_reference, identifier};
 use crate::notes::ColumnNotes;
 use crate::roles::role::OWNER;
 use crate::schemas;
 use crate::types::declared::Modifier;
 use crate::types::enums::code_text;
-use crate::types::{Datum, RegKind, Registered, Row};
+use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 
 /// Rows of `pg_type`.
 pub(super) fn rows(view: &View, objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = builtin::rows(view, TYPES)?;
-    for one in objects.types() {
-        rows.push(row(one, objects));
-        rows.push(array_row(one, objects));
-    }
+    rows.extend(objects.types().iter().flat_map(|one| rows_of(one, objects)));
     let places = Places::of(view);
     let mut of_domains = Vec::with_capacity(objects.domains().len());
     for one in objects.domains() {
@@ -40,32 +38,70 @@ fn function(oid: u32, name: &str) -> Datum {
 }
 
 /// The columns of `pg_type` from its number to the type of its arrays.
-struct Head<'h> {
-    oid: u32,
-    name: &'h str,
-    length: i16,
-    kind: char,
-    category: char,
-    subscript: Datum,
-    element: u32,
-    array: u32,
+pub(super) struct Head<'h> {
+    pub(super) oid: u32,
+    pub(super) name: &'h str,
+    pub(super) schema: u32,
+    pub(super) owner: u32,
+    pub(super) length: i16,
+    pub(super) kind: char,
+    pub(super) category: char,
+    pub(super) element: u32,
+    pub(super) array: u32,
     /// The number that it has among relations.
-    relation: u32,
+    pub(super) relation: u32,
 }
 
-fn head(one: &MadeObject, objects: &Objects, head: Head<'_>) -> Row {
-    let mut row = vec![oid(head.oid), text(head.name)];
-    row.extend([oid(objects.schema_oid(&one.stored)), oid(one.owner), Datum::Int2(head.length)]);
-    row.extend([Datum::Bool(head.length > 0), char(head.kind), char(head.category)]);
-    row.extend([
-        Datum::Bool(false),
-        Datum::Bool(true),
-        char(','),
-        oid(head.relation),
-        head.subscript,
-    ]);
-    row.extend([oid(head.element), oid(head.array)]);
-    row
+impl Head<'_> {
+    fn row(self, subscript: Datum) -> Row {
+        let mut row = vec![oid(self.oid), text(self.name)];
+        row.extend([oid(self.schema), oid(self.owner), Datum::Int2(self.length)]);
+        row.extend([Datum::Bool(self.length > 0), char(self.kind), char(self.category)]);
+        row.extend([Datum::Bool(false), Datum::Bool(true), char(','), oid(self.relation)]);
+        row.extend([subscript, oid(self.element), oid(self.array)]);
+        row
+    }
+
+    /// The row of a type of rows.
+    pub(super) fn of_records(self) -> Row {
+        let mut row = self.row(none());
+        row.extend([function(2290, "record_in"), function(2291, "record_out")]);
+        row.extend([function(2402, "record_recv"), function(2403, "record_send")]);
+        row.extend([none(), none(), none()]);
+        tail(&mut row, 'd', 'x');
+        row
+    }
+
+    fn of_labels(self) -> Row {
+        let mut row = self.row(none());
+        row.extend([function(3506, "enum_in"), function(3507, "enum_out")]);
+        row.extend([function(3532, "enum_recv"), function(3533, "enum_send")]);
+        row.extend([none(), none(), none()]);
+        tail(&mut row, 'i', 'p');
+        row
+    }
+
+    /// The row of the type of arrays of this one.
+    pub(super) fn of_arrays(self, align: char) -> Row {
+        let name = format!("_{}", self.name);
+        let arrays = Head {
+            oid: self.array,
+            name: &name,
+            length: -1,
+            kind: 'b',
+            category: 'A',
+            element: self.oid,
+            array: 0,
+            relation: 0,
+            ..self
+        };
+        let mut row = arrays.row(function(6179, "array_subscript_handler"));
+        row.extend([function(750, "array_in"), function(751, "array_out")]);
+        row.extend([function(2400, "array_recv"), function(2401, "array_send")]);
+        row.extend([none(), none(), function(3816, "array_typanalyze")]);
+        tail(&mut row, align, 'x');
+        row
+    }
 }
 
 /// The columns behind the functions of a type.
@@ -78,61 +114,25 @@ fn none() -> Datum {
     function(0, "-")
 }
 
-fn row(one: &MadeObject, objects: &Objects) -> Row {
-    let is_enum = matches!(one.kind, MadeKind::Enum(_));
-    let mut row = head(
-        one,
-        objects,
-        Head {
-            oid: one.oid,
-            name: bare(&one.stored),
-            length: if is_enum { 4 } else { -1 },
-            kind: if is_enum { 'e' } else { 'c' },
-            category: if is_enum { 'E' } else { 'C' },
-            subscript: none(),
-            element: 0,
-            array: one.array_oid,
-            relation: if is_enum { 0 } else { one.oid },
-        },
-    );
-    row.extend(match is_enum {
-        true => [function(3506, "enum_in"), function(3507, "enum_out")],
-        false => [function(2290, "record_in"), function(2291, "record_out")],
-    });
-    row.extend(match is_enum {
-        true => [function(3532, "enum_recv"), function(3533, "enum_send")],
-        false => [function(2402, "record_recv"), function(2403, "record_send")],
-    });
-    row.extend([none(), none(), none()]);
-    if is_enum {
-        tail(&mut row, 'i', 'p')
-    } else {
-        tail(&mut row, 'd', 'x')
+fn rows_of(one: &MadeObject, objects: &Objects) -> [Row; 2] {
+    let relation = if let MadeKind::Rows { relation } = one.kind { relation } else { 0 };
+    let is_enum = relation == 0;
+    let head = || Head {
+        oid: one.oid,
+        name: bare(&one.stored),
+        schema: objects.schema_oid(&one.stored),
+        owner: one.owner,
+        length: if is_enum { 4 } else { -1 },
+        kind: if is_enum { 'e' } else { 'c' },
+        category: if is_enum { 'E' } else { 'C' },
+        element: 0,
+        array: one.array_oid,
+        relation,
+    };
+    match is_enum {
+        true => [head().of_labels(), head().of_arrays('i')],
+        false => [head().of_records(), head().of_arrays('d')],
     }
-    row
-}
-
-fn array_row(one: &MadeObject, objects: &Objects) -> Row {
-    let mut row = head(
-        one,
-        objects,
-        Head {
-            oid: one.array_oid,
-            name: &format!("_{}", bare(&one.stored)),
-            length: -1,
-            kind: 'b',
-            category: 'A',
-            subscript: function(6179, "array_subscript_handler"),
-            element: one.oid,
-            array: 0,
-            relation: 0,
-        },
-    );
-    row.extend([function(750, "array_in"), function(751, "array_out")]);
-    row.extend([function(2400, "array_recv"), function(2401, "array_send")]);
-    row.extend([none(), none(), function(3816, "array_typanalyze")]);
-    tail(&mut row, if matches!(one.kind, MadeKind::Enum(_)) { 'i' } else { 'd' }, 'x');
-    row
 }
 
 /// Rows of `pg_enum`.
@@ -223,6 +223,10 @@ impl Places {
 impl Objects {
     /// The name by which a type is shown, if it is one that was made.
     pub(crate) fn shown_type(&self, oid: u32, path: &SearchPath) -> Option<String> {
+        if let Some(placed) = system_views::of_row_type(oid) {
+            let brackets = if placed.view.told.array_type == oid { "[]" } else { "" };
+            return Some(placed.shown() + brackets);
+        }
         let (stored, is_array) = self.made_numbered(oid)?;
         let name = match self.type_is_visible(oid, path) {
             true => identifier(bare(stored)),
@@ -237,17 +241,32 @@ impl Objects {
         shown.unwrap_or_else(|| full_reference(stored))
     }
 
-    /// The number of the type that a text names, if it is one that was made.
-    pub(super) fn made_type(&self, name: &str, path: &SearchPath) -> Result<Option<u32>> {
-        let (plain, is_array) = match name.trim().strip_suffix("[]") {
+    /// The number of the type that a text names as `to_regtype` reads it.
+    pub(super) fn type_number(&self, text: &str, path: &SearchPath) -> Result<Option<u32>> {
+        if let Some((number, _)) = SqlType::named(text) {
+            return Ok(Some(number));
+        }
+        let (plain, is_array) = match text.trim().strip_suffix("[]") {
             Some(element) => (element, true),
-            None => (name.trim(), false),
+            None => (text.trim(), false),
         };
-        let found = self.type_named(&schemas::parts_of(plain)?, path);
-        let array = |oid: u32| self.types().iter().find(|one| one.oid == oid);
-        Ok(match is_array {
-            true => found.and_then(array).map(|one| one.array_oid),
-            false => found,
-        })
+        let parts = schemas::parts_of(plain)?;
+        let of_system = system_views::relation(&parts).map(|view| view.told.row_type);
+        let found = match (of_system, parts.as_slice()) {
+            (Some(number), _) => Some(number).filter(|number| *number != 0),
+            (None, [schema, name]) if *schema == CATALOGS[0] => SqlType::number_of_short_name(name),
+            (None, parts) => self.type_named(parts, path),
+        };
+        Ok(if is_array { found.and_then(|oid| self.array_of(oid)) } else { found })
+    }
+
+    /// The number of the type of arrays of a type.
+    fn array_of(&self, oid: u32) -> Option<u32> {
+        if let Some(placed) = system_views::of_row_type(oid) {
+            return Some(placed.view.told.array_type);
+        }
+        let made = || self.types().iter().find(|one| one.oid == oid).map(|one| one.array_oid);
+        let built_in = builtin::type_rules(oid).map(|rules| rules.array);
+        built_in.filter(|array| *array != 0).or_else(made)
     }
 }

@@ -6,21 +6,24 @@
 //! Invariants: a row has exactly the columns that `plan::views` lists, of their types.
 //! Does not do: reading rows in part.
 
-use rightlink::{ColumnSchema, Database, Transaction, Value};
+use rightlink::{Database, Transaction};
 
 use super::numbers::{number, text};
 use super::objects::Objects;
 use super::{Listing, SessionInfo};
-use super::{builtin, constraints, figures, information, keywords, relations, roles, shared};
-use super::{trees, tuples, types, zones};
+use super::{
+    builtin, column_statistics, constraints, figures, information, keywords, relations, roles,
+    shared,
+};
+use super::{system_rows, trees, tuples, types, zones};
 use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
-use crate::notes::ColumnNotes;
-use crate::roles::role::Roles;
+use crate::roles::actor::Actor;
+use crate::roles::rights;
+use crate::roles::role::{Roles, STAT_SCAN_TABLES};
 use crate::schemas::no_table;
 use crate::settings::Shown;
-use crate::statistics::ColumnStatistics;
 use crate::types::{Array, Datum, ElementType, RegKind, Registered, Row, SqlType};
 
 /// Are the rows made of what the transaction sees of the store's catalog, and nothing else?
@@ -60,7 +63,7 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
 pub(crate) fn can_be_kept(view: &View, key: Option<usize>) -> bool {
     match view.kind {
         Kind::Class => key.is_none_or(|at| view.size_at(at).is_none()),
-        Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users => false,
+        Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users | Kind::ColumnStatistics => false,
         Kind::Information(about) => !about.depends_on_role(),
         kind => is_of_objects(kind),
     }
@@ -72,7 +75,7 @@ pub(crate) fn rows_of_objects(
     objects: &Objects,
     session: &SessionInfo<'_>,
 ) -> Result<Vec<Row>> {
-    let rows = match view.kind {
+    let mut rows = match view.kind {
         Kind::Fixed(file) => builtin::rows(view, file)?,
         Kind::Type => types::rows(view, objects)?,
         Kind::Enum => types::labels(objects),
@@ -101,11 +104,13 @@ pub(crate) fn rows_of_objects(
         Kind::DefaultAcl => roles::default_acls(objects),
         Kind::RoleSettings => roles::settings(objects),
         Kind::Rewrite => relations::rewrites(objects)?,
-        Kind::ColumnStatistics => objects.tables().flat_map(|o| columns(&o, objects)).collect(),
+        Kind::ColumnStatistics => column_statistics::shown(objects, session.user),
+        Kind::KeptStatistics => column_statistics::kept(objects),
         Kind::Information(about) => information::rows(about, objects, session)?,
         Kind::Nothing | Kind::Lookups => Vec::new(),
         _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };
+    rows.extend(system_rows::of(view.kind, objects, session.database));
     check_width(view, &rows);
     Ok(rows)
 }
@@ -118,6 +123,7 @@ pub(crate) fn rows(
     session: &SessionInfo<'_>,
 ) -> Result<Vec<Row>> {
     let db = session.db.expect("a statement has a database");
+    check_may_look(view, txn, session)?;
     let rows = match view.kind {
         Kind::Sequences => all_sequences(txn)?,
         Kind::VacuumProgress => vacuums(txn, db, session.database)?,
@@ -151,6 +157,22 @@ pub(crate) fn rows(
     Ok(rows)
 }
 
+/// Fails for a role that may not look into pages of any relation: their bytes are values.
+fn check_may_look(view: &View, txn: &mut Transaction, session: &SessionInfo<'_>) -> Result<()> {
+    let is_raw = matches!(view.kind, Kind::TreeMeta | Kind::TreePage | Kind::TreeItems);
+    if !is_raw && !matches!(view.kind, Kind::TreeStatistics | Kind::Tuples) {
+        return Ok(());
+    }
+    let actor = Actor::called(session.user, &Roles::load(txn)?);
+    if actor.is_superuser || !is_raw && actor.has_privileges_of(STAT_SCAN_TABLES) {
+        return Ok(());
+    }
+    Err(match is_raw {
+        true => rights::must("be superuser to use pageinspect functions"),
+        false => rights::denied("function", view.name),
+    })
+}
+
 /// The session's own, which it gathered for this statement.
 fn listing<'s>(session: &SessionInfo<'s>) -> &'s Listing {
     session.listing.expect("gathered for a statement that asks")
@@ -169,68 +191,6 @@ fn check_width(view: &View, rows: &[Row]) {
             assert!(fits, "{name}.{column} is {ty:?}, not {known:?}");
         }
     }
-}
-
-/// What is known about the columns of a table.
-fn columns(object: &super::objects::Object<'_>, objects: &Objects) -> Vec<Row> {
-    let Some(known) = objects.statistics(object.table) else { return Vec::new() };
-    let float = |number: f64| Datum::Float4(number as f32);
-    let list =
-        |values: Vec<Datum>| if values.is_empty() { Datum::Null } else { list_text(&values) };
-    let row = |(schema, column): (&ColumnSchema, &ColumnStatistics)| {
-        let ty = ColumnNotes::decode(&schema.note).type_of(schema.kind, &objects.made);
-        // Of some types what the store keeps for a value is known.
-        let shown = |value: &Datum| match value {
-            Datum::Bytes(kept) => Datum::stored(Value::Bytes(kept.clone()), ty),
-            other => Ok(other.clone()),
-        };
-        let shown = |value: &Datum| shown(value).unwrap_or_else(|_| value.clone());
-        let values = column.common.iter().map(|(value, _)| shown(value)).collect();
-        let shares: Vec<f64> = column.common.iter().map(|(_, share)| *share).collect();
-        vec![
-            text(object.schema()),
-            text(object.name()),
-            text(&column.name),
-            Datum::Bool(false),
-            float(column.nulls),
-            Datum::Int4(column.width.round() as i32),
-            float(column.distinct),
-            list(values),
-            shares_of(&shares),
-            list(column.bounds.iter().map(shown).collect()),
-            column.correlation.map_or(Datum::Null, float),
-            // Elements of arrays are not counted.
-            Datum::Null,
-            Datum::Null,
-            Datum::Null,
-        ]
-    };
-    let found = super::rules::columns(object.table).filter_map(|schema| {
-        let of_it = known.columns.iter().find(|one| one.name == schema.name);
-        of_it.map(|column| (schema, column))
-    });
-    found.map(row).collect()
-}
-
-/// Shares of values as an array, null for none.
-fn shares_of(shares: &[f64]) -> Datum {
-    let element = ElementType::of(SqlType::Float4).expect("it is an element");
-    let values = shares.iter().map(|share| Datum::Float4(*share as f32)).collect();
-    let array = Array::of(element, values).ok().filter(|_| !shares.is_empty());
-    array.map_or(Datum::Null, Datum::from)
-}
-
-/// Values as PostgreSQL writes an array.
-fn list_text(values: &[Datum]) -> Datum {
-    let element = |value: &Datum| {
-        let text = value.to_text().unwrap_or_default();
-        let plain = |c: char| !c.is_whitespace() && !"{},\"\\".contains(c);
-        if !text.is_empty() && !text.eq_ignore_ascii_case("null") && text.chars().all(plain) {
-            return text;
-        }
-        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-    };
-    text(format!("{{{}}}", values.iter().map(element).collect::<Vec<_>>().join(",")))
 }
 
 /// Those of the transaction that are there when they are looked at.

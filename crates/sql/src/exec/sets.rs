@@ -41,6 +41,13 @@ pub(super) fn rows(
         }
         SetFunction::Options => Ok(Box::new(Ready::new(options(&args)))),
         SetFunction::Value => Ok(Box::new(Ready::new(vec![args]))),
+        SetFunction::Publication => match args.first() {
+            Some(Datum::Text(name)) => {
+                let message = format!("publication \"{name}\" does not exist");
+                Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+            }
+            _ => Ok(Box::new(Ready::new(Vec::new()))),
+        },
         SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
     }
 }

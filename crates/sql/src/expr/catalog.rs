@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{self, Asking, How, Objects, no_object};
+use crate::catalog::{self, Address, Asking, How, Objects, no_object};
 use crate::encoding::Encoding;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
@@ -17,13 +17,14 @@ use crate::types::declared::format_type;
 use crate::types::{Datum, ElementType, RegKind, Registered, SqlType};
 
 /// The types of numbers of objects that are shown by name.
-const KINDS: [RegKind; 6] = [
+const KINDS: [RegKind; 7] = [
     RegKind::Class,
     RegKind::Type,
     RegKind::Proc,
     RegKind::Procedure,
     RegKind::Namespace,
     RegKind::Role,
+    RegKind::Operator,
 ];
 
 /// Adds them.
@@ -82,6 +83,7 @@ fn names(registry: &mut Registry) {
             RegKind::Procedure => named::<3>(),
             RegKind::Namespace => named::<4>(),
             RegKind::Role => named::<5>(),
+            RegKind::Operator => named::<6>(),
         };
         reading(registry, kind.name(), &[T::Text], ty, of_text);
         reading(registry, kind.name(), &[T::Oid], ty, of_number);
@@ -96,6 +98,7 @@ fn names(registry: &mut Registry) {
             RegKind::Procedure => "to_regprocedure",
             RegKind::Namespace => "to_regnamespace",
             RegKind::Role => "to_regrole",
+            RegKind::Operator => "to_regoperator",
         };
         reading(registry, name, &[T::Text], ty, to);
     }
@@ -260,6 +263,12 @@ fn comments(registry: &mut Registry) {
             text(part.and_then(|part| objects.comment(oid(&v[0]), None, part)))
         })
     });
+    let address = [T::Oid, T::Oid, T::Int4];
+    reading(registry, "pg_describe_object", &address, T::Text, |v, context| {
+        let column = v[2].as_int().unwrap_or(0) as i32;
+        let address = Address { catalog: oid(&v[0]), object: oid(&v[1]), column };
+        asked(context, |objects, asking| text(objects.described(address, asking)?))
+    });
     reading(registry, "shobj_description", &[T::Oid, T::Name], T::Text, |v, context| {
         let Datum::Text(catalog) = &v[1] else { return mismatch(v) };
         asked(context, |objects, _| text(objects.shared_comment(catalog, oid(&v[0]))))
@@ -298,8 +307,17 @@ fn functions(registry: &mut Registry) {
     ] {
         registry.add(name, &[T::Oid], T::Text, |_, _| Ok(Datum::Null));
     }
-    // Nothing is a partition.
     let relation = T::Reg(RegKind::Class);
+    reading(registry, "pg_get_replica_identity_index", &[relation], relation, |v, context| {
+        asked(context, |objects, asking| {
+            let index = objects.identity_index(oid(&v[0]));
+            Ok(index.map_or(Datum::Null, |index| {
+                let shown = objects.shown(RegKind::Class, index, asking);
+                Registered::datum(RegKind::Class, index, shown)
+            }))
+        })
+    });
+    // Nothing is a partition.
     registry.add("pg_partition_ancestors", &[relation], relation, |v, _| mismatch(v)).rows =
         Some(SetFunction::Nothing);
 }

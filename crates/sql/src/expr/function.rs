@@ -39,6 +39,8 @@ pub(crate) enum SetFunction {
     Channels,
     /// Names and values of options such as `name=value`.
     Options,
+    /// The tables of a publication, of which there is none.
+    Publication,
     /// The one value of its argument, which any function in FROM is.
     Value,
     /// No rows.
@@ -56,6 +58,11 @@ impl SetFunction {
             SetFunction::Options => {
                 vec![("option_name", SqlType::Text), ("option_value", SqlType::Text)]
             }
+            SetFunction::Publication => vec![
+                ("relid", SqlType::Oid),
+                ("attrs", SqlType::Int2Vector),
+                ("qual", SqlType::Text),
+            ],
             _ => Vec::new(),
         }
     }

@@ -24,6 +24,7 @@ pub(super) fn register(registry: &mut Registry) {
     add("string_to_table", &[T::Text, T::Text], T::Text, SetFunction::TextParts);
     add("string_to_table", &[T::Text, T::Text, T::Text], T::Text, SetFunction::TextParts);
     add("pg_options_to_table", &[SqlType::texts()], T::Text, SetFunction::Options);
+    add("pg_get_publication_tables", &[T::Text], T::Text, SetFunction::Publication);
     add("pg_listening_channels", &[], T::Text, SetFunction::Channels);
     for (name, ty, part, as_text) in [
         ("json_array_elements", T::Json, JsonPart::Items, false),

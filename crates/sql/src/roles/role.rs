@@ -33,7 +33,7 @@ pub(crate) const PREDEFINED: [(u32, &str); 12] = [
     (MONITOR, "pg_monitor"),
     (3_374, "pg_read_all_settings"),
     (READ_ALL_STATS, "pg_read_all_stats"),
-    (3_377, "pg_stat_scan_tables"),
+    (STAT_SCAN_TABLES, "pg_stat_scan_tables"),
     (4_569, "pg_read_server_files"),
     (4_570, "pg_write_server_files"),
     (4_571, "pg_execute_server_program"),
@@ -46,6 +46,8 @@ pub(crate) const DATABASE_OWNER: u32 = 6_171;
 pub(crate) const READ_ALL_DATA: u32 = 6_181;
 /// May write every table, view and sequence.
 pub(crate) const WRITE_ALL_DATA: u32 = 6_182;
+/// May look into pages of relations, as long as it sees no values.
+pub(crate) const STAT_SCAN_TABLES: u32 = 3_377;
 /// May see what others do.
 pub(crate) const READ_ALL_STATS: u32 = 3_375;
 /// Has those of three others.

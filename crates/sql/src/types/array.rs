@@ -74,6 +74,7 @@ const ARRAY_TYPES: [(&str, &str, u32); SqlType::ALL.len()] = [
     ("regprocedure[]", "_regprocedure", 2207),
     ("regnamespace[]", "_regnamespace", 4090),
     ("regrole[]", "_regrole", 4097),
+    ("regoperator[]", "_regoperator", 2209),
 ];
 
 impl ElementType {

@@ -337,7 +337,8 @@ impl Modifier {
 /// The name of the type that has this number, with what its modifier says; `number` is -1 where
 /// that is nothing, `None` where nobody asks.
 pub(crate) fn format_type(oid: u32, number: Option<i32>) -> Option<String> {
-    let (name, ty) = (SqlType::name_of(oid)?, SqlType::from_oid(oid)?);
+    let name = SqlType::name_of(oid)?;
+    let Some(ty) = SqlType::from_oid(oid) else { return Some(name.to_owned()) };
     let (plain, brackets) = match ty.element() {
         Some(element) => (element, "[]"),
         None => (ty, ""),

@@ -5,6 +5,7 @@
 //! | `stored` | what the store keeps for values |
 //! | `numeric`, `powers` | arithmetic of exact decimal numbers; roots, powers, logarithms |
 //! | `text`, `binary` | values from and to text and bytes |
+//! | `type_names` | types by their names, and names of types |
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
 //! | `literal` | values as SQL writes them |
@@ -15,8 +16,7 @@
 //! | `bits`, `lsn`, `network` | strings of bits; places in a log; addresses |
 //! | `made`, `enums` | names of types that are made; enums, in the order of their labels |
 //! | `record`, `composite`, `row_input` | rows as values; their types with names; reading them |
-//! | `array`, `array_text` | arrays of all these |
-//! | `json` | documents |
+//! | `array`, `array_text`, `json` | arrays of all these; documents |
 //!
 //! Invariants: a value of a column of the store fits exactly one type here; a row's place (tid)
 //! exists in expressions only. The store keeps an array as bytes, in its binary form, a `jsonb` in
@@ -48,6 +48,7 @@ mod row_input;
 mod stored;
 pub(crate) mod text;
 pub(crate) mod time;
+mod type_names;
 pub(crate) mod volatility;
 
 use std::cmp::Ordering;
@@ -66,6 +67,7 @@ pub use record::Record;
 pub use registered::{RegKind, Registered};
 pub use rightlink::{Decimal, Interval};
 pub use time::{Times, ZonedTime};
+pub(crate) use type_names::{VARCHAR, VARCHAR_ARRAY, VARCHAR_ARRAY_OID, VARCHAR_OID};
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -168,16 +170,9 @@ pub(crate) enum Category {
     Unknown,
 }
 
-/// What text with a limit, or declared as such, is called.
-pub(crate) const VARCHAR: &str = "character varying";
-pub(crate) const VARCHAR_ARRAY: &str = "character varying[]";
-pub(crate) const VARCHAR_OID: u32 = 1043;
-/// Their arrays.
-pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
-
 impl SqlType {
     /// Every type that a value can have, besides arrays of these.
-    pub const ALL: [SqlType; 35] = [
+    pub const ALL: [SqlType; 36] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -213,6 +208,7 @@ impl SqlType {
         SqlType::Reg(RegKind::Procedure),
         SqlType::Reg(RegKind::Namespace),
         SqlType::Reg(RegKind::Role),
+        SqlType::Reg(RegKind::Operator),
     ];
 
     /// Types of catalogs that are no elements of arrays.
@@ -300,132 +296,6 @@ impl SqlType {
     /// Is it one of arrays?
     pub const fn is_array(self) -> bool {
         matches!(self, SqlType::Array(_))
-    }
-
-    /// Name in messages and in `pg_typeof`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SqlType::Bool => "boolean",
-            SqlType::Int2 => "smallint",
-            SqlType::Int4 => "integer",
-            SqlType::Int8 => "bigint",
-            SqlType::Float4 => "real",
-            SqlType::Float8 => "double precision",
-            SqlType::Numeric => "numeric",
-            SqlType::Text => "text",
-            SqlType::Bpchar => "character",
-            SqlType::Bytea => "bytea",
-            SqlType::Uuid => "uuid",
-            SqlType::Date => "date",
-            SqlType::Timestamp => "timestamp without time zone",
-            SqlType::Timestamptz => "timestamp with time zone",
-            SqlType::Interval => "interval",
-            SqlType::Time => "time without time zone",
-            SqlType::Timetz => "time with time zone",
-            SqlType::Json => "json",
-            SqlType::Jsonb => "jsonb",
-            SqlType::Jsonpath => "jsonpath",
-            SqlType::Inet => "inet",
-            SqlType::Cidr => "cidr",
-            SqlType::Bit => "bit",
-            SqlType::Varbit => "bit varying",
-            SqlType::Lsn => "pg_lsn",
-            SqlType::Tid => "tid",
-            SqlType::Oid => "oid",
-            SqlType::Name => "name",
-            SqlType::Char => "\"char\"",
-            SqlType::Reg(kind) => kind.name(),
-            SqlType::Int2Vector => "int2vector",
-            SqlType::OidVector => "oidvector",
-            SqlType::Enum(ty) => ty.shown(),
-            SqlType::Composite(ty) => ty.shown(),
-            SqlType::Array(element) => element.array_name(),
-            SqlType::Record => "record",
-            SqlType::Void => "void",
-            SqlType::Unknown => "unknown",
-        }
-    }
-
-    /// The number and the full name of a type, `varchar` included, that a text names as
-    /// `to_regtype` reads it.
-    pub(crate) fn named(text: &str) -> Option<(u32, &'static str)> {
-        let own = text.trim();
-        let own = own.strip_prefix("pg_catalog.").unwrap_or(own);
-        let quoted = own.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        if let Some(ty) = quoted.and_then(SqlType::of_short_name) {
-            return Some((ty.oid(), ty.name()));
-        }
-        let lower = text.trim().to_ascii_lowercase();
-        let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
-        if let Some(element) = name.strip_suffix("[]") {
-            let (oid, _) = SqlType::named(element.trim_end_matches("[]"))?;
-            if oid == VARCHAR_OID {
-                return Some((VARCHAR_ARRAY_OID, VARCHAR_ARRAY));
-            }
-            let array = SqlType::array_of(SqlType::from_oid(oid)?)?;
-            return Some((array.oid(), array.name()));
-        }
-        let full = |ty: &SqlType| ty.name() == name;
-        let alias = match name {
-            "varchar" | "character varying" => return Some((VARCHAR_OID, VARCHAR)),
-            "int" => Some(SqlType::Int4),
-            "decimal" => Some(SqlType::Numeric),
-            "char" => Some(SqlType::Bpchar),
-            "float" => Some(SqlType::Float8),
-            _ => None,
-        };
-        let ty = alias
-            .or_else(|| SqlType::of_short_name(name))
-            .or_else(|| SqlType::ALL.into_iter().find(full))?;
-        Some((ty.oid(), ty.name()))
-    }
-
-    /// The type with this short name, which is its name in `pg_type`.
-    pub(crate) fn of_short_name(name: &str) -> Option<SqlType> {
-        SqlType::every().find(|ty| ty.short_name() == name)
-    }
-
-    /// As [`SqlType::of_short_name`], also of a type that no column can have.
-    pub(crate) fn of_any_name(name: &str) -> Option<SqlType> {
-        let pseudo = [SqlType::Record, SqlType::Void].into_iter().find(|ty| ty.name() == name);
-        pseudo.or_else(|| SqlType::of_short_name(name))
-    }
-
-    /// The type with this full name.
-    pub(crate) fn of_full_name(name: &str) -> Option<SqlType> {
-        SqlType::every().find(|ty| ty.name() == name)
-    }
-
-    /// The full name of the type that has this number.
-    pub(crate) fn name_of(oid: u32) -> Option<&'static str> {
-        match oid {
-            VARCHAR_OID => Some(VARCHAR),
-            VARCHAR_ARRAY_OID => Some(VARCHAR_ARRAY),
-            _ => SqlType::every().find(|ty| ty.oid() == oid).map(SqlType::name),
-        }
-    }
-
-    /// Short name: what an unnamed cast calls its column.
-    pub(crate) const fn short_name(self) -> &'static str {
-        match self {
-            SqlType::Bool => "bool",
-            SqlType::Int2 => "int2",
-            SqlType::Int4 => "int4",
-            SqlType::Int8 => "int8",
-            SqlType::Float4 => "float4",
-            SqlType::Float8 => "float8",
-            SqlType::Timestamp => "timestamp",
-            SqlType::Timestamptz => "timestamptz",
-            SqlType::Time => "time",
-            SqlType::Timetz => "timetz",
-            SqlType::Bpchar => "bpchar",
-            SqlType::Varbit => "varbit",
-            SqlType::Char => "char",
-            SqlType::Enum(ty) => ty.short(),
-            SqlType::Composite(ty) => ty.short(),
-            SqlType::Array(element) => element.array_short_name(),
-            other => other.name(),
-        }
     }
 
     /// Bytes of a value, -1 if they differ: what clients are told.

@@ -22,6 +22,8 @@ pub enum RegKind {
     Proc,
     /// `regprocedure`: `pg_proc`, by name and arguments
     Procedure,
+    /// `regoperator`: `pg_operator`, by name and operands
+    Operator,
     /// `regnamespace`: `pg_namespace`
     Namespace,
     /// `regrole`: `pg_roles`
@@ -36,6 +38,7 @@ impl RegKind {
             RegKind::Type => 2206,
             RegKind::Proc => 24,
             RegKind::Procedure => 2202,
+            RegKind::Operator => 2204,
             RegKind::Namespace => 4089,
             RegKind::Role => 4096,
         }
@@ -48,6 +51,7 @@ impl RegKind {
             RegKind::Type => "regtype",
             RegKind::Proc => "regproc",
             RegKind::Procedure => "regprocedure",
+            RegKind::Operator => "regoperator",
             RegKind::Namespace => "regnamespace",
             RegKind::Role => "regrole",
         }

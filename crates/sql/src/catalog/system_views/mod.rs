@@ -5,20 +5,22 @@
 //! |---|---|
 //! | `catalogs.txt`, `information.txt` | columns of `pg_catalog` and `information_schema` |
 //! | `own` | settings, statistics, functions |
-//!
-//! A line of the lists is the name of a relation, its number in PostgreSQL, and its columns.
+//! | `listed` | reading the lists |
 //!
 //! Invariants: columns, their order and their types are those of PostgreSQL 15. Types that are not
 //! here are told as the nearest one (`docs/sql.md`).
 //! Does not do: their rows (`catalog::views`).
 
+mod listed;
 mod own;
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 pub(crate) use own::SEQUENCE;
 
 use crate::types::SqlType;
+use listed::listed;
 
 /// A relation, or a function in FROM.
 #[derive(Debug)]
@@ -30,6 +32,45 @@ pub(crate) struct View {
     pub(crate) columns: &'static [(&'static str, SqlType)],
     /// Types of the arguments, if it is a function.
     pub(crate) args: &'static [SqlType],
+    pub(crate) told: Told,
+}
+
+/// What catalogs tell of a relation beside its columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Is it a table in PostgreSQL, and not a view?
+    pub(crate) is_table: bool,
+    pub(crate) is_shared: bool,
+    /// Numbers of the type of its rows and of arrays of them.
+    pub(crate) row_type: u32,
+    pub(crate) array_type: u32,
+    /// What is not said of a column: it may be null, and has its type from no domain.
+    pub(crate) columns: &'static [ToldColumn],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ToldColumn {
+    pub(crate) is_required: bool,
+    /// The domain of `information_schema` that it has its type from.
+    pub(crate) domain: Option<Domain>,
+}
+
+/// A domain that is there without being made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Domain {
+    pub(crate) oid: u32,
+    pub(crate) name: &'static str,
+    /// The type below it as the standard calls it, and its name in `pg_type`.
+    pub(crate) base: &'static str,
+    pub(crate) base_name: &'static str,
+}
+
+impl Told {
+    /// Of a view whose type has the numbers behind its own.
+    pub(super) const fn view(oid: u32) -> Told {
+        let (array_type, row_type) = if oid == 0 { (0, 0) } else { (oid + 1, oid + 2) };
+        Told { is_table: false, is_shared: false, row_type, array_type, columns: &[] }
+    }
 }
 
 /// What its rows are.
@@ -71,6 +112,8 @@ pub(crate) enum Kind {
     Rewrite,
     Function,
     ColumnStatistics,
+    /// The same of all tables, as they are kept.
+    KeptStatistics,
     VacuumProgress,
     Snapshots,
     Figures,
@@ -163,8 +206,14 @@ struct Schema {
 }
 
 /// What functions look up that read catalogs.
-pub(crate) static LOOKUPS: View =
-    View { name: "lookups", oid: 0, kind: Kind::Lookups, columns: &[], args: &[] };
+pub(crate) static LOOKUPS: View = View {
+    name: "lookups",
+    oid: 0,
+    kind: Kind::Lookups,
+    columns: &[],
+    args: &[],
+    told: Told::view(0),
+};
 
 fn schemas() -> &'static [Schema; 2] {
     static SCHEMAS: OnceLock<[Schema; 2]> = OnceLock::new();
@@ -176,36 +225,6 @@ fn schemas() -> &'static [Schema; 2] {
             Schema { name: "information_schema", views: listed(information, information_kind) },
         ]
     })
-}
-
-/// The relations of a list.
-fn listed(text: &'static str, kind: fn(&str) -> Kind) -> Vec<View> {
-    let mut lines = text.lines().peekable();
-    let mut views = Vec::new();
-    while let Some(line) = lines.next() {
-        let (head, first) = line.split_once(':').expect("a line begins with a name");
-        let (name, oid) = head.split_once(' ').expect("a number is behind the name");
-        let mut pieces: Vec<&str> = first.split(',').collect();
-        while let Some(more) = lines.next_if(|line| line.starts_with(' ')) {
-            pieces.extend(more.split(','));
-        }
-        let column = |piece: &'static str| {
-            let (name, ty) = piece.trim().split_once(' ')?;
-            Some((name, named_type(ty)))
-        };
-        let columns: Vec<_> = pieces.into_iter().filter_map(column).collect();
-        let oid = oid.parse().expect("a number is behind the name");
-        views.push(View { name, oid, kind: kind(name), columns: columns.leak(), args: &[] });
-    }
-    views
-}
-
-fn named_type(name: &str) -> SqlType {
-    let known = |name| SqlType::of_short_name(name).expect("a type of this name");
-    match name.strip_suffix("[]") {
-        Some(element) => SqlType::array_of(known(element)).expect("arrays of this type"),
-        None => known(name),
-    }
 }
 
 fn catalog_kind(name: &str) -> Kind {
@@ -261,6 +280,7 @@ fn catalog_kind(name: &str) -> Kind {
         "pg_stat_database" => Kind::DatabaseUse,
         "pg_stat_io" => Kind::PageUse,
         "pg_stat_wal" => Kind::LogUse,
+        "pg_statistic" => Kind::KeptStatistics,
         "pg_stats" => Kind::ColumnStatistics,
         _ => Kind::Nothing,
     }
@@ -329,12 +349,61 @@ pub(crate) fn relation(parts: &[String]) -> Option<&'static View> {
     schema.views.iter().chain(own).find(|view| view.name == *name)
 }
 
-/// The schema and the name of the relation that has a number in PostgreSQL.
-pub(crate) fn of_oid(oid: u32) -> Option<(&'static str, &'static str)> {
-    schemas().iter().find_map(|schema| {
-        let view = schema.views.iter().find(|view| view.oid == oid)?;
-        Some((schema.name, view.name))
-    })
+/// A relation with its schema.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) schema: &'static str,
+    pub(crate) view: &'static View,
+}
+
+impl Placed {
+    /// Its name, with the schema in front unless every path leads to it.
+    pub(crate) fn shown(&self) -> String {
+        match self.is_visible() {
+            true => self.view.name.to_owned(),
+            false => format!("{}.{}", self.schema, self.view.name),
+        }
+    }
+
+    /// Does its name alone mean it?
+    pub(crate) fn is_visible(&self) -> bool {
+        self.schema == schemas()[0].name
+    }
+}
+
+/// Relations that have a number.
+pub(crate) fn numbered() -> impl Iterator<Item = Placed> {
+    let own = own::OWN.iter().filter(|view| view.oid != 0);
+    let own = own.map(|view| Placed { schema: schemas()[0].name, view });
+    let listed = |schema: &'static Schema| {
+        schema.views.iter().map(|view| Placed { schema: schema.name, view })
+    };
+    schemas().iter().flat_map(listed).chain(own)
+}
+
+/// The relation that has a number in PostgreSQL.
+pub(crate) fn of_oid(oid: u32) -> Option<Placed> {
+    static NUMBERED: OnceLock<HashMap<u32, Placed>> = OnceLock::new();
+    let of_number = || numbered().map(|placed| (placed.view.oid, placed)).collect();
+    NUMBERED.get_or_init(of_number).get(&oid).copied()
+}
+
+/// The relation whose rows have the type of a number, or of whose rows it is the type of arrays.
+pub(crate) fn of_row_type(number: u32) -> Option<Placed> {
+    static TYPES: OnceLock<HashMap<u32, Placed>> = OnceLock::new();
+    let types = |placed: Placed| {
+        let told = &placed.view.told;
+        [told.row_type, told.array_type].map(|number| (number, placed))
+    };
+    TYPES.get_or_init(|| numbered().flat_map(types).collect()).get(&number).copied()
+}
+
+/// The schema of a type that is there without being made.
+pub(crate) fn schema_of_type(number: u32) -> Option<&'static str> {
+    match of_row_type(number) {
+        Some(placed) => Some(placed.schema),
+        None => listed::is_domain(number).then_some(schemas()[1].name),
+    }
 }
 
 /// The function of a name.

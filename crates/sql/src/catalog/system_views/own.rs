@@ -3,16 +3,28 @@
 //! Invariants: they have all columns of PostgreSQL 15's, in its order, unless `docs/sql.md` says
 //! otherwise; what is not known here is null. Does not do: their rows (`catalog::views`).
 
-use super::{Kind, View};
+use super::{Kind, Told, View};
 use crate::types::SqlType::{self, Bool, Float8, Int2, Int4, Int8, Name, Oid, Text, Tid};
 
-const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, SqlType)]) -> View {
-    View { name, oid: 0, kind, columns, args: &[] }
+type Columns = &'static [(&'static str, SqlType)];
+
+const fn view(name: &'static str, oid: u32, kind: Kind, columns: Columns) -> View {
+    View { name, oid, kind, columns, args: &[], told: Told::view(oid) }
+}
+
+const fn function(
+    name: &'static str,
+    kind: Kind,
+    columns: Columns,
+    args: &'static [SqlType],
+) -> View {
+    View { name, oid: 0, kind, columns, args, told: Told::view(0) }
 }
 
 pub(super) static OWN: [View; 9] = [
     view(
         "pg_stat_progress_vacuum",
+        12_302,
         Kind::VacuumProgress,
         &[
             ("datname", Name),
@@ -30,6 +42,7 @@ pub(super) static OWN: [View; 9] = [
     ),
     view(
         "rightlink_snapshots",
+        13_993,
         Kind::Snapshots,
         &[
             ("transaction", Int8),
@@ -38,12 +51,11 @@ pub(super) static OWN: [View; 9] = [
             ("commits_since", Int8),
         ],
     ),
-    view("rightlink_stats", Kind::Figures, &[("name", Text), ("value", Int8)]),
-    View {
-        name: "bt_metap",
-        oid: 0,
-        kind: Kind::TreeMeta,
-        columns: &[
+    view("rightlink_stats", 13_996, Kind::Figures, &[("name", Text), ("value", Int8)]),
+    function(
+        "bt_metap",
+        Kind::TreeMeta,
+        &[
             ("magic", Int4),
             ("version", Int4),
             ("root", Int8),
@@ -54,13 +66,12 @@ pub(super) static OWN: [View; 9] = [
             ("last_cleanup_num_tuples", Float8),
             ("allequalimage", Bool),
         ],
-        args: &[Text],
-    },
-    View {
-        name: "bt_page_stats",
-        oid: 0,
-        kind: Kind::TreePage,
-        columns: &[
+        &[Text],
+    ),
+    function(
+        "bt_page_stats",
+        Kind::TreePage,
+        &[
             ("blkno", Int8),
             ("type", Text),
             ("live_items", Int4),
@@ -73,13 +84,12 @@ pub(super) static OWN: [View; 9] = [
             ("btpo_level", Int8),
             ("btpo_flags", Int4),
         ],
-        args: &[Text, Int8],
-    },
-    View {
-        name: "bt_page_items",
-        oid: 0,
-        kind: Kind::TreeItems,
-        columns: &[
+        &[Text, Int8],
+    ),
+    function(
+        "bt_page_items",
+        Kind::TreeItems,
+        &[
             ("itemoffset", Int2),
             ("ctid", Tid),
             ("itemlen", Int2),
@@ -90,26 +100,24 @@ pub(super) static OWN: [View; 9] = [
             ("htid", Tid),
             ("tids", Text),
         ],
-        args: &[Text, Int8],
-    },
-    View {
-        name: "pg_get_keywords",
-        oid: 0,
-        kind: Kind::Keywords,
-        columns: &[
+        &[Text, Int8],
+    ),
+    function(
+        "pg_get_keywords",
+        Kind::Keywords,
+        &[
             ("word", Text),
             ("catcode", Text),
             ("barelabel", Bool),
             ("catdesc", Text),
             ("baredesc", Text),
         ],
-        args: &[],
-    },
-    View {
-        name: "pgstattuple",
-        oid: 0,
-        kind: Kind::Tuples,
-        columns: &[
+        &[],
+    ),
+    function(
+        "pgstattuple",
+        Kind::Tuples,
+        &[
             ("table_len", Int8),
             ("tuple_count", Int8),
             ("tuple_len", Int8),
@@ -120,13 +128,12 @@ pub(super) static OWN: [View; 9] = [
             ("free_space", Int8),
             ("free_percent", Float8),
         ],
-        args: &[Text],
-    },
-    View {
-        name: "pgstatindex",
-        oid: 0,
-        kind: Kind::TreeStatistics,
-        columns: &[
+        &[Text],
+    ),
+    function(
+        "pgstatindex",
+        Kind::TreeStatistics,
+        &[
             ("version", Int4),
             ("tree_level", Int4),
             ("index_size", Int8),
@@ -138,15 +145,14 @@ pub(super) static OWN: [View; 9] = [
             ("avg_leaf_density", Float8),
             ("leaf_fragmentation", Float8),
         ],
-        args: &[Text],
-    },
+        &[Text],
+    ),
 ];
 
 /// A sequence in FROM, whose name is the argument.
-pub(crate) static SEQUENCE: View = View {
-    name: "sequence",
-    oid: 0,
-    kind: Kind::SequencePosition,
-    columns: &[("last_value", Int8), ("log_cnt", Int8), ("is_called", Bool)],
-    args: &[Text],
-};
+pub(crate) static SEQUENCE: View = function(
+    "sequence",
+    Kind::SequencePosition,
+    &[("last_value", Int8), ("log_cnt", Int8), ("is_called", Bool)],
+    &[Text],
+);
