@@ -393,6 +393,9 @@ impl Objects {
         let Some(object) = self.of_oid(oid) else {
             return system_views::of_oid(oid).map(|_| Sizes::default());
         };
+        if object.is_view() {
+            return Some(Sizes::default());
+        }
         let now = self.sized(object.table, db);
         let object = object.of_description(now.as_ref());
         let bytes = |blocks: u32| i64::from(blocks) * BLOCK;

@@ -67,13 +67,36 @@ pub(super) fn register(registry: &mut Registry) {
         asked(context, |objects, _| match kind {
             Some(kind) => Ok(objects.acl_texts(&Acl::usual(kind, owner))),
             None => {
-                let name = objects.role_named_by(owner, &context.user).unwrap_or_default();
-                let own = Datum::Text(format!("{name}=U/{name}"));
-                let element = ElementType::of(T::Text).expect("texts are elements");
-                Ok(Array::of(element, vec![own])?.into())
+                let name = objects.role_named_by(owner, &context.user);
+                usual_of_others(&v[0], &name.unwrap_or_else(|| owner.to_string()))
             }
         })
     });
+}
+
+/// The privileges that an object of a kind begins with on which none are given here.
+fn usual_of_others(kind: &Datum, owner: &str) -> Result<Datum> {
+    let (of_owner, of_all) = match kind {
+        Datum::Char(b'T' | b'l') => ("U", "U"),
+        Datum::Char(b'f') => ("X", "X"),
+        Datum::Char(b'S' | b'F') => ("U", ""),
+        Datum::Char(b't') => ("C", ""),
+        Datum::Char(b'L') => ("rw", ""),
+        Datum::Char(b'p') => ("sA", ""),
+        Datum::Char(b'c') => ("", ""),
+        other => {
+            let letter = other.to_text().unwrap_or_default();
+            let message = format!("unrecognized objtype abbreviation: {letter}");
+            return Err(SqlError::new(code::INTERNAL, message));
+        }
+    };
+    let given = |role: &str, privileges: &str| {
+        let item = format!("{role}={privileges}/{owner}");
+        (!privileges.is_empty()).then_some(Datum::Text(item))
+    };
+    let items = [given("", of_all), given(owner, of_owner)].into_iter().flatten().collect();
+    let element = ElementType::of(SqlType::Text).expect("texts are elements");
+    Ok(Array::of(element, items)?.into())
 }
 
 /// The role in front of the arguments, or the one that asks; `None`: a number that none has.
