@@ -4,7 +4,7 @@
 //! The store's names have no schemas. A relation of `public` has its own name there; a relation of
 //! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark. A type
 //! is named as a relation would be, and kept as the empty table `s␟name␟type`, its entry; the entry
-//! of a function is `s␟name␟function`.
+//! of a function is `s␟name␟function`, that of the second of its name `s␟name␟2␟function`.
 //!
 //! Invariants: no name of a client has the separator in it (`parse` refuses it).
 //! Does not do: looking names up (`schemas`).
@@ -73,22 +73,24 @@ pub(crate) fn type_entry(stored: &str) -> String {
 
 /// The name of the type that a table is the entry of, if it is one.
 pub(crate) fn type_of_entry(entry: &str) -> Option<String> {
-    named_by_entry(entry, OF_TYPE)
+    let (schema, name) = entry.strip_suffix(OF_TYPE)?.split_once(SEPARATOR)?;
+    Some(stored(schema, name))
 }
 
-/// The table that a function is kept as, which is named as a relation would be.
-pub(crate) fn function_entry(stored: &str) -> String {
-    format!("{}{SEPARATOR}{}{OF_FUNCTION}", schema_of(stored), bare(stored))
+/// The table that a function is kept as, which is named as a relation would be; of several of one
+/// name they have numbers from 1 on.
+pub(crate) fn function_entry(stored: &str, number: usize) -> String {
+    let (schema, name) = (schema_of(stored), bare(stored));
+    match number {
+        ..=1 => format!("{schema}{SEPARATOR}{name}{OF_FUNCTION}"),
+        _ => format!("{schema}{SEPARATOR}{name}{SEPARATOR}{number}{OF_FUNCTION}"),
+    }
 }
 
 /// The name of the function that a table is the entry of, if it is one.
 pub(crate) fn function_of_entry(entry: &str) -> Option<String> {
-    named_by_entry(entry, OF_FUNCTION)
-}
-
-/// The name that an entry with this ending is made of.
-fn named_by_entry(entry: &str, ending: &str) -> Option<String> {
-    let (schema, name) = entry.strip_suffix(ending)?.split_once(SEPARATOR)?;
+    let (schema, name) = entry.strip_suffix(OF_FUNCTION)?.split_once(SEPARATOR)?;
+    let name = name.split_once(SEPARATOR).map_or(name, |(name, _)| name);
     Some(stored(schema, name))
 }
 
@@ -150,9 +152,15 @@ pub(crate) fn unnamed(at: usize) -> String {
     format!("{SEPARATOR}{}", at + 1)
 }
 
+/// What the entry of a function calls a result that has the name of an argument.
+pub(crate) fn as_result(name: &str) -> String {
+    format!("{name}{SEPARATOR}")
+}
+
 /// The name that a user gave to what an entry has a column for.
 pub(crate) fn given_name(column: &str) -> Option<&str> {
-    Some(column).filter(|name| !name.starts_with(SEPARATOR))
+    let name = column.strip_suffix(SEPARATOR).unwrap_or(column);
+    Some(name).filter(|name| !name.starts_with(SEPARATOR))
 }
 
 /// The name of the column that has the values of an expression for indexes.
@@ -348,6 +356,9 @@ mod tests {
         }
         assert_eq!(type_of_entry(&type_entry("s␟t")).as_deref(), Some("s␟t"));
         assert_eq!(type_of_entry(&type_entry("t")).as_deref(), Some("t"));
+        for (name, number) in [("t", 1), ("s␟t", 1), ("s␟t", 12)] {
+            assert_eq!(function_of_entry(&function_entry(name, number)).as_deref(), Some(name));
+        }
         assert_eq!((type_of_entry("t"), marked(&type_entry("t"))), (None, None));
         assert_eq!(marked(&mark("s")), Some("s"));
         assert_eq!(said("relation \"s␟t\" beside \"␟␟u\""), "relation \"s.t\" beside \"u\"");

@@ -13,8 +13,8 @@ use sqlparser::ast::ObjectName;
 
 use crate::error::{Result, SqlError, code};
 use crate::names::{
-    CATALOGS, NOWHERE, PUBLIC, SearchPath, TEMPORARY, beside, function_entry, is_own,
-    is_temporary_schema, mark, one_name, said, schema_of, stored, type_entry,
+    CATALOGS, NOWHERE, PUBLIC, SearchPath, TEMPORARY, beside, is_own, is_temporary_schema, mark,
+    one_name, said, schema_of, stored, type_entry,
 };
 use crate::parse::identifiers;
 
@@ -210,18 +210,6 @@ impl<'r> Resolver<'r> {
     /// A type that may be there or not.
     pub(crate) fn any_type(&mut self, parts: &[String]) -> Result<String> {
         Ok(find_type(self.txn, self.path, parts)?.name)
-    }
-
-    /// A function that should be there.
-    pub(crate) fn existing_function(&mut self, parts: &[String]) -> Result<String> {
-        let [name] = parts else { return Ok(find_kept(parts)?.name) };
-        for schema in self.path.of_tables() {
-            let stored = stored(schema, name);
-            if self.txn.catalog().has_relation(&function_entry(&stored))? {
-                return Ok(stored);
-            }
-        }
-        Ok(format!("{NOWHERE}{name}"))
     }
 
     /// A type that should be there: its schema must be.

@@ -283,7 +283,10 @@ impl Binder<'_> {
                 path.insert(0, first.clone());
                 self.expr(&ast::Expr::CompoundIdentifier(path))?
             }
-            _ => return Err(SqlError::unsupported("a field of a value")),
+            _ => {
+                let value = self.expr(root)?;
+                return self.parts_and_fields(value, chain);
+            }
         };
         self.parts_and_fields(value, &chain[dots..])
     }

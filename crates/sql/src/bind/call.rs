@@ -11,8 +11,10 @@ use sqlparser::ast::{
 
 use super::Binder;
 use super::expr::varchar_of;
+use super::overloads::Given;
 use super::populate::is_populate;
 use super::window::is_window_function;
+use crate::catalog::functions_named;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
 use crate::names::{self, CATALOGS};
@@ -136,9 +138,10 @@ impl Binder<'_> {
 
     fn function(&mut self, call: &ast::Function) -> Result<Typed> {
         let parts = identifiers::parts(&call.name)?;
-        if let Some(function) = self.function_of_schema(&parts)? {
-            let args = self.plain_arguments(function.bare(), call)?;
-            return self.user_call(&function, args);
+        if let Some(functions) = self.functions_of_schema(&parts)? {
+            let given = self.plain_arguments(parts.last().map_or("", String::as_str), call)?;
+            let chosen = self.chosen(&functions, &parts.join("."), given)?;
+            return self.user_call(chosen);
         }
         let name = identifiers::function(&call.name)?;
         let plain =
@@ -164,6 +167,9 @@ impl Binder<'_> {
         if is_window_function(&name) {
             let message = format!("window function {name} requires an OVER clause");
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+        }
+        if let Some(value) = self.call_by_names(&name, call)? {
+            return Ok(value);
         }
         let mut args = match &call.args {
             FunctionArguments::None => Vec::new(),
@@ -323,26 +329,48 @@ impl Binder<'_> {
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
         match registry::resolve(name, &types) {
             Ok(function) => self.apply(function, args),
-            Err(miss) => match self.user_function(&[name.to_owned()])? {
-                Some(function) => self.user_call(&function, args),
-                None => Err(registry::no_function(name, &types, &miss)),
-            },
+            Err(miss) => {
+                let functions = self.users_functions(&[name.to_owned()])?;
+                if functions.is_empty() {
+                    return Err(registry::no_function(name, &types, &miss));
+                }
+                let chosen = self.chosen(&functions, name, Given::plain(args))?;
+                self.user_call(chosen)
+            }
         }
     }
 
-    /// The function that a name with a schema names, if that is none of the system.
-    fn function_of_schema(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+    /// The functions that a name with a schema names, if that is none of the system.
+    fn functions_of_schema(&mut self, parts: &[String]) -> Result<Option<Vec<UserFunction>>> {
         match parts {
-            [schema, _] if !CATALOGS.contains(&schema.as_str()) => self.user_function(parts),
+            [schema, _] if !CATALOGS.contains(&schema.as_str()) => {
+                Ok(Some(self.users_functions(parts)?).filter(|all| !all.is_empty()))
+            }
             _ => Ok(None),
         }
     }
 
+    /// A call with names of arguments, of a function that a user made.
+    fn call_by_names(&mut self, name: &str, call: &ast::Function) -> Result<Option<Typed>> {
+        let FunctionArguments::List(list) = &call.args else { return Ok(None) };
+        let is_plain = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(_));
+        if list.args.iter().all(is_plain) || name == "make_interval" {
+            return Ok(None);
+        }
+        let functions = self.users_functions(&[name.to_owned()])?;
+        if functions.is_empty() && functions_named(name).next().is_some() {
+            return Ok(None);
+        }
+        let given = self.plain_arguments(name, call)?;
+        let chosen = self.chosen(&functions, name, given)?;
+        self.user_call(chosen).map(Some)
+    }
+
     /// The arguments of a call that has nothing else.
-    fn plain_arguments(&mut self, name: &str, call: &ast::Function) -> Result<Vec<Typed>> {
+    fn plain_arguments(&mut self, name: &str, call: &ast::Function) -> Result<Given> {
         let list = match &call.args {
             FunctionArguments::List(list) => list,
-            FunctionArguments::None => return Ok(Vec::new()),
+            FunctionArguments::None => return Ok(Given::default()),
             FunctionArguments::Subquery(_) => {
                 return Err(SqlError::unsupported("a query as the arguments of a function"));
             }
@@ -358,7 +386,7 @@ impl Binder<'_> {
             );
             return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
         }
-        self.arguments(&list.args)
+        self.given(&list.args)
     }
 
     /// Functions of an enum, which its labels tell.

@@ -318,6 +318,10 @@ impl Binder<'_> {
             return Ok(row.at(position));
         }
         if let Some(source) = source.filter(|_| !has_source) {
+            let argument = self.arguments.as_ref().and_then(|all| all.named(source));
+            if let Some(row) = argument {
+                return self.field_of(row, name);
+            }
             let message = format!("missing FROM-clause entry for table \"{source}\"");
             return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
         }

@@ -11,6 +11,7 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
+use super::overloads::Chosen;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::view_text::FoundForm;
@@ -29,7 +30,6 @@ use crate::privileges::Privileges;
 use crate::types::cast::CastContext;
 use crate::types::collate::Rule;
 use crate::types::{Datum, SqlType};
-use crate::user_types::functions::UserFunction;
 
 /// The hidden column that says where a row lies.
 pub(crate) const TID: &str = "ctid";
@@ -234,16 +234,21 @@ impl Binder<'_> {
             return Ok(found);
         }
         let rows = registry::rows_of(&called).filter(|_| !is_users);
-        if rows.is_none()
-            && let Some(function) = self.user_set(&parts)?
-        {
-            if ordinality {
-                return Err(SqlError::unsupported(format!("{called} WITH ORDINALITY")));
+        let users = if rows.is_none() { self.user_call_in_from(&parts, args)? } else { None };
+        let users = match users {
+            Some(chosen) if chosen.function.gives_rows() => {
+                return self.user_rows(chosen, alias, ordinality);
             }
-            let args = self.arguments_in_from(args, &called)?;
-            return self.user_rows(&function, args, alias);
-        }
+            other => other,
+        };
+        let result = users.as_ref().and_then(|chosen| chosen.function.result_name());
         let Called { call, args, ty } = match rows {
+            None if users.is_some() => {
+                let chosen = users.expect("it was just found");
+                let place = Place::None("functions in FROM");
+                let value = self.at_place(place, |binder| binder.user_call(chosen))?;
+                Called { call: SetFunction::Value, ty: value.ty, args: vec![value.expr] }
+            }
             Some(_) => self.called_set(&called, args)?,
             None if called == names::EXPANDED => {
                 let args = self.arguments_in_from(args, &called)?;
@@ -264,7 +269,8 @@ impl Binder<'_> {
         let part = if let SetFunction::Json(rows) = call { Some(rows.part) } else { None };
         let mut named: Vec<(&str, SqlType)> = call.fields(ty);
         if named.is_empty() {
-            named.push((if part == Some(JsonPart::Items) { "value" } else { &called }, ty));
+            let own = result.as_deref().unwrap_or(&called);
+            named.push((if part == Some(JsonPart::Items) { "value" } else { own }, ty));
         }
         let first = self.new_columns(named.len());
         let columns = first..first + named.len();
@@ -277,7 +283,11 @@ impl Binder<'_> {
         let has_plain_alias = alias.is_some_and(|alias| alias.columns.is_empty());
         let mut relation = renamed(relation, alias)?;
         let is_one = columns.len() == 1;
-        if has_plain_alias && is_one && !matches!(part, Some(JsonPart::Items | JsonPart::Fields)) {
+        if has_plain_alias
+            && is_one
+            && result.is_none()
+            && !matches!(part, Some(JsonPart::Items | JsonPart::Fields))
+        {
             // An alias of the function is one of its column, too.
             relation.columns[0].name.clone_from(&relation.alias);
         }
@@ -325,9 +335,13 @@ impl Binder<'_> {
         }
     }
 
-    /// The function that gives rows which these parts name, if a user made it and the system has
-    /// none of its name.
-    fn user_set(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+    /// A call of a function that a user made, if these parts name one and the system has none of
+    /// its name.
+    fn user_call_in_from(
+        &mut self,
+        parts: &[String],
+        args: &[FunctionArg],
+    ) -> Result<Option<Chosen>> {
         let is_known = match parts {
             [name] => functions_named(name).next().is_some(),
             [schema, _] => CATALOGS.contains(&schema.as_str()),
@@ -336,7 +350,13 @@ impl Binder<'_> {
         if is_known {
             return Ok(None);
         }
-        Ok(self.user_function(parts)?.filter(|function| function.notes.gives.is_set()))
+        let functions = self.users_functions(parts)?;
+        if functions.is_empty() {
+            return Ok(None);
+        }
+        let place = Place::None("functions in FROM");
+        let given = self.at_place(place, |binder| binder.given(args))?;
+        self.chosen(&functions, &parts.join("."), given).map(Some)
     }
 
     fn arguments_in_from(&mut self, args: &[FunctionArg], of: &str) -> Result<Vec<Typed>> {

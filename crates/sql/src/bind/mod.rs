@@ -44,6 +44,7 @@ mod join;
 mod limit;
 mod lock;
 mod objects;
+mod overloads;
 mod populate;
 pub(crate) mod reading;
 mod records;
@@ -116,8 +117,8 @@ pub(crate) trait Catalog {
     /// The type that these parts name, if it is one that was made.
     fn type_named(&mut self, parts: &[String]) -> Result<Option<UserType>>;
 
-    /// The function that these parts name, if a user made it.
-    fn function_named(&mut self, parts: &[String]) -> Result<Option<UserFunction>>;
+    /// The functions that users made and that these parts may name.
+    fn functions_named(&mut self, parts: &[String]) -> Result<Vec<UserFunction>>;
 
     /// The type that is called so, as the store calls it.
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>>;

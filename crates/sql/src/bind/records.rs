@@ -28,7 +28,7 @@ use crate::types::record::Record;
 use crate::types::{CompositeType, Datum, SqlType};
 
 /// A row that is made of these values, under these names.
-fn row_of(names: Vec<String>, values: Vec<Typed>) -> Typed {
+pub(super) fn row_of(names: Vec<String>, values: Vec<Typed>) -> Typed {
     row_by(records::row(), names, values)
 }
 
@@ -56,6 +56,42 @@ fn row_call(nulls: Record, values: Vec<Expr>) -> Expr {
 fn call_for_row(function: &'static Function, nulls: Record, values: Vec<Expr>) -> Expr {
     let args = std::iter::once(Expr::Const(nulls.into())).chain(values).collect();
     Expr::Call(function, args)
+}
+
+/// A row of a type that has a name, of values of its fields.
+pub(super) fn row_of_type(ty: CompositeType, values: Vec<Typed>) -> Typed {
+    let values = values.into_iter().map(|value| value.expr).collect();
+    Typed::new(row_call(ty.nulls(), values), SqlType::Composite(ty))
+}
+
+/// The row of nulls that tells the fields of a row without a named type, if an expression tells
+/// them.
+pub(super) fn shape_of(expr: &Expr) -> Option<Record> {
+    let Expr::Call(function, args) = expr else { return None };
+    let nulls = match (function.name, args.as_slice()) {
+        (records::ROW, [nulls, ..]) | (records::SHAPED, [_, nulls]) => nulls,
+        _ => return None,
+    };
+    match nulls {
+        Expr::Const(Datum::Record(nulls)) => Some((**nulls).clone()),
+        _ => None,
+    }
+}
+
+/// A row that is computed, of which it is known that it has the fields of `nulls`.
+pub(super) fn with_shape(row: Expr, nulls: Record) -> Expr {
+    Expr::Call(records::shaped(), vec![row, Expr::Const(nulls.into())])
+}
+
+/// The field at a place of a row that has the fields of `nulls`.
+pub(super) fn field_by(row: Expr, nulls: &Record, at: usize) -> Typed {
+    let field = &nulls.fields()[at];
+    // Those of `char(n)` have their blanks.
+    let modifier = field.modifier.filter(|one| !matches!(one, Modifier::Char(_)));
+    let (ty, place) = (field.ty, Expr::Const(Datum::Int4(at as i32)));
+    let nulls = Expr::Const(nulls.clone().into());
+    let expr = Expr::Call(records::field(), vec![row, place, nulls]);
+    Typed { modifier, ..Typed::new(expr, ty) }
 }
 
 /// A row that is made where it stands.
@@ -206,8 +242,7 @@ impl Binder<'_> {
             let wanted = identifiers::ident(name);
             let at = (1..=values.len()).find(|at| wanted == format!("f{at}"));
             let Some(at) = at else {
-                let message = format!("could not identify column \"{wanted}\" in record data type");
-                return Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(position));
+                return Err(no_field(&wanted).at(position));
             };
             let value = values.swap_remove(at - 1);
             return self.settle(value);
@@ -245,14 +280,17 @@ impl Binder<'_> {
         let ty = match value.ty {
             SqlType::Composite(ty) => ty,
             SqlType::Record => {
+                if let Some(nulls) = shape_of(&value.expr).filter(|_| !is_made(&value.expr)) {
+                    let at = nulls.fields().iter().position(|field| field.name == wanted);
+                    let at = at.ok_or_else(|| no_field(&wanted).at(position))?;
+                    return Ok(Typed { position, ..field_by(value.expr, &nulls, at) });
+                }
                 let made = MadeRow::of(value.expr);
                 let made =
                     made.map_err(|_| SqlError::unsupported("a field of a row that is computed"));
                 let made = made?;
                 let Some(at) = made.fields.iter().position(|field| field.name == wanted) else {
-                    let what = "could not identify column";
-                    let message = format!("{what} \"{wanted}\" in record data type");
-                    return Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(position));
+                    return Err(no_field(&wanted).at(position));
                 };
                 return self.settle(made.take(at));
             }
@@ -291,6 +329,14 @@ impl Binder<'_> {
         let ty = match value.ty {
             SqlType::Composite(ty) => ty,
             SqlType::Record => {
+                if let Some(nulls) = shape_of(&value.expr).filter(|_| !is_made(&value.expr)) {
+                    let mut all = Vec::with_capacity(nulls.fields().len());
+                    for (at, field) in nulls.fields().iter().enumerate() {
+                        let own = self.copy(&value)?;
+                        all.push((field.name.clone(), field_by(own.expr, &nulls, at)));
+                    }
+                    return Ok(all);
+                }
                 let made = MadeRow::of(value.expr);
                 let made =
                     made.map_err(|_| SqlError::unsupported("fields of a row that is computed"))?;
@@ -372,6 +418,17 @@ impl Binder<'_> {
     }
 }
 
+/// Is it a row that is made where it stands?
+fn is_made(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(function, _) if function.name == records::ROW)
+}
+
+/// The error for a field that a row without a named type has not.
+fn no_field(name: &str) -> SqlError {
+    let message = format!("could not identify column \"{name}\" in record data type");
+    SqlError::new(code::UNDEFINED_COLUMN, message)
+}
+
 /// The name of a source.
 struct Source {
     schema: Option<String>,
@@ -383,15 +440,7 @@ pub(super) fn field_at(value: Typed, ty: CompositeType, at: usize) -> Typed {
     let position = value.position;
     match MadeRow::of(value.expr) {
         Ok(made) => Typed { position, ..made.take(at) },
-        Err(row) => {
-            let field = &ty.fields()[at];
-            let place = Expr::Const(Datum::Int4(at as i32));
-            // Those of `char(n)` have their blanks.
-            let modifier = field.modifier.filter(|one| !matches!(one, Modifier::Char(_)));
-            let nulls = Expr::Const(ty.nulls().into());
-            let expr = Expr::Call(records::field(), vec![row, place, nulls]);
-            Typed { modifier, position, ..Typed::new(expr, field.ty) }
-        }
+        Err(row) => Typed { position, ..field_by(row, &ty.nulls(), at) },
     }
 }
 

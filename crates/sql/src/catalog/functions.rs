@@ -6,12 +6,14 @@
 use rightlink::TableInfo;
 
 use super::numbers::{array, char, oid, relation_oid, short, text, texts, vector};
+use super::relations::is_string;
 use crate::error::Result;
 use crate::names::{bare, full_reference, function_of_entry, identifier, reference};
 use crate::notes::MadeTypes;
 use crate::notes::functions::{FunctionNotes, Gives};
 use crate::roles::role::OWNER;
 use crate::types::declared::Modifier;
+use crate::types::parameter_mode::ParameterMode;
 use crate::types::volatility::Volatility;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType, VARCHAR};
 use crate::user_types::functions::{Part, parts_of_entry};
@@ -24,8 +26,8 @@ pub(crate) struct FunctionObject {
     pub(super) oid: u32,
     /// As the store would call a relation of its name.
     pub(super) stored: String,
-    arguments: Vec<Part>,
-    results: Vec<Part>,
+    /// Its parameters, and a result that is none.
+    parts: Vec<Part>,
     pub(super) notes: FunctionNotes,
 }
 
@@ -50,51 +52,79 @@ impl FunctionObject {
     fn of(info: &TableInfo, made: &MadeTypes) -> Option<FunctionObject> {
         let stored = function_of_entry(&info.name)?;
         let notes = FunctionNotes::decode(&info.note);
-        let mut arguments = parts_of_entry(info, made);
-        let mut results = arguments.split_off(notes.arguments.min(arguments.len()));
-        if notes.gives == Gives::Void {
-            results.clear();
-        }
-        Some(FunctionObject { oid: relation_oid(info.id), stored, arguments, results, notes })
+        let parts = parts_of_entry(info, &notes, made);
+        Some(FunctionObject { oid: relation_oid(info.id), stored, parts, notes })
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| part.is_input())
+    }
+
+    fn outputs(&self) -> Vec<&Part> {
+        self.parts.iter().filter(|part| part.is_output()).collect()
     }
 
     pub(super) fn owner(&self) -> u32 {
         self.notes.owner.unwrap_or(OWNER)
     }
 
-    /// The number of the type of what it gives.
-    fn result_oid(&self) -> u32 {
-        match (self.notes.gives, self.results.as_slice()) {
-            (Gives::Void, _) => SqlType::Void.oid(),
-            (_, [one]) => type_of(one).0,
-            _ => SqlType::Record.oid(),
+    /// The number and the name of the type of what it gives.
+    fn result(&self) -> (u32, String) {
+        match (self.notes.gives, self.outputs().as_slice()) {
+            (Gives::Void, _) => (SqlType::Void.oid(), SqlType::Void.name().to_owned()),
+            (_, [one]) => type_of(one),
+            _ => (SqlType::Record.oid(), SqlType::Record.name().to_owned()),
         }
     }
 
-    /// Its arguments as they were declared, with names where they have some.
+    /// Its parameters as they were declared, with names where they have some.
     pub(super) fn declared_arguments(&self) -> String {
-        declared(&self.arguments)
+        self.declared(&|part| is_argument(part), true)
+    }
+
+    /// The same without defaults.
+    pub(super) fn identity_arguments(&self) -> String {
+        self.declared(&|part| is_argument(part), false)
     }
 
     /// What it gives as it was declared.
     pub(super) fn declared_result(&self) -> String {
-        match (self.notes.gives, self.results.as_slice()) {
-            (Gives::Void, _) => "void".to_owned(),
-            (Gives::Value, [one]) => type_of(one).1,
-            (Gives::Set, [one]) => format!("SETOF {}", type_of(one).1),
-            (_, columns) => format!("TABLE({})", declared(columns)),
+        let is_column = |part: &Part| part.mode == Some(ParameterMode::Table);
+        if self.parts.iter().any(is_column) {
+            return format!("TABLE({})", self.declared(&is_column, false));
         }
+        let set = if self.notes.gives.is_set() { "SETOF " } else { "" };
+        format!("{set}{}", self.result().1)
+    }
+
+    /// Parameters with their names and types.
+    fn declared(&self, is_shown: &dyn Fn(&Part) -> bool, with_defaults: bool) -> String {
+        let one = |part: &Part| {
+            let mut out = part.mode.map_or("", ParameterMode::prefix).to_owned();
+            if let Some(name) = &part.name {
+                out.push_str(&identifier(name));
+                out.push(' ');
+            }
+            out.push_str(&type_of(part).1);
+            if let Some(default) = default_of(part).filter(|_| with_defaults) {
+                out.push_str(" DEFAULT ");
+                out.push_str(&default);
+            }
+            out
+        };
+        let shown = self.parts.iter().filter(|part| is_shown(part));
+        shown.map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// Its name and the types of its arguments.
     pub(super) fn signature(&self) -> String {
-        let types: Vec<String> = self.arguments.iter().map(|one| type_of(one).1).collect();
+        let types: Vec<String> = self.inputs().map(|one| type_of(one).1).collect();
         format!("{}({})", reference(&self.stored), types.join(","))
     }
 
     /// Has it arguments of the types with these numbers?
     pub(super) fn takes(&self, types: &[u32]) -> bool {
-        self.arguments.iter().map(|one| type_of(one).0).eq(types.iter().copied())
+        self.inputs().map(|one| type_of(one).0).eq(types.iter().copied())
     }
 
     /// The statement that makes it.
@@ -125,19 +155,27 @@ impl FunctionObject {
 
     /// Its row of `pg_proc`; `schema` is the number of its schema.
     pub(super) fn row(&self, schema: u32) -> Result<Row> {
-        let parts = || self.arguments.iter().chain(&self.results);
-        let is_table = self.notes.gives == Gives::Table;
-        let named = self.arguments.iter().chain(self.results.iter().filter(|_| is_table));
-        let names: Vec<String> = named.map(|one| one.name.clone().unwrap_or_default()).collect();
+        let parameters: Vec<&Part> = self.parts.iter().filter(|part| part.mode.is_some()).collect();
+        let names: Vec<String> =
+            parameters.iter().map(|one| one.name.clone().unwrap_or_default()).collect();
         let (mut all, mut modes, mut own_names) = (Datum::Null, Datum::Null, Datum::Null);
-        if is_table {
-            all = array(SqlType::Oid, parts().map(|one| oid(type_of(one).0)).collect())?;
-            let mode = |at: usize| char(if at < self.arguments.len() { 'i' } else { 't' });
-            modes = array(SqlType::Char, (0..parts().count()).map(mode).collect())?;
+        if parameters.iter().any(|one| one.mode != Some(ParameterMode::In)) {
+            let types = parameters.iter().map(|one| oid(type_of(one).0)).collect();
+            all = array(SqlType::Oid, types)?;
+            let letter = |one: &&Part| char(one.mode.unwrap_or_default().letter());
+            modes = array(SqlType::Char, parameters.iter().map(letter).collect())?;
         }
         if names.iter().any(|name| !name.is_empty()) {
             own_names = texts(names);
         }
+        let defaults: Vec<String> = self.inputs().filter_map(default_of).collect();
+        let default_count = short(defaults.len());
+        let own_defaults = match defaults.is_empty() {
+            true => Datum::Null,
+            false => text(defaults.join(", ")),
+        };
+        let variadic = self.parts.iter().find(|one| one.mode == Some(ParameterMode::Variadic));
+        let variadic = variadic.and_then(|one| one.ty.element()).map_or(0, SqlType::oid);
         let volatility = match self.notes.volatility {
             Volatility::Immutable => 'i',
             Volatility::Stable => 's',
@@ -146,26 +184,31 @@ impl FunctionObject {
         let rows = if self.notes.gives.is_set() { 1000.0 } else { 0.0 };
         let mut row = vec![oid(self.oid), text(bare(&self.stored))];
         row.extend([oid(schema), oid(self.owner()), oid(SQL)]);
-        row.extend([Datum::Float4(100.0), Datum::Float4(rows), oid(0)]);
+        row.extend([Datum::Float4(100.0), Datum::Float4(rows), oid(variadic)]);
         row.push(Registered::datum(RegKind::Proc, 0, Some("-".to_owned())));
         row.extend([char('f'), Datum::Bool(false), Datum::Bool(false)]);
         row.extend([Datum::Bool(self.notes.is_strict), Datum::Bool(self.notes.gives.is_set())]);
-        row.extend([char(volatility), char('u'), short(self.arguments.len())]);
-        row.extend([Datum::Int2(0), oid(self.result_oid())]);
-        let types = self.arguments.iter().map(|one| oid(type_of(one).0)).collect();
+        row.extend([char(volatility), char('u'), short(self.inputs().count())]);
+        row.extend([default_count, oid(self.result().0)]);
+        let types = self.inputs().map(|one| oid(type_of(one).0)).collect();
         row.push(vector(SqlType::Oid, types)?);
-        row.extend([all, modes, own_names, Datum::Null, Datum::Null]);
+        row.extend([all, modes, own_names, own_defaults, Datum::Null]);
         row.extend([text(self.notes.body.as_str()), Datum::Null, Datum::Null]);
         row.extend([Datum::Null, Datum::Null]);
         Ok(row)
     }
 }
 
-/// Parts with their names and types.
-fn declared(parts: &[Part]) -> String {
-    let one = |part: &Part| match &part.name {
-        Some(name) => format!("{} {}", identifier(name), type_of(part).1),
-        None => type_of(part).1,
-    };
-    parts.iter().map(one).collect::<Vec<_>>().join(", ")
+/// The default of a parameter as PostgreSQL shows it: a string by itself has its type behind.
+fn default_of(part: &Part) -> Option<String> {
+    let default = part.default.as_ref()?;
+    Some(match is_string(default) {
+        true => format!("{default}::{}", type_of(part).1),
+        false => default.clone(),
+    })
+}
+
+/// Does a parameter stand among the arguments?
+fn is_argument(part: &Part) -> bool {
+    part.mode.is_some_and(|mode| mode != ParameterMode::Table)
 }

@@ -146,13 +146,16 @@ impl Objects {
             (RegKind::Role, [name]) => self.role_number(name, asking.user),
             (RegKind::Proc, [name]) => {
                 let known = builtin::function_named(name)?;
-                known.or_else(|| self.function_named(name, asking.path))
+                match known {
+                    Some(known) => Some(known),
+                    None => self.function_named(name, asking.path)?,
+                }
             }
             (RegKind::Proc, [schema, name]) if schema == names::CATALOGS[0] => {
                 builtin::function_named(name)?
             }
             (RegKind::Proc, [schema, name]) => {
-                self.function_named(&names::stored(schema, name), asking.path)
+                self.function_named(&names::stored(schema, name), asking.path)?
             }
             _ => None,
         })
@@ -459,6 +462,11 @@ impl Objects {
         self.function(number).map(FunctionObject::declared_arguments)
     }
 
+    /// The same without defaults.
+    pub(crate) fn function_identity(&self, number: u32) -> Option<String> {
+        self.function(number).map(FunctionObject::identity_arguments)
+    }
+
     /// What a function gives as it is declared.
     pub(crate) fn function_result(&self, number: u32) -> Option<String> {
         self.function(number).map(FunctionObject::declared_result)
@@ -483,11 +491,17 @@ impl Objects {
         })
     }
 
-    /// The number of the function that a name means.
-    pub(super) fn function_named(&self, stored: &str, path: &SearchPath) -> Option<u32> {
+    /// The number of the function that a name means; an error if there are several.
+    pub(super) fn function_named(&self, stored: &str, path: &SearchPath) -> Result<Option<u32>> {
         let is_it =
             |one: &&FunctionObject| one.stored == stored || path.shown(&one.stored) == stored;
-        self.functions().iter().find(is_it).map(|one| one.oid)
+        let mut all = self.functions().iter().filter(is_it);
+        let found = all.next().map(|one| one.oid);
+        if all.next().is_some() {
+            let message = format!("more than one function named \"{}\"", said(stored));
+            return Err(SqlError::new(code::AMBIGUOUS_FUNCTION, message));
+        }
+        Ok(found)
     }
 
     /// The number of the function that a name with the types of its arguments means.
@@ -502,8 +516,10 @@ impl Objects {
             [schema, name] => names::stored(schema, name),
             _ => return None,
         };
-        let found = self.function(self.function_named(&stored, path)?)?;
-        found.takes(&types).then_some(found.oid)
+        let is_it = |one: &&FunctionObject| {
+            (one.stored == stored || path.shown(&one.stored) == stored) && one.takes(&types)
+        };
+        self.functions().iter().find(is_it).map(|one| one.oid)
     }
 }
 

@@ -408,7 +408,7 @@ impl Objects {
 }
 
 /// Is a text a string by itself?
-fn is_string(text: &str) -> bool {
+pub(super) fn is_string(text: &str) -> bool {
     let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     inner.is_some_and(|inner| !inner.replace("''", "").contains('\''))
 }

@@ -52,7 +52,7 @@ impl Catalog for Along<'_> {
         user_types::find(self.0.0, self.1, parts)
     }
 
-    fn function_named(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
+    fn functions_named(&mut self, parts: &[String]) -> Result<Vec<UserFunction>> {
         functions::find(self.0.0, self.1, parts)
     }
 
@@ -103,12 +103,12 @@ impl Catalog for Tables<'_> {
         Ok(found)
     }
 
-    fn function_named(&mut self, parts: &[String]) -> Result<Option<UserFunction>> {
-        let Some(name) = user_types::kept_name(parts) else { return Ok(None) };
-        match functions::load(self.0, &name)? {
-            None => Ok(None),
+    fn functions_named(&mut self, parts: &[String]) -> Result<Vec<UserFunction>> {
+        let Some(name) = user_types::kept_name(parts) else { return Ok(Vec::new()) };
+        match functions::load_all(self.0, &name)?.first() {
+            None => Ok(Vec::new()),
             // Nothing notes that a text which is kept needs the function.
-            Some(found) => Err(functions::in_definition(&found)),
+            Some(found) => Err(functions::in_definition(found)),
         }
     }
 

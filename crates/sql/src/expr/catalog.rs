@@ -288,14 +288,19 @@ fn functions(registry: &mut Registry) {
             None => asked(context, |objects, _| text(objects.function_result(oid(&v[0])))),
         }
     });
-    for name in ["pg_get_function_arguments", "pg_get_function_identity_arguments"] {
-        reading(registry, name, &[T::Oid], T::Text, |v, context| {
-            match catalog::function_of(oid(&v[0])) {
-                Some(known) => text(Some(known.types())),
-                None => asked(context, |objects, _| text(objects.function_arguments(oid(&v[0])))),
-            }
-        });
-    }
+    reading(registry, "pg_get_function_arguments", &[T::Oid], T::Text, |v, context| {
+        match catalog::function_of(oid(&v[0])) {
+            Some(known) => text(Some(known.types())),
+            None => asked(context, |objects, _| text(objects.function_arguments(oid(&v[0])))),
+        }
+    });
+    let name = "pg_get_function_identity_arguments";
+    reading(registry, name, &[T::Oid], T::Text, |v, context| {
+        match catalog::function_of(oid(&v[0])) {
+            Some(known) => text(Some(known.types())),
+            None => asked(context, |objects, _| text(objects.function_identity(oid(&v[0])))),
+        }
+    });
     reading(registry, "pg_get_functiondef", &[T::Oid], T::Text, |v, context| {
         asked(context, |objects, _| text(objects.function_definition(oid(&v[0]))))
     });

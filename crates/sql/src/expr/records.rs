@@ -24,6 +24,7 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// What calls of these functions are known by.
 pub(crate) const ROW: &str = "row";
+pub(crate) const SHAPED: &str = "row of fields";
 pub(super) const FIELD: &str = "field of row";
 pub(super) const IS_NULL: &str = "row is null";
 pub(super) const IS_NOT_NULL: &str = "row is not null";
@@ -47,6 +48,16 @@ pub(crate) fn row_of_call() -> &'static Function {
             _ => made(v, context),
         });
         Function { variadic: true, ..row }
+    })
+}
+
+/// A row as it is. A row of nulls stands behind it, which tells the fields.
+pub(crate) fn shaped() -> &'static Function {
+    static FUNCTION: OnceLock<Function> = OnceLock::new();
+    FUNCTION.get_or_init(|| {
+        let args = [SqlType::Record, SqlType::Record];
+        let function = Function::new(SHAPED, &args, SqlType::Record, |v, _| Ok(v[0].clone()));
+        Function { strict: false, ..function }
     })
 }
 

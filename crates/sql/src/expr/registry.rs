@@ -5,7 +5,7 @@
 //! then by the category that unknown literals take.
 //!
 //! Invariants: the table is built once and never changes.
-//! Does not do: functions of users.
+//! Does not do: finding functions of users, of which [`choose`] takes one as of any others.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -151,17 +151,37 @@ pub(crate) fn resolve_operator(
     resolve(name, types)
 }
 
-fn choose(
-    mut list: Vec<&'static Function>,
+/// A function that a call may mean.
+pub(crate) trait Candidate {
+    /// The type that it has for an argument of the call.
+    fn arg(&self, at: usize) -> Option<SqlType>;
+
+    /// Does it take an argument of this type there?
+    fn takes_at(&self, at: usize, ty: SqlType) -> bool;
+}
+
+impl Candidate for Function {
+    fn arg(&self, at: usize) -> Option<SqlType> {
+        self.arg(at)
+    }
+
+    fn takes_at(&self, at: usize, ty: SqlType) -> bool {
+        self.takes_at(at, ty)
+    }
+}
+
+/// The best of functions that all take arguments of these types.
+pub(crate) fn choose<'c, C: Candidate>(
+    mut list: Vec<&'c C>,
     types: &[SqlType],
-) -> std::result::Result<&'static Function, Miss> {
+) -> std::result::Result<&'c C, Miss> {
     let known = |ty: &SqlType| *ty != SqlType::Unknown;
-    let exact = |f: &Function| {
+    let exact = |f: &C| {
         let hit = |(at, ty): (usize, &SqlType)| known(ty) && f.arg(at) == Some(*ty);
         types.iter().enumerate().filter(|pair| hit(*pair)).count()
     };
     keep_best(&mut list, exact);
-    let preferred = |f: &Function| {
+    let preferred = |f: &C| {
         let hit = |(at, ty): (usize, &SqlType)| {
             known(ty) && f.arg(at).is_some_and(|arg| arg == *ty || arg.is_preferred())
         };
@@ -178,7 +198,7 @@ fn choose(
     }
 }
 
-fn keep_best(list: &mut Vec<&'static Function>, score: impl Fn(&Function) -> usize) {
+fn keep_best<C>(list: &mut Vec<&C>, score: impl Fn(&C) -> usize) {
     let best = list.iter().map(|f| score(f)).max().unwrap_or(0);
     if list.len() > 1 {
         list.retain(|f| score(f) == best);
@@ -187,29 +207,55 @@ fn keep_best(list: &mut Vec<&'static Function>, score: impl Fn(&Function) -> usi
 
 /// Takes unknown arguments for strings if any candidate does, else for the one category that all
 /// name; at last for the type that all known arguments share.
-fn narrow_unknown(list: &mut Vec<&'static Function>, types: &[SqlType]) {
-    for (at, _) in types.iter().enumerate().filter(|(_, ty)| **ty == SqlType::Unknown) {
-        let categories: Vec<Category> =
-            list.iter().filter_map(|f| f.arg(at)).map(SqlType::category).collect();
-        let wanted = match categories.as_slice() {
-            list if list.contains(&Category::String) => Category::String,
-            [first, rest @ ..] if rest.iter().all(|other| other == first) => *first,
-            _ => continue,
-        };
-        list.retain(|f| f.arg(at).is_some_and(|arg| arg.category() == wanted));
-        if list.iter().any(|f| f.arg(at).is_some_and(SqlType::is_preferred)) {
-            list.retain(|f| f.arg(at).is_some_and(SqlType::is_preferred));
+fn narrow_unknown<C: Candidate>(list: &mut Vec<&C>, types: &[SqlType]) {
+    let unknown = types.iter().enumerate().filter(|(_, ty)| **ty == SqlType::Unknown);
+    let wanted: Option<Vec<WantedType>> = unknown.map(|(at, _)| WantedType::of(list, at)).collect();
+    if let Some(wanted) = wanted {
+        let fits = |f: &&&C| wanted.iter().all(|one| one.is_met_by(**f));
+        let fitting: Vec<&C> = list.iter().filter(fits).copied().collect();
+        if !fitting.is_empty() {
+            *list = fitting;
         }
     }
     let mut known = types.iter().copied().filter(|ty| *ty != SqlType::Unknown);
     if let (true, Some(first)) = (list.len() > 1, known.next())
         && known.all(|ty| ty == first)
     {
-        let fits = |f: &&&'static Function| (0..types.len()).all(|at| f.takes_at(at, first));
-        let fitting: Vec<&'static Function> = list.iter().filter(fits).copied().collect();
+        let fits = |f: &&&C| (0..types.len()).all(|at| f.takes_at(at, first));
+        let fitting: Vec<&C> = list.iter().filter(fits).copied().collect();
         if fitting.len() == 1 {
             *list = fitting;
         }
+    }
+}
+
+/// What an unknown argument is taken for.
+struct WantedType {
+    at: usize,
+    category: Category,
+    /// Is it the preferred type of the category, because a candidate has that?
+    is_preferred: bool,
+}
+
+impl WantedType {
+    /// What the candidates want there; none if they want different things and no string.
+    fn of<C: Candidate>(list: &[&C], at: usize) -> Option<WantedType> {
+        let types = || list.iter().filter_map(|f| f.arg(at));
+        let first = types().next()?.category();
+        let category = match types().any(|ty| ty.category() == Category::String) {
+            true => Category::String,
+            false if types().all(|ty| ty.category() == first) => first,
+            false => return None,
+        };
+        let is_preferred = types().any(|ty| ty.category() == category && ty.is_preferred());
+        Some(WantedType { at, category, is_preferred })
+    }
+
+    fn is_met_by<C: Candidate>(&self, candidate: &C) -> bool {
+        let is_it = |ty: SqlType| {
+            ty.category() == self.category && (ty.is_preferred() || !self.is_preferred)
+        };
+        candidate.arg(self.at).is_some_and(is_it)
     }
 }
 

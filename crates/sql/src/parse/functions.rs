@@ -6,8 +6,8 @@ use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Result, SqlError, code};
-use crate::names::unnamed;
-use crate::parse::cursor::Cursor;
+use crate::parse::cursor::{Cursor, is};
+use crate::types::parameter_mode::ParameterMode;
 use crate::types::volatility::Volatility;
 
 /// A statement about a function.
@@ -41,27 +41,41 @@ pub(crate) enum FunctionChange {
 pub(crate) struct CreateFunction {
     pub(crate) name: Vec<String>,
     pub(crate) or_replace: bool,
-    pub(crate) arguments: Vec<ast::ColumnDef>,
-    pub(crate) returns: Returns,
+    pub(crate) parameters: Vec<Parameter>,
+    /// `None`: not said, as OUT parameters may say it.
+    pub(crate) returns: Option<Returns>,
     pub(crate) volatility: Volatility,
     pub(crate) is_strict: bool,
     pub(crate) body: String,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parameter {
+    pub(crate) mode: ParameterMode,
+    pub(crate) name: Option<String>,
+    pub(crate) data_type: ast::DataType,
+    pub(crate) default: Option<ast::Expr>,
 }
 
 /// What a function gives.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Returns {
     Void,
-    Value(Box<ast::ColumnDef>),
-    Set(Box<ast::ColumnDef>),
-    Table(Vec<ast::ColumnDef>),
+    Value(ast::DataType),
+    Set(ast::DataType),
+    /// A row, or rows, whose columns OUT parameters say.
+    Record {
+        is_set: bool,
+    },
+    Table(Vec<Parameter>),
 }
 
-/// The name of a function, and the types of its arguments if they are said.
+/// The name of a function, and its parameters if they are said.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Signature {
     pub(crate) name: Vec<String>,
-    pub(crate) arguments: Option<Vec<ast::ColumnDef>>,
+    pub(crate) parameters: Option<Vec<Parameter>>,
 }
 
 /// Reads a statement about a function, if it is one.
@@ -89,7 +103,7 @@ pub(super) fn statement(cursor: &mut Cursor) -> Result<Option<FunctionStatement>
 fn create(cursor: &mut Cursor, or_replace: bool) -> Result<FunctionStatement> {
     cursor.expect("function")?;
     let name = cursor.qualified()?;
-    let arguments = arguments(cursor)?;
+    let parameters = parameters(cursor)?;
     let mut options = Options::default();
     // An expression may have words of options in it, and is the last of them.
     if cursor.distance_to("return").is_some() {
@@ -107,14 +121,16 @@ fn create(cursor: &mut Cursor, or_replace: bool) -> Result<FunctionStatement> {
     cursor.end()?;
     let missing = |what: &str| SqlError::new(code::INVALID_FUNCTION, what);
     let returns = options.returns;
-    let returns = returns.ok_or_else(|| missing("function result type must be specified"))?;
+    if returns.is_none() && !parameters.iter().any(|one| one.mode.is_output()) {
+        return Err(missing("function result type must be specified"));
+    }
     let body = options.body.ok_or_else(|| missing("no function body specified"))?;
     let language = options.language.ok_or_else(|| missing("no language specified"))?;
     check_language(&language)?;
     Ok(FunctionStatement::Create(Box::new(CreateFunction {
         name,
         or_replace,
-        arguments,
+        parameters,
         returns,
         volatility: options.volatility,
         is_strict: options.is_strict,
@@ -231,31 +247,58 @@ fn returns(cursor: &mut Cursor) -> Result<Returns> {
     }
     if cursor.take("table") {
         let columns = split(cursor.parenthesised()?);
-        let columns = columns.into_iter().enumerate();
-        let column = |(at, tokens)| part(tokens, at, cursor);
-        return Ok(Returns::Table(columns.map(column).collect::<Result<_>>()?));
+        let column = |tokens| {
+            let one = parameter(tokens, cursor)?;
+            match one.mode {
+                ParameterMode::In => Ok(Parameter { mode: ParameterMode::Table, ..one }),
+                _ => Err(cursor.unexpected()),
+            }
+        };
+        return Ok(Returns::Table(columns.into_iter().map(column).collect::<Result<_>>()?));
     }
     let is_set = cursor.take("setof");
-    let place = ast::Ident::with_quote('"', unnamed(RESULT));
-    let one = Box::new(typed(place, cursor.parse(|parser| parser.parse_data_type())?));
+    if cursor.left() == 1 && cursor.take("record") {
+        return Ok(Returns::Record { is_set });
+    }
+    refuse_pseudo_type(cursor)?;
+    let one = cursor.parse(|parser| parser.parse_data_type())?;
     Ok(if is_set { Returns::Set(one) } else { Returns::Value(one) })
 }
 
-/// The place of a result among arguments without names: no function has so many.
-const RESULT: usize = 9_998;
+/// Types that stand for any one that a call has, and those of other languages.
+const PSEUDO_TYPES: [&str; 15] = [
+    "any",
+    "anyarray",
+    "anycompatible",
+    "anycompatiblearray",
+    "anycompatiblemultirange",
+    "anycompatiblenonarray",
+    "anycompatiblerange",
+    "anyelement",
+    "anyenum",
+    "anymultirange",
+    "anynonarray",
+    "anyrange",
+    "cstring",
+    "event_trigger",
+    "internal",
+];
 
-fn typed(name: ast::Ident, data_type: ast::DataType) -> ast::ColumnDef {
-    ast::ColumnDef { name, data_type, options: Vec::new() }
+fn refuse_pseudo_type(cursor: &Cursor) -> Result<()> {
+    match PSEUDO_TYPES.iter().find(|name| cursor.is(name)) {
+        Some(name) => Err(SqlError::unsupported(format!("a function of type {name}"))),
+        None => Ok(()),
+    }
 }
 
-/// The arguments of a function, in parentheses.
-fn arguments(cursor: &mut Cursor) -> Result<Vec<ast::ColumnDef>> {
+/// The parameters of a function, in parentheses.
+fn parameters(cursor: &mut Cursor) -> Result<Vec<Parameter>> {
     let all = split(cursor.parenthesised()?);
     if all.len() > MAX_ARGUMENTS {
         let message = format!("functions cannot have more than {MAX_ARGUMENTS} arguments");
         return Err(SqlError::new(code::TOO_MANY_ARGUMENTS, message));
     }
-    all.into_iter().enumerate().map(|(at, tokens)| part(tokens, at, cursor)).collect()
+    all.into_iter().map(|tokens| parameter(tokens, cursor)).collect()
 }
 
 /// Most arguments of a function, as in PostgreSQL.
@@ -282,34 +325,68 @@ fn split(tokens: Vec<TokenWithSpan>) -> Vec<Vec<TokenWithSpan>> {
     all
 }
 
-/// An argument or a column of results: a name, which an argument may leave out, and a type.
-fn part(tokens: Vec<TokenWithSpan>, at: usize, around: &Cursor) -> Result<ast::ColumnDef> {
+/// A parameter: which way it goes and a name, each of which it may leave out, and a type.
+fn parameter(tokens: Vec<TokenWithSpan>, around: &Cursor) -> Result<Parameter> {
+    let (tokens, default) = without_default(tokens, around)?;
     let mut cursor = around.over(tokens);
-    if let Some(mode) = cursor.take_any(&["out", "inout", "variadic"]) {
-        let what = format!("a function with {} arguments", mode.to_uppercase());
-        return Err(SqlError::unsupported(what));
-    }
-    cursor.take("in");
-    if cursor.distance_to("default").is_some() {
-        return Err(SqlError::unsupported("a function with defaults of arguments"));
-    }
+    let given = mode(&mut cursor);
     let start = cursor.place();
+    refuse_pseudo_type(&cursor)?;
     // A type may be several words, the first of which could be a name.
     if let Ok(data_type) = cursor.parse(|parser| parser.parse_data_type()) {
-        return Ok(typed(ast::Ident::with_quote('"', unnamed(at)), data_type));
+        let mode = given.unwrap_or_default();
+        return Ok(Parameter { mode, name: None, data_type, default });
     }
     cursor.return_to(start);
-    let name = ast::Ident::with_quote('"', cursor.name()?);
-    Ok(typed(name, cursor.parse(|parser| parser.parse_data_type())?))
+    let name = Some(cursor.name()?);
+    let mode = match given {
+        Some(mode) => mode,
+        None => self::mode(&mut cursor).unwrap_or_default(),
+    };
+    refuse_pseudo_type(&cursor)?;
+    let data_type = cursor.parse(|parser| parser.parse_data_type())?;
+    Ok(Parameter { mode, name, data_type, default })
 }
 
-fn signature(cursor: &mut Cursor) -> Result<Signature> {
+/// Takes the words that say which way a parameter goes.
+fn mode(cursor: &mut Cursor) -> Option<ParameterMode> {
+    Some(match cursor.take_any(&["in", "out", "inout", "variadic"])? {
+        "in" if cursor.take("out") => ParameterMode::InOut,
+        "in" => ParameterMode::In,
+        "out" => ParameterMode::Out,
+        "inout" => ParameterMode::InOut,
+        _ => ParameterMode::Variadic,
+    })
+}
+
+/// A parameter without the default behind it, and that.
+fn without_default(
+    mut tokens: Vec<TokenWithSpan>,
+    around: &Cursor,
+) -> Result<(Vec<TokenWithSpan>, Option<ast::Expr>)> {
+    let mut depth = 0usize;
+    let begins = |token: &TokenWithSpan| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && (token.token == Token::Eq || is(&token.token, "default"))
+    };
+    let Some(at) = tokens.iter().position(begins) else { return Ok((tokens, None)) };
+    let value = tokens.split_off(at + 1);
+    tokens.truncate(at);
+    let value = around.over(value).parse(|parser| parser.parse_expr())?;
+    Ok((tokens, Some(value)))
+}
+
+pub(super) fn signature(cursor: &mut Cursor) -> Result<Signature> {
     let name = cursor.qualified()?;
-    let arguments = match cursor.is_token(&Token::LParen) {
-        true => Some(arguments(cursor)?),
+    let parameters = match cursor.is_token(&Token::LParen) {
+        true => Some(parameters(cursor)?),
         false => None,
     };
-    Ok(Signature { name, arguments })
+    Ok(Signature { name, parameters })
 }
 
 fn alter(cursor: &mut Cursor) -> Result<FunctionStatement> {

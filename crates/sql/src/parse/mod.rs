@@ -39,6 +39,7 @@ pub(crate) mod grouping;
 pub(crate) mod identifiers;
 pub(crate) mod like;
 pub(crate) mod modes;
+pub(crate) mod named_arguments;
 mod order;
 pub(crate) mod plain_table;
 pub(crate) mod roles;
@@ -320,6 +321,7 @@ fn kept_tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     frame::exclusions(&mut tokens);
     fetch::counts(&mut tokens);
     trim::sides(&mut tokens);
+    named_arguments::spelled(&mut tokens);
     Ok(tokens)
 }
 
@@ -368,6 +370,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     frame::exclusions(&mut tokens);
     fetch::counts(&mut tokens);
     trim::sides(&mut tokens);
+    named_arguments::spelled(&mut tokens);
     let depth = depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());

@@ -7,6 +7,7 @@ use sqlparser::tokenizer::Token;
 
 use crate::error::{Result, SqlError, code};
 use crate::parse::cursor::Cursor;
+use crate::parse::functions::{self, Signature};
 use crate::privileges::{ObjectKind, Privileges};
 
 /// A role, as a statement names it.
@@ -122,6 +123,11 @@ pub(crate) enum RoleStatement {
         name: String,
         text: Option<String>,
     },
+    /// ALTER FUNCTION .. OWNER TO
+    OwnFunction {
+        function: Signature,
+        role: RoleName,
+    },
     /// ALTER TABLE, VIEW, SEQUENCE, SCHEMA .. OWNER TO
     Own {
         kind: OwnedKind,
@@ -142,7 +148,6 @@ pub(crate) enum OwnedKind {
     Database,
     Type,
     Domain,
-    Function,
 }
 
 /// Kinds of objects on which nobody has privileges here.
@@ -629,7 +634,16 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
         Some("database") => OwnedKind::Database,
         Some("type") => OwnedKind::Type,
         Some("domain") => OwnedKind::Domain,
-        Some("function") => OwnedKind::Function,
+        Some("function") => {
+            cursor.expect("alter")?;
+            cursor.expect("function")?;
+            let function = functions::signature(cursor)?;
+            cursor.expect("owner")?;
+            cursor.expect("to")?;
+            let role = role_name(cursor)?;
+            cursor.end()?;
+            return Ok(Some(RoleStatement::OwnFunction { function, role }));
+        }
         _ => return Ok(None),
     };
     let place = cursor.place();
@@ -645,10 +659,6 @@ fn owner(cursor: &mut Cursor) -> Result<Option<RoleStatement>> {
     }
     cursor.take("only");
     let name = cursor.qualified()?;
-    if kind == OwnedKind::Function && !cursor.is("owner") {
-        // A schema has one function of a name.
-        cursor.parenthesised()?;
-    }
     if !cursor.is("owner") {
         // One change of several.
         cursor.return_to(place);

@@ -11,13 +11,13 @@ use rightlink::{Error, LockMode};
 
 use super::Session;
 use crate::bind::ddl::{
-    Alteration, Commented, Definition, FunctionDefinition, Kind, TypeDefinition,
+    Alteration, Called, Commented, Definition, FunctionDefinition, Kind, TypeDefinition,
 };
 use crate::catalog::DATABASE;
 use crate::error::{Result, SqlError, code};
 use crate::names::{
-    MATERIALIZED_VIEW, VIEW, bare, function_entry, function_of_entry, is_temporary,
-    is_temporary_schema, schema_of, type_entry, type_of_entry,
+    MATERIALIZED_VIEW, VIEW, bare, function_of_entry, is_temporary, is_temporary_schema, schema_of,
+    type_entry, type_of_entry,
 };
 use crate::notes::{TableNotes, owner_of};
 use crate::oids::relation_oid;
@@ -152,23 +152,32 @@ impl Session {
 
     fn check_function(&mut self, actor: &Actor, definition: &FunctionDefinition) -> Result<()> {
         match definition {
-            FunctionDefinition::Create { name, .. } => {
+            FunctionDefinition::Create { name, replaces, .. } => {
                 self.check_create(actor, name)?;
-                self.check_owns_function(actor, name)
+                match replaces {
+                    Some(entry) => self.check_owns_entry(actor, entry),
+                    None => Ok(()),
+                }
             }
             FunctionDefinition::Rename { function, .. } => {
-                self.check_owns_function(actor, &function.name)?;
-                self.check_create(actor, &function.name)
+                self.check_owns_function(actor, function)?;
+                match function {
+                    Called::Entry(entry) => {
+                        let name = function_of_entry(entry).unwrap_or_default();
+                        self.check_create(actor, &name)
+                    }
+                    Called::Missing(_) => Ok(()),
+                }
             }
             FunctionDefinition::SetSchema { function, schema } => {
-                self.check_owns_function(actor, &function.name)?;
+                self.check_owns_function(actor, function)?;
                 self.check_schema(actor, schema, Privileges::CREATE)
             }
             FunctionDefinition::Drop { functions, .. } => {
-                functions.iter().try_for_each(|one| self.check_owns_function(actor, &one.name))
+                functions.iter().try_for_each(|one| self.check_owns_function(actor, one))
             }
             FunctionDefinition::Comment { function, .. } => {
-                self.check_owns_function(actor, &function.name)
+                self.check_owns_function(actor, function)
             }
         }
     }
@@ -269,8 +278,11 @@ impl Session {
         self.check_owns_entry(actor, &type_entry(stored))
     }
 
-    fn check_owns_function(&mut self, actor: &Actor, stored: &str) -> Result<()> {
-        self.check_owns_entry(actor, &function_entry(stored))
+    fn check_owns_function(&mut self, actor: &Actor, function: &Called) -> Result<()> {
+        match function {
+            Called::Entry(entry) => self.check_owns_entry(actor, entry),
+            Called::Missing(_) => Ok(()),
+        }
     }
 
     /// Fails unless the actor owns the type or the function that is kept as this entry, if that is

@@ -12,17 +12,18 @@ use rightlink::{AlterTable, SequenceChange, SequenceDefinition, SequencePosition
 
 use super::access::Found;
 use super::{Session, Sink};
-use crate::bind::ddl::{Called, Definition, FunctionDefinition, Kind};
+use crate::bind::ddl::{self, Called, Definition, FunctionDefinition, Kind};
 use crate::catalog::DATABASE;
 use crate::error::{Result, SqlError, code};
 use crate::names::{
-    MATERIALIZED_VIEW, VIEW, bare, function_entry, function_of_entry, is_shown, mark, marked,
-    schema_of, type_entry, type_of_entry,
+    MATERIALIZED_VIEW, VIEW, bare, function_of_entry, is_shown, mark, marked, schema_of,
+    type_entry, type_of_entry,
 };
 use crate::notes::functions::FunctionNotes;
 use crate::notes::types::TypeNotes;
 use crate::notes::{SequenceNotes, TableNotes, is_materialized_view, is_view, owner_of};
 use crate::oids::{PUBLIC_OID, relation_oid};
+use crate::parse::functions::Signature;
 use crate::parse::roles::{Objects, OwnedKind, PrivilegeChange, RoleName, RoleStatement};
 use crate::privileges::{ObjectKind, Privileges};
 use crate::roles::acl::{Acl, Change, EVERYBODY};
@@ -31,7 +32,6 @@ use crate::roles::need::Owned;
 use crate::roles::rights::{self, Made, denied, denied_to, must, not_owner};
 use crate::roles::role::{OWNER, Role, Roles};
 use crate::schemas::{self, no_schema, no_table};
-use crate::user_types::functions::no_function_named;
 use crate::user_types::no_type;
 
 /// An object that privileges are granted on.
@@ -66,7 +66,10 @@ impl Belonging {
             Belonging::Sequence(name) => format!("sequence {}", bare(name)),
             Belonging::Schema(name) => format!("schema {name}"),
             Belonging::Type(name) => format!("type {}", bare(name)),
-            Belonging::Function(name) => format!("function {}", bare(name)),
+            Belonging::Function(entry) => {
+                let name = function_of_entry(entry).unwrap_or_default();
+                format!("function {}", bare(&name))
+            }
         }
     }
 }
@@ -91,6 +94,10 @@ impl Session {
             }
             RoleStatement::Own { kind, name, if_exists, role } => {
                 return self.own(*kind, name, *if_exists, role, sink);
+            }
+            RoleStatement::OwnFunction { function, role } => {
+                self.own_function(function, role)?;
+                "ALTER FUNCTION"
             }
             RoleStatement::Reassign { from, to } => {
                 self.reassign(from, to)?;
@@ -365,6 +372,21 @@ impl Session {
         }
     }
 
+    /// ALTER FUNCTION .. OWNER TO
+    fn own_function(&mut self, function: &Signature, role: &RoleName) -> Result<()> {
+        let actor = self.actor()?;
+        let roles = Roles::load(&mut self.ensure()?.txn)?;
+        let to = self.role(role, &roles)?;
+        let path = self.settings.path();
+        let txn = &mut self.ensure()?.txn;
+        let belonging = match ddl::called(function, &mut schemas::Resolver::new(txn, &path))? {
+            Called::Entry(entry) => Belonging::Function(entry),
+            Called::Missing(error) => return Err(error),
+        };
+        self.check_gives(&actor, &belonging, &to, &roles)?;
+        self.give(&belonging, to.oid)
+    }
+
     /// ALTER .. OWNER TO
     fn own(
         &mut self,
@@ -395,12 +417,6 @@ impl Session {
                 let stored = schemas::Resolver::new(txn, &path).existing_type(name)?;
                 let tag = if kind == OwnedKind::Type { "ALTER TYPE" } else { "ALTER DOMAIN" };
                 (tag, Some(Belonging::Type(stored)))
-            }
-            OwnedKind::Function => {
-                let path = self.settings.path();
-                let txn = &mut self.ensure()?.txn;
-                let stored = schemas::Resolver::new(txn, &path).existing_function(name)?;
-                ("ALTER FUNCTION", Some(Belonging::Function(stored)))
             }
         };
         let belonging = match belonging {
@@ -470,6 +486,7 @@ impl Session {
         if actor.is_superuser {
             return Ok(());
         }
+        let function;
         let (noun, name, schema) = match object {
             Belonging::Table(name) => ("table", bare(name), Some(schema_of(name))),
             Belonging::View(name) => (VIEW, bare(name), Some(schema_of(name))),
@@ -479,7 +496,10 @@ impl Session {
             Belonging::Sequence(name) => ("sequence", bare(name), Some(schema_of(name))),
             Belonging::Schema(name) => ("schema", name.as_str(), None),
             Belonging::Type(name) => ("type", bare(name), Some(schema_of(name))),
-            Belonging::Function(name) => ("function", bare(name), Some(schema_of(name))),
+            Belonging::Function(entry) => {
+                function = function_of_entry(entry).unwrap_or_default();
+                ("function", bare(&function), Some(schema_of(&function)))
+            }
         };
         // Whoever owns a schema, type or function already may be said to by anybody: dumps count on
         // it.
@@ -528,10 +548,7 @@ impl Session {
                 let found = txn.catalog().definition(&type_entry(name));
                 found.map_err(|_| no_type(name))?.note.clone()
             }
-            Belonging::Function(name) => {
-                let found = txn.catalog().definition(&function_entry(name));
-                found.map_err(|_| no_function_named(bare(name)))?.note.clone()
-            }
+            Belonging::Function(entry) => txn.catalog().definition(entry)?.note.clone(),
         };
         Ok(owner_of(&note).unwrap_or(OWNER))
     }
@@ -578,11 +595,10 @@ impl Session {
                 let notes = TypeNotes { owner, ..TypeNotes::decode(&info.note) };
                 txn.alter_table(&entry, AlterTable::Note(&notes.encode()))?;
             }
-            Belonging::Function(name) => {
-                let entry = function_entry(name);
-                let info = txn.catalog().describe(&entry)?;
+            Belonging::Function(entry) => {
+                let info = txn.catalog().describe(entry)?;
                 let notes = FunctionNotes { owner, ..FunctionNotes::decode(&info.note) };
-                txn.alter_table(&entry, AlterTable::Note(&notes.encode()))?;
+                txn.alter_table(entry, AlterTable::Note(&notes.encode()))?;
             }
         }
         for oid in oids {
@@ -602,8 +618,8 @@ impl Session {
             if owner_of(&info.note) != Some(role) {
                 continue;
             }
-            if let Some(name) = function_of_entry(&info.name) {
-                all.push(Belonging::Function(name));
+            if function_of_entry(&info.name).is_some() {
+                all.push(Belonging::Function(info.name.clone()));
                 continue;
             }
             all.push(match (marked(&info.name), type_of_entry(&info.name)) {
@@ -726,7 +742,7 @@ impl Session {
                 Belonging::Table(name) => tables.push(name),
                 Belonging::Sequence(name) => sequences.push(name),
                 Belonging::Type(name) => types.push(name),
-                Belonging::Function(name) => functions.push(Called { name, arguments: None }),
+                Belonging::Function(entry) => functions.push(Called::Entry(entry)),
                 Belonging::Schema(name) => schemas.push(name),
             }
         }

@@ -41,6 +41,7 @@ pub(crate) mod lsn;
 mod made;
 pub(crate) mod network;
 pub(crate) mod numeric;
+pub(crate) mod parameter_mode;
 pub(crate) mod powers;
 pub(crate) mod record;
 mod registered;

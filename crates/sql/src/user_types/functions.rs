@@ -1,29 +1,51 @@
 //! Functions that users made: what a name means along the search path.
 //!
 //! A function is an empty table of the store, its entry (`names::function_entry`,
-//! `notes::functions`). A schema has one function of a name.
+//! `notes::functions`). Those of one name in a schema have entries with numbers from 1 on, without
+//! gaps.
 //!
-//! Invariants: who has found a function holds the access lock of its entry until the transaction
-//! ends, and who changes or drops it the exclusive one.
-//! Does not do: functions that are there without being made (`expr::registry`).
+//! Invariants: who has found a function holds the access lock of the first entry of its name until
+//! the transaction ends, and who changes or drops one of the name, or makes another one, the
+//! exclusive one. So a plan that rests on the version of the first entry rests on all of them.
+//! Does not do: functions that are there without being made (`expr::registry`), which of several a
+//! call means (`bind::functions`).
 
 use rightlink::{ColumnSchema, Error, TableInfo, Transaction};
 
 use super::{UsedType, types_of_columns};
 use crate::error::{Result, SqlError, code};
-use crate::names::{CATALOGS, SearchPath, bare, function_entry, given_name, stored};
+use crate::names::{
+    CATALOGS, SearchPath, bare, function_entry, function_of_entry, given_name, stored,
+};
 use crate::notes::functions::{FunctionNotes, Gives};
 use crate::notes::{ColumnNotes, MadeTypes};
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
+use crate::types::parameter_mode::ParameterMode;
 
-/// An argument or a result of a function.
+/// A parameter or a result of a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) name: Option<String>,
     pub(crate) ty: SqlType,
     /// Says whether text is `varchar`, and no more than that.
     pub(crate) modifier: Option<Modifier>,
+    /// Which way it goes; `None`: it is a result and no parameter.
+    pub(crate) mode: Option<ParameterMode>,
+    /// The expression of its value where a call gives none.
+    pub(crate) default: Option<String>,
+}
+
+impl Part {
+    /// Does a call give it a value?
+    pub(crate) fn is_input(&self) -> bool {
+        self.mode.is_some_and(ParameterMode::is_input)
+    }
+
+    /// Is it a column of the result?
+    pub(crate) fn is_output(&self) -> bool {
+        self.mode.is_none_or(ParameterMode::is_output)
+    }
 }
 
 /// A function that was found.
@@ -31,13 +53,21 @@ pub(crate) struct Part {
 pub(crate) struct UserFunction {
     /// As the store would call a relation of its name.
     pub(crate) name: String,
+    /// The table that it is kept as.
+    pub(crate) entry: String,
+    /// All of its parameters, and a result that is none.
+    pub(crate) parts: Vec<Part>,
+    /// The parameters that take a value.
     pub(crate) arguments: Vec<Part>,
+    /// The columns of what it gives.
     pub(crate) results: Vec<Part>,
     pub(crate) notes: FunctionNotes,
     /// Its entry, and the types that it names and that were made.
     pub(crate) used: Vec<UsedType>,
-    /// Does its name mean it as long as the path is the same, whatever is made?
+    /// Does its name with its arguments mean it as long as the path is the same, whatever is made?
     pub(crate) settled: bool,
+    /// Is its schema the only one that its name is looked for in?
+    pub(crate) is_only_schema: bool,
 }
 
 impl UserFunction {
@@ -55,6 +85,25 @@ impl UserFunction {
         }
     }
 
+    /// Has it rows in FROM, or one row of several columns?
+    pub(crate) fn gives_rows(&self) -> bool {
+        let is_row = matches!(self.result(), SqlType::Record | SqlType::Composite(_));
+        self.notes.gives.is_set() || is_row
+    }
+
+    /// The name of its one result, if that is a parameter with a name.
+    pub(crate) fn result_name(&self) -> Option<String> {
+        match self.results.as_slice() {
+            [one] => one.name.clone(),
+            _ => None,
+        }
+    }
+
+    /// The types of its arguments.
+    pub(crate) fn argument_types(&self) -> Vec<SqlType> {
+        self.arguments.iter().map(|one| one.ty).collect()
+    }
+
     /// Its name and the types of its arguments, as messages have them.
     pub(crate) fn signature(&self) -> String {
         let types: Vec<&str> = self.arguments.iter().map(|one| one.ty.name()).collect();
@@ -62,56 +111,94 @@ impl UserFunction {
     }
 }
 
-/// The arguments and the results that an entry has columns for.
-pub(crate) fn parts_of_entry(info: &TableInfo, made: &MadeTypes) -> Vec<Part> {
-    let part = |column: &ColumnSchema| {
-        let notes = ColumnNotes::decode(&column.note);
-        let (name, ty) = (given_name(&column.name), notes.type_of(column.kind, made));
-        let modifier = notes.modifier.filter(|one| matches!(one, Modifier::Varchar(_)));
+/// The parameters and the results that an entry has columns for.
+pub(crate) fn parts_of_entry(
+    info: &TableInfo,
+    notes: &FunctionNotes,
+    made: &MadeTypes,
+) -> Vec<Part> {
+    let part = |(at, column): (usize, &ColumnSchema)| {
+        let own = ColumnNotes::decode(&column.note);
+        let (name, ty) = (given_name(&column.name), own.type_of(column.kind, made));
+        let modifier = own.modifier.filter(|one| matches!(one, Modifier::Varchar(_)));
         let modifier = modifier.map(|_| Modifier::Varchar(0));
-        Part { name: name.map(str::to_owned), ty, modifier }
+        let mode = match notes.gives {
+            Gives::Table if at >= notes.modes.len() => Some(ParameterMode::Table),
+            _ => notes.modes.get(at).copied(),
+        };
+        Part { name: name.map(str::to_owned), ty, modifier, mode, default: own.default }
     };
-    info.columns.iter().map(part).collect()
+    let mut parts: Vec<Part> = info.columns.iter().enumerate().map(part).collect();
+    if notes.gives == Gives::Void {
+        // A table has a column, also where a function has none.
+        parts.truncate(notes.modes.len());
+    }
+    parts
 }
 
-/// The function that is called so, named as a relation of the store.
-pub(crate) fn load(txn: &mut Transaction, name: &str) -> Result<Option<UserFunction>> {
-    let entry = function_entry(name);
-    let version = match txn.catalog().version(&entry) {
+/// The function that is kept as this entry.
+pub(crate) fn load(txn: &mut Transaction, entry: &str) -> Result<Option<UserFunction>> {
+    let Some(name) = function_of_entry(entry) else { return Ok(None) };
+    let version = match txn.catalog().version(entry) {
         Err(Error::NotFound(_)) => return Ok(None),
         version => version?,
     };
-    let info = txn.catalog().describe(&entry)?;
+    let info = txn.catalog().describe(entry)?;
     let (made, of_columns) = types_of_columns(txn, &info.columns)?;
-    let mut used = vec![UsedType { entry, version }];
+    let mut used = vec![UsedType { entry: entry.to_owned(), version }];
     used.extend(of_columns);
     let notes = FunctionNotes::decode(&info.note);
-    let mut arguments = parts_of_entry(&info, &made);
-    let mut results = arguments.split_off(notes.arguments.min(arguments.len()));
-    if notes.gives == Gives::Void {
-        results.clear();
-    }
-    let name = name.to_owned();
-    Ok(Some(UserFunction { name, arguments, results, notes, used, settled: true }))
+    let parts = parts_of_entry(&info, &notes, &made);
+    let arguments = parts.iter().filter(|part| part.is_input()).cloned().collect();
+    let results = parts.iter().filter(|part| part.is_output()).cloned().collect();
+    Ok(Some(UserFunction {
+        name,
+        entry: entry.to_owned(),
+        parts,
+        arguments,
+        results,
+        notes,
+        used,
+        settled: true,
+        is_only_schema: true,
+    }))
 }
 
-/// What a name of parts means along `path`.
+/// The functions that are called so, named as a relation of the store.
+pub(crate) fn load_all(txn: &mut Transaction, name: &str) -> Result<Vec<UserFunction>> {
+    let mut all = Vec::new();
+    while let Some(found) = load(txn, &function_entry(name, all.len() + 1))? {
+        all.push(found);
+    }
+    Ok(all)
+}
+
+/// What a name of parts means along `path`: all functions that it may, without those that are
+/// hidden by one with the same arguments in front of them.
 pub(crate) fn find(
     txn: &mut Transaction,
     path: &SearchPath,
     parts: &[String],
-) -> Result<Option<UserFunction>> {
+) -> Result<Vec<UserFunction>> {
     match parts {
         [name] => {
-            for (at, schema) in path.of_tables().enumerate() {
-                if let Some(found) = load(txn, &stored(schema, name))? {
-                    return Ok(Some(UserFunction { settled: at == 0, ..found }));
+            let mut all: Vec<UserFunction> = Vec::new();
+            let is_only_schema = path.of_new_tables().nth(1).is_none();
+            for (at, schema) in path.of_new_tables().enumerate() {
+                for found in load_all(txn, &stored(schema, name))? {
+                    let types = found.argument_types();
+                    if !all.iter().any(|known| known.argument_types() == types) {
+                        let settled = at == 0;
+                        all.push(UserFunction { settled, is_only_schema, ..found });
+                    }
                 }
             }
-            Ok(None)
+            Ok(all)
         }
-        [schema, name] if !CATALOGS.contains(&schema.as_str()) => load(txn, &stored(schema, name)),
-        _ => Ok(None),
+        [schema, name] if !CATALOGS.contains(&schema.as_str()) => {
+            load_all(txn, &stored(schema, name))
+        }
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -194,7 +194,8 @@ files!(
     json_access json_change json_path
     enums enum_names domains row_comparison no_columns
     time_zones time_styles time_of_day formats two_phase
-    addresses bit_strings log_places composites composite_types functions_made unique_indexes
+    addresses bit_strings log_places composites composite_types unique_indexes
+    functions_made functions_of_rows functions_overloaded
     numeric_powers interval_columns short_spellings using_index
 );
 

@@ -26,7 +26,7 @@ mod table;
 mod types;
 mod view;
 
-pub(crate) use functions::{Called, FunctionDefinition, of_function};
+pub(crate) use functions::{Called, FunctionDefinition, called, of_function};
 pub(crate) use table::column_of_query;
 pub(crate) use table::{create_as, identity_from};
 pub(crate) use types::{NewField, TypeDefinition, of_type};

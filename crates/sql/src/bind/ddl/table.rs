@@ -198,6 +198,16 @@ impl NewTable {
         }
     }
 
+    /// Adds a column that nobody has looked at, without constraints.
+    pub(super) fn unchecked_column(&mut self, name: String, kind: Type, declared: Declared) {
+        let mut notes = ColumnNotes::default();
+        self.declare(&mut notes, declared);
+        self.schema.columns.push(ColumnSchema::new(name, kind).nullable());
+        self.notes.push(notes);
+        self.defaults.push(None);
+        self.collations.push(None);
+    }
+
     /// Adds a column with its constraints.
     pub(super) fn column(
         &mut self,

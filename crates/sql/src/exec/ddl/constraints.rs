@@ -334,6 +334,7 @@ impl Definer<'_> {
         }
         self.lock_to_drop(name)?;
         self.drop_dependents(Needed::Table(name), also, cascade)?;
+        self.drop_functions_of_rows(name, "table", cascade)?;
         for child in notes.children.iter().filter(|child| *child != name) {
             let other = self.table(child)?;
             for key in other.notes.keys.iter().filter(|key| key.parent == name) {

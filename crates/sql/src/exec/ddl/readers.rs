@@ -261,6 +261,7 @@ impl Definer<'_> {
         };
         self.lock_to_drop(name)?;
         self.drop_dependents(Needed::view(name, notes.stored.is_some()), also, cascade)?;
+        self.drop_functions_of_rows(name, noun, cascade)?;
         self.remove_view(name, &notes)
     }
 

@@ -34,6 +34,7 @@ impl Definer<'_> {
         }
         self.put_renamed(to, expressions)?;
         self.rename_source(name, to)?;
+        self.rename_rows_in_functions(name, to)?;
         for child in &table.notes.children {
             let child = if child == name { to } else { child };
             self.note(child, |notes| {

@@ -9,7 +9,9 @@ use sqlparser::ast::Expr;
 use super::{Definer, named};
 use crate::error::{Result, SqlError, code};
 use crate::names;
-use crate::names::{CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
+use crate::names::{
+    CATALOGS, PUBLIC, bare, beside, function_of_entry, mark, reference, schema_of, stored,
+};
 use crate::names::{MATERIALIZED_VIEW, VIEW};
 use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse;
@@ -87,10 +89,10 @@ impl Definer<'_> {
         let types = self.types_within(&there)?;
         let functions = self.functions_within(&there)?;
         let mut signatures = Vec::with_capacity(functions.len());
-        for name in &functions {
-            let found = load(self.txn, name)?.expect("it is there");
+        for entry in &functions {
+            let found = load(self.txn, entry)?.expect("it is there");
             let signature = found.signature();
-            signatures.push(stored(schema_of(name), &signature));
+            signatures.push(stored(schema_of(&found.name), &signature));
         }
         let of_tables = kinds.iter().copied().zip(&tables);
         let all: Vec<(&str, &String)> = of_tables
@@ -130,8 +132,11 @@ impl Definer<'_> {
         for sequence in &sequences {
             self.drop_sequence(sequence, true)?;
         }
-        for name in &functions {
-            self.drop_function(name)?;
+        for entry in &functions {
+            // Those that need the rows of a table are gone with it.
+            if self.txn.catalog().has_relation(entry)? {
+                self.drop_function(entry)?;
+            }
         }
         for name in &types {
             self.drop_type(name, &types, true)?;
@@ -172,8 +177,9 @@ impl Definer<'_> {
         for known in self.types_within(&[&name.to_owned()])? {
             self.rename_type(&known, &stored(to, bare(&known)))?;
         }
-        for known in self.functions_within(&[&name.to_owned()])? {
-            self.rename_function(&known, &stored(to, bare(&known)))?;
+        for entry in self.functions_within(&[&name.to_owned()])? {
+            let known = function_of_entry(&entry).unwrap_or_default();
+            self.rename_function(&entry, &stored(to, bare(&known)))?;
         }
         self.move_schema_comment(name, Some(to))
     }

@@ -10,6 +10,7 @@ use rightlink::{AlterTable, Busy, Error, LockMode, TableInfo, TableSchema, Type}
 use sqlparser::ast;
 
 use super::Definer;
+use super::functions::last_first;
 use super::readers::Needed;
 use crate::bind::ddl::TypeDefinition;
 use crate::error::{Result, SqlError, code};
@@ -44,7 +45,7 @@ enum User {
     Domain(String),
     /// A composite type and its field.
     Field(String, String),
-    /// A function, and its name with the types of its arguments.
+    /// The entry of a function, and its name with the types of its arguments.
     Function(String, String),
 }
 
@@ -379,9 +380,9 @@ impl Definer<'_> {
         let shown = |name: &str| path.shown(name);
         let mut users = Vec::new();
         for info in self.users_among_tables(name)? {
-            if let Some(function) = function_of_entry(&info.name) {
-                let found = load(self.txn, &function)?.expect("it is there");
-                users.push(User::Function(function, found.signature()));
+            if function_of_entry(&info.name).is_some() {
+                let found = load(self.txn, &info.name)?.expect("it is there");
+                users.push(User::Function(info.name.clone(), found.signature()));
                 continue;
             }
             // Columns of views go with the views.
@@ -403,14 +404,14 @@ impl Definer<'_> {
             [only] => self.notices.push(format!("drop cascades to {}", only.shown(&shown))),
             more => self.notices.push(format!("drop cascades to {} other objects", more.len())),
         }
-        let entry = type_entry(name);
+        let (entry, mut functions) = (type_entry(name), Vec::new());
         self.drop_dependents(Needed::Type(&entry, name), also, cascade)?;
         for user in users {
             match user {
                 User::Column(table, column) => self.drop_column(&table, &column, true, true)?,
                 User::Domain(domain) => self.drop_type(&domain, also, true)?,
                 User::Field(other, field) => self.drop_field_of(&other, &field)?,
-                User::Function(function, _) => self.drop_function(&function)?,
+                User::Function(entry, _) => functions.push(entry),
                 User::Default(table, column) => self.set_default(&table, &column, None)?,
                 User::Check(table, check) => {
                     let table = self.table(&table)?;
@@ -418,6 +419,8 @@ impl Definer<'_> {
                 }
             }
         }
+        last_first(&mut functions);
+        functions.iter().try_for_each(|entry| self.drop_function(entry))?;
         let number = self.txn.catalog().definition(&entry)?.id;
         self.txn.drop_table(&entry)?;
         self.forget_readers(number)
