@@ -58,6 +58,11 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
     )
 }
 
+/// Are the rows made also of what the transaction sees of the store's catalog?
+pub(crate) fn asks_objects(kind: Kind) -> bool {
+    kind == Kind::Sequences || is_of_objects(kind)
+}
+
 /// Can its rows serve other statements, which see the same objects? Those cannot that tell of the
 /// session. Sizes in them are made anew ([`View::size_at`]), and so cannot find rows.
 pub(crate) fn can_be_kept(view: &View, key: Option<usize>) -> bool {
@@ -115,17 +120,19 @@ pub(crate) fn rows_of_objects(
     Ok(rows)
 }
 
-/// The rows of `view` for these arguments, which the transaction or the server tells.
+/// The rows of `view` for these arguments, which the transaction or the server tells; `objects` if
+/// it asks for them.
 pub(crate) fn rows(
     view: &View,
     args: &[Datum],
+    objects: Option<&Objects>,
     txn: &mut Transaction,
     session: &SessionInfo<'_>,
 ) -> Result<Vec<Row>> {
     let db = session.db.expect("a statement has a database");
     check_may_look(view, txn, session)?;
     let rows = match view.kind {
-        Kind::Sequences => all_sequences(txn)?,
+        Kind::Sequences => all_sequences(objects.expect("asked for where objects are known"), txn)?,
         Kind::VacuumProgress => vacuums(txn, db, session.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
@@ -194,8 +201,7 @@ fn check_width(view: &View, rows: &[Row]) {
 }
 
 /// Those of the transaction that are there when they are looked at.
-fn all_sequences(txn: &mut Transaction) -> Result<Vec<Row>> {
-    let objects = Objects::of(txn)?;
+fn all_sequences(objects: &Objects, txn: &mut Transaction) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for one in objects.sequences() {
         let at = match txn.catalog().sequence_position(&one.schema.name) {

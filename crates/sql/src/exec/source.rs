@@ -338,7 +338,7 @@ pub(crate) fn prepare(
         Execution::of(context).read_by(txn.reader(&names)?);
     }
     // Arguments of the others may name objects.
-    if views.iter().any(|one| views::is_of_objects(one.view.kind))
+    if views.iter().any(|one| views::asks_objects(one.view.kind))
         && !Execution::of(context).knows_objects()
     {
         match kept_catalog::of(txn, context)? {
@@ -352,7 +352,11 @@ pub(crate) fn prepare(
             continue;
         }
         let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
-        let rows = views::rows(view, &args, txn, &context.session_info())?;
+        let objects = match views::asks_objects(view.kind) {
+            true => Some(Execution::of(context).known_objects()?),
+            false => None,
+        };
+        let rows = views::rows(view, &args, objects.as_deref(), txn, &context.session_info())?;
         Execution::of(context).add_view(Some(rows), view.columns.len(), context)?;
     }
     Ok(())
