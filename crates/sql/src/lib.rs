@@ -98,7 +98,10 @@ pub use encoding::Encoding;
 pub use error::{Result, SqlError, Subject};
 pub use interrupt::{Interrupt, Reason};
 pub use names::{SEPARATOR, said as shown_text, shown_name, stored_name};
-pub use notes::{column_type, has_sql_default, index_expression, is_materialized_view, is_view};
+pub use notes::{
+    column_type, generation_expression, has_sql_default, index_expression, is_materialized_view,
+    is_view,
+};
 pub use parse::copy::CopyFormat;
 pub use parse::is_complete;
 pub use plan::Column;

@@ -48,6 +48,12 @@ pub fn has_sql_default(column: &ColumnSchema) -> bool {
     column.default.is_none() && kept.is_some_and(|text| !is_null(&text))
 }
 
+/// The expression that a column is generated from, if it is a generated column.
+#[must_use]
+pub fn generation_expression(column: &ColumnSchema) -> Option<String> {
+    ColumnNotes::decode(&column.note).generated
+}
+
 /// The expression whose values a column has for indexes, if it has such values.
 #[must_use]
 pub fn index_expression(column: &ColumnSchema) -> Option<String> {
@@ -90,6 +96,8 @@ pub(crate) struct ColumnNotes {
     pub(crate) collation: Option<ByteOrder>,
     /// The expression whose values it has for indexes.
     pub(crate) computed: Option<ComputedNotes>,
+    /// The expression whose values it has for clients: GENERATED ALWAYS AS.
+    pub(crate) generated: Option<String>,
 }
 
 /// An expression whose values a column has.
@@ -377,6 +385,7 @@ impl ColumnNotes {
                     let (text, name) = ((*text).to_owned(), (*name).to_owned());
                     notes.computed = Some(ComputedNotes { text, name });
                 }
+                ["generated", text] => notes.generated = Some((*text).to_owned()),
                 _ => {}
             }
         }
@@ -418,6 +427,9 @@ impl ColumnNotes {
         }
         if let Some(ComputedNotes { text, name }) = &self.computed {
             line(&mut out, &["computed", text, name]);
+        }
+        if let Some(text) = &self.generated {
+            line(&mut out, &["generated", text]);
         }
         out
     }
@@ -693,6 +705,7 @@ mod tests {
             owned: vec!["s\t".into(), "r".into()],
             collation: Some(ByteOrder::Posix),
             computed: Some(ComputedNotes { text: "lower(\ta)".into(), name: "lower".into() }),
+            generated: Some("a\n+ 1".into()),
         };
         assert_eq!(ColumnNotes::decode(&column.encode()), column);
         let sequence = SequenceNotes {

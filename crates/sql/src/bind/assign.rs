@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use super::elements::Assignments;
 use super::select::is_default;
 use super::updatable::{Action, ChangedRelation};
-use super::write::always_generated;
+use super::write::Always;
 use super::{Binder, Place, Slot, no_default};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
@@ -96,21 +96,26 @@ impl Binder<'_> {
             let message = format!("multiple assignments to same column \"{column}\"");
             return Err(SqlError::syntax(message).at(position));
         }
+        let always = Always::of(table, at);
+        let refused = |always: Always| {
+            let message = format!("column \"{column}\" can only be updated to DEFAULT");
+            always.refused(message, column)
+        };
         if matches!(value, NewValue::Node(node) if is_default(node)) {
             // A view has no defaults of its own.
             let value = match changed.is_table() {
                 _ if is_part => return Err(no_default(!fields.is_empty()).at(position)),
                 true => self.default_of(table, at)?,
+                false if matches!(always, Some(Always::Expression)) => {
+                    return Err(refused(Always::Expression));
+                }
                 false => Expr::null(),
             };
             assignments.add(at, None, value, Expr::null());
             return Ok(());
         }
-        if table.info.columns[at].identity.as_ref().is_some_and(|identity| identity.always) {
-            let message = format!("column \"{column}\" can only be updated to DEFAULT");
-            return Err(
-                SqlError::new(code::GENERATED_ALWAYS, message).detail(always_generated(column))
-            );
+        if let Some(always) = always {
+            return Err(refused(always));
         }
         let value = match value {
             NewValue::Node(node) => self.at_place(Place::None("UPDATE"), |b| b.expr(node))?,

@@ -10,6 +10,7 @@
 use rightlink::Collation;
 use sqlparser::ast;
 
+use super::generated::GENERATION;
 use super::{Binder, Place};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
@@ -43,8 +44,10 @@ impl Binder<'_> {
             }
         };
         // Kept as text and bound again at each change: who drops it would not find it there.
-        if let (true, Place::None(place @ ("check constraints" | "DEFAULT expressions"))) =
-            (made, self.place)
+        if let (
+            true,
+            Place::None(place @ ("check constraints" | "DEFAULT expressions" | GENERATION)),
+        ) = (made, self.place)
         {
             let what = format!("the collation \"{name}\" in {place}");
             return Err(SqlError::unsupported(what).at(position));

@@ -37,6 +37,7 @@ mod elements;
 pub(crate) mod expr;
 pub(crate) mod from;
 mod functions;
+pub(crate) mod generated;
 mod group;
 mod grouping;
 mod infix;
@@ -155,6 +156,12 @@ impl Slot {
     pub(crate) fn of_column(name: &str, ty: SqlType, modifier: Option<Modifier>) -> Slot {
         let (name, default) = (name.to_owned(), Some(Expr::null()));
         Slot { name, ty, modifier, default, field: None, needs: Needs::default() }
+    }
+
+    /// Column `at` of a table, without its default.
+    pub(crate) fn of_table(table: &Table, at: usize) -> Slot {
+        let name = &table.info.columns[at].name;
+        Slot::of_column(name, table.types[at], table.column_notes[at].modifier)
     }
 }
 

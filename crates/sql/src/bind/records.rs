@@ -193,6 +193,7 @@ impl Binder<'_> {
     /// The whole row of the source that `t.*` names.
     pub(super) fn row_of_source(&mut self, name: &ast::ObjectName) -> Result<Typed> {
         let relation = self.source_named(name)?;
+        self.refuse_own_row()?;
         Ok(whole_row(&relation))
     }
 
@@ -226,7 +227,9 @@ impl Binder<'_> {
 
     /// The whole row of the source of this name, if there is one.
     pub(super) fn whole_row(&self, alias: &str) -> Result<Option<Typed>> {
-        Ok(self.known_source(None, alias)?.map(|relation| whole_row(&relation)))
+        let Some(relation) = self.known_source(None, alias)? else { return Ok(None) };
+        self.refuse_own_row()?;
+        Ok(Some(whole_row(&relation)))
     }
 
     /// A field of the row that stands in parentheses.

@@ -10,7 +10,7 @@ use rightlink::{ColumnDefault, IndexInfo};
 use sqlparser::tokenizer::Span;
 
 use super::from::table_relation;
-use super::scope::Scope;
+use super::scope::{Relation, Scope};
 use super::view_text::FoundForm;
 use super::{Binder, Catalog, Place, Slot};
 use crate::error::{Result, SqlError, code};
@@ -58,7 +58,11 @@ impl Binder<'_> {
                 _ => Expr::Cast(Box::new(next), ty),
             });
         }
-        let slot = Slot::of_column(&column.name, ty, table.column_notes[at].modifier);
+        // Its value is computed when the row is whole.
+        if table.column_notes[at].generated.is_some() {
+            return Ok(Expr::null());
+        }
+        let slot = Slot::of_table(table, at);
         if let Some(text) = &table.column_notes[at].default {
             let node = parse::expression(text)?;
             let owner = Some(table.notes.owner.unwrap_or(OWNER));
@@ -99,7 +103,7 @@ impl Binder<'_> {
             }
             _ => error,
         })?;
-        self.assign(value, slot)
+        self.assign_default(value, slot)
     }
 
     /// A check over the columns of a table.
@@ -185,6 +189,16 @@ impl Binder<'_> {
     ) -> Result<T> {
         let mut relation = table_relation(table, 0);
         relation.columns.pop();
+        self.over_relation(relation, place, work)
+    }
+
+    /// Binds where names are the columns of a source.
+    pub(super) fn over_relation<T>(
+        &mut self,
+        relation: Relation,
+        place: &'static str,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let scope = Scope::of(relation);
         let outer = std::mem::replace(&mut self.scope, scope);
         let bound = self.at_place(Place::None(place), work);

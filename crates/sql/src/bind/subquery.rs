@@ -5,6 +5,7 @@
 
 use sqlparser::ast::{self, BinaryOperator, Query};
 
+use super::generated::GENERATION;
 use super::lock::refuse_locks;
 use super::scope::ScopeColumn;
 use super::select::Purpose;
@@ -19,7 +20,8 @@ use crate::types::declared::Modifier;
 use crate::types::{ElementType, SqlType};
 
 /// Where expressions stand that are kept with a definition, or evaluated without a plan.
-const KEPT: [&str; 7] = [
+const KEPT: [&str; 8] = [
+    GENERATION,
     "transform expressions",
     "DEFAULT expressions",
     "check constraints",

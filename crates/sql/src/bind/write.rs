@@ -92,9 +92,7 @@ impl Binder<'_> {
             return Err(SqlError::syntax("INSERT has more target columns than expressions"));
         }
         let columns = written_places(&changed, &named[..width])?;
-        if overriding.is_none() {
-            refuse_generated(&table, &columns, insert.source.as_deref())?;
-        }
+        refuse_generated(&table, &columns, insert.source.as_deref(), overriding.is_none())?;
         let (source, columns) = self.of_parts(source, &table, columns, parts);
         let mut given = Vec::with_capacity(table.types.len());
         for at in 0..table.types.len() {
@@ -600,38 +598,73 @@ fn is_identity(table: &Table, at: usize) -> bool {
     table.info.columns[at].identity.is_some() && !table.column_notes[at].serial
 }
 
-pub(super) fn always_generated(column: &str) -> String {
-    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
+/// What of column `at` keeps statements from giving it another value than DEFAULT.
+pub(super) enum Always {
+    Identity,
+    Expression,
 }
 
-/// A column that is always generated takes nothing but DEFAULT.
-fn refuse_generated(table: &Table, columns: &[usize], source: Option<&ast::Query>) -> Result<()> {
-    for (place, at) in columns.iter().enumerate() {
-        let column = &table.info.columns[*at];
-        if !column.identity.as_ref().is_some_and(|identity| identity.always) {
-            continue;
+impl Always {
+    pub(super) fn of(table: &Table, at: usize) -> Option<Always> {
+        let identity = table.info.columns[at].identity.as_ref();
+        match table.column_notes[at].generated {
+            Some(_) => Some(Always::Expression),
+            None => identity.filter(|identity| identity.always).map(|_| Always::Identity),
         }
-        let defaults = match source.map(|query| query.body.as_ref()) {
+    }
+
+    /// The error for another value, and why.
+    pub(super) fn refused(self, message: String, column: &str) -> SqlError {
+        let detail = match self {
+            Always::Expression => format!("Column \"{column}\" is a generated column."),
+            Always::Identity => {
+                format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
+            }
+        };
+        SqlError::new(code::GENERATED_ALWAYS, message).detail(detail)
+    }
+}
+
+/// A column that is always generated takes nothing but DEFAULT. OVERRIDING is about identity.
+fn refuse_generated(
+    table: &Table,
+    columns: &[usize],
+    source: Option<&ast::Query>,
+    also_identity: bool,
+) -> Result<()> {
+    for (place, at) in columns.iter().enumerate() {
+        let always = match Always::of(table, *at) {
+            Some(Always::Identity) if !also_identity => continue,
+            Some(always) => always,
+            None => continue,
+        };
+        let name = &table.info.columns[*at].name;
+        let defaults = match source.map(|query| without_parentheses(&query.body)) {
             None => true,
             Some(SetExpr::Values(values)) => {
                 values.rows.iter().all(|row| row.get(place).is_none_or(is_default))
             }
-            // A query may have fewer columns than the table.
-            Some(SetExpr::Select(select)) => select.projection.len() <= place,
             Some(_) => false,
         };
         if !defaults {
-            let name = &column.name;
             let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
-            return Err(SqlError::new(code::GENERATED_ALWAYS, message)
-                .detail(always_generated(name))
-                .hint("Use OVERRIDING SYSTEM VALUE to override."));
+            let hint = "Use OVERRIDING SYSTEM VALUE to override.";
+            let is_identity = matches!(always, Always::Identity);
+            let error = always.refused(message, name);
+            return Err(if is_identity { error.hint(hint) } else { error });
         }
     }
     Ok(())
 }
 
-/// Is there a unique index that is meant?
+/// A query without parentheses around all of it.
+fn without_parentheses(mut body: &SetExpr) -> &SetExpr {
+    while let SetExpr::Query(inner) = body {
+        body = &inner.body;
+    }
+    body
+}
+
 /// Are these the key columns of the index, in whatever order?
 fn has_key(index: &IndexInfo, names: &[String]) -> bool {
     index.columns.iter().all(|key| names.contains(&key.name))

@@ -159,6 +159,13 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
                 })?;
             }
         }
+        for one in objects.generated(&object) {
+            let own = default_oid(object.oid, one.place);
+            add([PG_ATTRDEF, own], [PG_CLASS, object.oid], one.place, 'i');
+            for part in one.from {
+                add([PG_ATTRDEF, own], [PG_CLASS, object.oid], part, 'n');
+            }
+        }
         for (at, column) in object.table.columns.iter().enumerate() {
             let notes = ColumnNotes::decode(&column.note);
             if notes.made.is_some() || notes.domain.is_some() {

@@ -71,7 +71,8 @@ pub(super) fn rows(
         Information::Columns => {
             let known: HashMap<&str, &Sequence> =
                 objects.sequences().iter().map(|one| (one.schema.name.as_str(), one)).collect();
-            shown(objects).flat_map(|object| columns(database, &object, objects, &known)).collect()
+            let of = |object| columns(database, &object, objects, &known);
+            shown(objects).map(of).collect::<Result<Vec<_>>>()?.concat()
         }
         Information::Domains => {
             objects.domains().iter().map(|one| domain(database, one, objects)).collect()
@@ -90,6 +91,9 @@ pub(super) fn rows(
         }
         Information::CheckConstraints => checks(database, objects)?,
         Information::ConstraintColumns => constraint_columns(database, objects),
+        Information::ColumnColumns => {
+            shown(objects).flat_map(|object| column_columns(database, &object, objects)).collect()
+        }
         Information::ConstraintTables => constraint_tables(database, objects),
         Information::Sequences => {
             // Those of identity columns are told with them.
@@ -229,7 +233,7 @@ fn columns(
     object: &Object<'_>,
     objects: &Objects,
     known: &HashMap<&str, &Sequence>,
-) -> Vec<Row> {
+) -> Result<Vec<Row>> {
     let table = object.table;
     let one = |(at, column): (usize, &ColumnSchema)| {
         let notes = ColumnNotes::decode(&column.note);
@@ -275,8 +279,10 @@ fn columns(
                 row.push(yes(false));
             }
         }
-        row.extend([text("NEVER"), Datum::Null, yes(true)]);
-        row
+        let generation = objects.shown_generation(table, column)?;
+        row.push(text(if generation.is_some() { "ALWAYS" } else { "NEVER" }));
+        row.extend([generation.map_or(Datum::Null, text), yes(true)]);
+        Ok(row)
     };
     rules::columns(table).enumerate().map(one).collect()
 }
@@ -480,6 +486,20 @@ fn checks(database: &str, objects: &Objects) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// Columns that generated columns come from.
+fn column_columns(database: &str, object: &Object<'_>, objects: &Objects) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for one in objects.generated(object) {
+        for place in one.from {
+            let mut row = name(database, &object.table.name).to_vec();
+            let base = &object.table.columns[place - 1].name;
+            row.extend([base, &one.column.name].map(|name| text(name.as_str())));
+            rows.push(row);
+        }
+    }
+    rows
 }
 
 /// Columns that constraints read: of a foreign key those that it names.

@@ -2,9 +2,12 @@
 //!
 //! Does not do: foreign keys, which PostgreSQL does not copy either; names of indexes.
 
+use rightlink::ColumnSchema;
+
 use super::objects::{Object, Objects};
 use super::relations::default_text;
 use super::rules;
+use crate::error::Result;
 use crate::names::{bare, full_reference, identifier};
 use crate::notes::{ColumnNotes, TableNotes, column_type};
 use crate::parse::like::Including;
@@ -22,9 +25,16 @@ pub(crate) struct Copied {
 
 impl Objects {
     /// What `table` gets of the table that the store calls `source`; `None` if there is none.
-    pub(crate) fn copied(&self, source: &str, including: Including, table: &str) -> Option<Copied> {
-        let object = self.tables().find(|object| object.table.name == source)?;
-        let mut copied = Copied { columns: columns(&object, including), ..Copied::default() };
+    pub(crate) fn copied(
+        &self,
+        source: &str,
+        including: Including,
+        table: &str,
+    ) -> Result<Option<Copied>> {
+        let found = self.tables().find(|object| object.table.name == source);
+        let Some(object) = found else { return Ok(None) };
+        let mut copied =
+            Copied { columns: self.copied_columns(&object, including)?, ..Copied::default() };
         let notes = TableNotes::decode(&object.table.note);
         if including.constraints {
             let check = |(name, condition): &(String, String)| {
@@ -47,12 +57,20 @@ impl Objects {
         if including.comments {
             copied.behind.extend(comments(&object, table));
         }
-        Some(copied)
+        Ok(Some(copied))
     }
-}
 
-fn columns(object: &Object<'_>, including: Including) -> Vec<String> {
-    let one = |column: &rightlink::ColumnSchema| {
+    fn copied_columns(&self, object: &Object<'_>, including: Including) -> Result<Vec<String>> {
+        let columns = rules::columns(object.table);
+        columns.map(|column| self.copied_column(object, including, column)).collect()
+    }
+
+    fn copied_column(
+        &self,
+        object: &Object<'_>,
+        including: Including,
+        column: &ColumnSchema,
+    ) -> Result<String> {
         let notes = ColumnNotes::decode(&column.note);
         let mut text = format!("{} {}", identifier(&column.name), column_type(column));
         if let Some(rule) = Rule::of(column.collation.as_ref(), notes.collation) {
@@ -69,9 +87,12 @@ fn columns(object: &Object<'_>, including: Including) -> Vec<String> {
             _ if !column.nullable => text.push_str(" NOT NULL"),
             _ => {}
         }
-        text
-    };
-    rules::columns(object.table).map(one).collect()
+        let generation = self.shown_generation(object.table, column)?;
+        if let Some(generation) = generation.filter(|_| including.generated) {
+            text.push_str(&format!(" GENERATED ALWAYS AS ({generation}) STORED"));
+        }
+        Ok(text)
+    }
 }
 
 /// COMMENT on columns.

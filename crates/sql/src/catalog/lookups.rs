@@ -286,6 +286,9 @@ impl Objects {
     ) -> Result<String> {
         let how = How { is_pretty: pretty, path };
         let table = self.of_oid(relation).map(|object| object.table);
+        if let Some(shown) = self.kept_generation(table, text, how)? {
+            return Ok(shown);
+        }
         let names = table.map_or(Names::Nothing, Names::Table);
         let sequences = self.with_sequences(text, path)?;
         let shown = self.deparsed(&sequences, names, how).map(|shown| shown.text);
@@ -352,7 +355,7 @@ impl Objects {
 
     /// An expression that is kept, as a statement has it that runs by a path: sequences and types
     /// have their schemas where it does not lead to them.
-    fn spelled_expression(&self, text: &str, path: &SearchPath) -> Result<String> {
+    pub(super) fn spelled_expression(&self, text: &str, path: &SearchPath) -> Result<String> {
         let text = parse::types::with_types(text, |parts| {
             let last = parts.last().map_or("", String::as_str);
             if SqlType::of_short_name(last).is_some() {

@@ -31,6 +31,7 @@ mod deparse;
 mod describe;
 mod figures;
 mod functions;
+mod generated;
 mod information;
 mod keywords;
 mod like;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
+use super::generated;
 use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
 use super::objects::{CompositeObject, How, Object, Objects};
 use super::rules;
@@ -212,6 +213,7 @@ pub(super) struct Attribute<'a> {
     pub(super) not_null: bool,
     pub(super) has_default: bool,
     pub(super) identity: char,
+    pub(super) is_generated: bool,
 }
 
 /// Rows of `pg_attribute`.
@@ -256,6 +258,7 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
                 not_null: true,
                 has_default: false,
                 identity: '\0',
+                is_generated: false,
             }));
         }
     }
@@ -306,8 +309,9 @@ fn of_column(object: &Object<'_>, place: usize, column: &ColumnSchema, objects: 
         is_label: matches!(ty, SqlType::Enum(_)),
         is_row: matches!(ty.element().unwrap_or(ty), SqlType::Composite(_)),
         not_null: !column.nullable && is_table,
-        has_default: is_table && default_text(column, &notes).is_some(),
+        has_default: is_table && expression_text(column, &notes).is_some(),
         identity,
+        is_generated: is_table && notes.generated.is_some(),
     })
 }
 
@@ -327,6 +331,7 @@ pub(super) fn attribute(column: &Attribute<'_>) -> Row {
     };
     let facts = builtin::type_facts(column.base).unwrap_or(own);
     let (off, none) = (Datum::Bool(false), Datum::Char(0));
+    let generated = if column.is_generated { char('s') } else { none.clone() };
     let mut row = vec![
         oid(column.relation),
         text(column.name),
@@ -340,12 +345,12 @@ pub(super) fn attribute(column: &Attribute<'_>) -> Row {
         Datum::Bool(facts.by_value),
         Datum::Char(facts.align),
         Datum::Char(facts.storage),
-        none.clone(),
+        none,
         Datum::Bool(column.not_null),
         Datum::Bool(column.has_default),
         off.clone(),
         char(column.identity),
-        none,
+        generated,
         off,
         Datum::Bool(true),
         Datum::Int4(0),
@@ -353,6 +358,11 @@ pub(super) fn attribute(column: &Attribute<'_>) -> Row {
     ];
     row.extend(std::iter::repeat_n(Datum::Null, 4));
     row
+}
+
+/// The default of a column or the expression that it is generated from, as SQL.
+pub(super) fn expression_text(column: &ColumnSchema, notes: &ColumnNotes) -> Option<String> {
+    notes.generated.clone().or_else(|| default_text(column, notes))
 }
 
 /// The default of a column as SQL; the numbers of an identity column are none.
@@ -423,7 +433,9 @@ pub(super) fn defaults(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for object in objects.tables() {
         for (at, column) in object.table.columns.iter().enumerate() {
-            let default = objects.default_text(column, &ColumnNotes::decode(&column.note));
+            let mut notes = ColumnNotes::decode(&column.note);
+            let generated = notes.generated.take().map(|text| generated::kept(at + 1, &text));
+            let default = generated.or_else(|| objects.default_text(column, &notes));
             rows.extend(default.map(|default| {
                 let own = default_oid(object.oid, at + 1);
                 vec![oid(own), oid(object.oid), short(at + 1), text(default)]

@@ -168,7 +168,7 @@ pub(super) fn parent_key<'t>(key: &ForeignKey, parent: &'t TableInfo) -> Option<
 }
 
 /// Columns that a condition names, from 1, each once, in the order of the table.
-fn named_columns(table: &TableInfo, condition: &str) -> Vec<usize> {
+pub(super) fn named_columns(table: &TableInfo, condition: &str) -> Vec<usize> {
     let mut words = Vec::new();
     for (at, outside) in condition.split('\'').enumerate() {
         if at % 2 == 0 {

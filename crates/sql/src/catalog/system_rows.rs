@@ -111,6 +111,7 @@ fn of_columns(view: &'static View) -> impl Iterator<Item = Row> {
             not_null: told.is_required,
             has_default: false,
             identity: '\0',
+            is_generated: false,
         })
     })
 }

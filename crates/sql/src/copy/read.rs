@@ -309,7 +309,19 @@ impl Reader {
         Ok(())
     }
 
+    /// Is it what an empty line reads as?
+    fn is_empty_line(&self, fields: &[Option<String>]) -> bool {
+        match fields {
+            [Some(field)] => field.is_empty(),
+            [None] => self.null.is_empty(),
+            _ => false,
+        }
+    }
+
     fn typed(&self, fields: Vec<Option<String>>) -> Result<Row> {
+        if self.columns.is_empty() && self.is_empty_line(&fields) {
+            return Ok(Row::new());
+        }
         if fields.len() > self.columns.len() {
             return Err(self.bad("extra data after last expected column".to_owned()));
         }

@@ -97,6 +97,7 @@ pub(crate) mod code {
     pub(crate) const WINDOWING_ERROR: &str = "42P20";
     pub(crate) const INVALID_RECURSION: &str = "42P19";
     pub(crate) const INVALID_COLUMN_REFERENCE: &str = "42P10";
+    pub(crate) const INVALID_COLUMN_DEFINITION: &str = "42611";
     pub(crate) const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub(crate) const INVALID_TABLE_DEFINITION: &str = "42P16";
     pub(crate) const INVALID_OBJECT_DEFINITION: &str = "42P17";

@@ -98,6 +98,7 @@ pub(crate) fn of_filled(
     mut whole: Row,
     context: &Context,
 ) -> Result<Vec<Value>> {
+    generate(table, &mut whole, context)?;
     check(table, rules, &whole, context)?;
     compute(table, &mut whole, context)?;
     whole.into_iter().map(to_value).collect()
@@ -109,13 +110,22 @@ pub(crate) fn checked(
     mut row: Row,
     context: &Context,
 ) -> Result<Vec<Value>> {
+    generate(table, &mut row, context)?;
     check(table, rules, &row, context)?;
     check_views(rules, shown(table, &row), context)?;
     compute(table, &mut row, context)?;
     row.into_iter().map(to_value).collect()
 }
 
-/// Sets the columns that have values of expressions over the others.
+/// Sets the generated columns, which rules may ask about.
+fn generate(table: &Table, row: &mut Row, context: &Context) -> Result<()> {
+    for column in &table.generated {
+        row[column.at] = column.expr.eval(row, context)?;
+    }
+    Ok(())
+}
+
+/// Sets the hidden columns that have values of expressions over the others.
 fn compute(table: &Table, row: &mut Row, context: &Context) -> Result<()> {
     let first = row.len() - table.computed.len();
     for (at, expr) in table.computed.iter().enumerate() {

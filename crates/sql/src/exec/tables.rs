@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rightlink::Transaction;
 
 use crate::bind::Catalog;
-use crate::bind::rules;
+use crate::bind::{generated, rules};
 use crate::error::{Result, SqlError};
 use crate::expr::sequences::not_a_sequence;
 use crate::names;
@@ -155,9 +155,11 @@ impl Catalog for Tables<'_> {
         }
         let columns = info.columns.iter().zip(&column_notes);
         let types = columns.map(|(column, notes)| notes.type_of(column.kind, &made)).collect();
-        let computed = Vec::new();
-        let mut table = Table { info, version, types, notes, column_notes, used, computed };
+        let (computed, generated) = (Vec::new(), Vec::new());
+        let mut table =
+            Table { info, version, types, notes, column_notes, used, computed, generated };
         table.computed = rules::computed(self, &table)?;
+        table.generated = generated::generated(self, &table)?;
         Ok(Arc::new(table))
     }
 

@@ -33,6 +33,7 @@ pub(crate) struct Including {
     pub(crate) comments: bool,
     pub(crate) constraints: bool,
     pub(crate) defaults: bool,
+    pub(crate) generated: bool,
     pub(crate) identity: bool,
     pub(crate) indexes: bool,
 }
@@ -139,6 +140,7 @@ fn like(tokens: &[TokenWithSpan], at: usize, lines: &Lines) -> Result<Like> {
                     comments: wanted,
                     constraints: wanted,
                     defaults: wanted,
+                    generated: wanted,
                     identity: wanted,
                     indexes: wanted,
                 };
@@ -146,10 +148,11 @@ fn like(tokens: &[TokenWithSpan], at: usize, lines: &Lines) -> Result<Like> {
             "comments" => including.comments = wanted,
             "constraints" => including.constraints = wanted,
             "defaults" => including.defaults = wanted,
+            "generated" => including.generated = wanted,
             "identity" => including.identity = wanted,
             "indexes" => including.indexes = wanted,
             // There is nothing of these.
-            "compression" | "generated" | "statistics" | "storage" => {}
+            "compression" | "statistics" | "storage" => {}
             _ => return Err(cursor.unexpected()),
         }
     }

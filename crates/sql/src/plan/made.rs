@@ -70,6 +70,7 @@ fn rows(view: &View) -> f64 {
             | Information::KeyColumns
             | Information::ReferentialConstraints
             | Information::CheckConstraints
+            | Information::ColumnColumns
             | Information::ConstraintColumns
             | Information::ConstraintTables
             | Information::TablePrivileges { .. },

@@ -78,6 +78,15 @@ pub(crate) struct Table {
     pub(crate) used: Vec<UsedType>,
     /// The expressions of its last columns, which clients cannot name: over the other ones.
     pub(crate) computed: Vec<Expr>,
+    /// Columns whose values come from the other ones.
+    pub(crate) generated: Vec<GeneratedColumn>,
+}
+
+/// A generated column of a table.
+pub(crate) struct GeneratedColumn {
+    pub(crate) at: usize,
+    /// Over a row of the table, as it is stored.
+    pub(crate) expr: Expr,
 }
 
 impl Table {
@@ -90,6 +99,12 @@ impl Table {
     pub(crate) fn shown(&self) -> &[ColumnSchema] {
         let count = self.info.columns.iter().take_while(|column| !column.computed).count();
         &self.info.columns[..count]
+    }
+
+    /// The places of its generated columns.
+    pub(crate) fn generated_places(&self) -> Vec<usize> {
+        let columns = self.column_notes.iter().enumerate();
+        columns.filter(|(_, notes)| notes.generated.is_some()).map(|(at, _)| at).collect()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::exec::tables::{Along, Tables};
 use crate::expr::{Context, Expr, Pace};
 use crate::names;
 use crate::names::identifier;
-use crate::notes::TableNotes;
+use crate::notes::{TableNotes, generation_expression};
 use crate::parse::Parsed;
 use crate::parse::copy::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::plan::{Given, Plan, Query, Rules, Table};
@@ -202,6 +202,30 @@ impl Session {
         }
     }
 
+    /// The columns that COPY TO writes where some of the table are generated; `None`: those that
+    /// are named, or all.
+    fn columns_to_copy(
+        &mut self,
+        name: &[String],
+        columns: &[String],
+    ) -> Result<Option<Vec<String>>> {
+        let path = self.settings.path();
+        let txn = &mut self.ensure()?.txn;
+        let Ok(found) = schemas::find(txn, &path, name) else { return Ok(None) };
+        let Ok(info) = txn.catalog().definition(&found.name) else { return Ok(None) };
+        let shown = info.columns.iter().filter(|column| !column.computed);
+        let (generated, plain): (Vec<_>, Vec<_>) =
+            shown.partition(|column| generation_expression(column).is_some());
+        if generated.is_empty() {
+            return Ok(None);
+        }
+        if let Some(one) = generated.iter().find(|one| columns.contains(&one.name)) {
+            return Err(is_generated(&one.name));
+        }
+        let plain = plain.into_iter().map(|column| column.name.clone());
+        Ok(columns.is_empty().then(|| plain.collect()))
+    }
+
     fn copy_from(&mut self, copy: &CopyStatement, sink: &mut dyn Sink) -> Result<()> {
         let CopyWhat::Table { name, columns } = &copy.what else {
             return Err(SqlError::syntax("COPY query must be TO"));
@@ -240,6 +264,7 @@ impl Session {
         let rules = binder.rules(&table)?;
         let condition = copy.condition.as_deref();
         let condition = condition.map(|node| binder.copy_condition(node, &table)).transpose()?;
+        condition.iter().try_for_each(|condition| refuse_generated(condition, &table))?;
         if !binder.params.is_empty() {
             let message = "there is no parameter $1";
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
@@ -267,8 +292,13 @@ impl Session {
             CopyWhat::Table { name, columns } => {
                 once(columns)?;
                 self.refuse_view(name)?;
-                let list: Vec<String> = columns.iter().map(|name| identifier(name)).collect();
-                let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
+                let listed = self.columns_to_copy(name, columns)?;
+                let columns = listed.as_ref().unwrap_or(columns);
+                let names: Vec<String> = columns.iter().map(|name| identifier(name)).collect();
+                let list = match names.is_empty() && listed.is_none() {
+                    true => "*".to_owned(),
+                    false => names.join(", "),
+                };
                 let parts: Vec<String> = name.iter().map(|part| identifier(part)).collect();
                 let table = parts.join(".");
                 let mut parsed = self.parse(&format!("select {list} from {table}"))?;
@@ -363,8 +393,31 @@ fn not_copying() -> SqlError {
 /// Columns of a table by name, with their types; and for each column its place in a row.
 type Placed = (Vec<(String, Declared)>, Vec<Option<usize>>);
 
+/// The error for a generated column among those of COPY.
+fn is_generated(column: &str) -> SqlError {
+    let message = format!("column \"{column}\" is a generated column");
+    let detail = "Generated columns cannot be used in COPY.";
+    SqlError::new(code::INVALID_COLUMN_REFERENCE, message).detail(detail)
+}
+
+/// Fails for a condition on rows that are read which names a generated column.
+fn refuse_generated(condition: &Expr, table: &Table) -> Result<()> {
+    let mut named = None;
+    condition.walk(&mut |expr| {
+        if let Expr::Column(at) = expr {
+            named = named.or(table.generated.iter().map(|one| one.at).find(|known| known == at));
+        }
+    });
+    let Some(at) = named else { return Ok(()) };
+    let message = "generated columns are not supported in COPY FROM WHERE conditions";
+    let detail = format!("Column \"{}\" is a generated column.", table.info.columns[at].name);
+    Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).detail(detail))
+}
+
 fn places(table: &Table, columns: &[String]) -> Result<Placed> {
-    let all = table.shown().iter().map(|column| column.name.clone());
+    let is_plain = |at: &usize| table.column_notes[*at].generated.is_none();
+    let all = (0..table.shown().len()).filter(is_plain);
+    let all = all.map(|at| table.info.columns[at].name.clone());
     let names: Vec<String> = if columns.is_empty() { all.collect() } else { columns.to_vec() };
     let mut places = vec![None; table.types.len()];
     let mut named = Vec::with_capacity(names.len());
@@ -375,6 +428,9 @@ fn places(table: &Table, columns: &[String]) -> Result<Placed> {
                 format!("column \"{name}\" of relation \"{}\" does not exist", table.bare_name());
             return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
         };
+        if !is_plain(&column) {
+            return Err(is_generated(&name));
+        }
         if places[column].replace(at).is_some() {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));

@@ -68,7 +68,7 @@ impl Session {
     fn copied(&mut self, like: &Like, table: &str) -> Result<Copied> {
         let source = self.relation(&like.source)?;
         let objects = Objects::of(&mut self.ensure()?.txn)?;
-        objects.copied(&source, like.including, table).ok_or_else(|| {
+        objects.copied(&source, like.including, table)?.ok_or_else(|| {
             let message = format!("relation \"{}\" does not exist", names::said(&source));
             SqlError::new(code::UNDEFINED_TABLE, message)
         })

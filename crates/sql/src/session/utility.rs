@@ -230,9 +230,9 @@ impl Session {
                 };
                 self.define_as(read, sink)
             }
-            Utility::AlterIdentity { table, if_exists, column, change } => {
+            Utility::AlterColumn { table, if_exists, column, change } => {
                 let read = |resolver: &mut Resolver<'_>| {
-                    ddl::alter_identity(table, *if_exists, column, change, resolver)
+                    ddl::alter_column(table, *if_exists, column, change, resolver)
                 };
                 self.define_as(read, sink)
             }

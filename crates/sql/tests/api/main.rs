@@ -20,6 +20,7 @@ mod expression_indexes;
 mod faults;
 mod full_disk;
 mod gather;
+mod generated_columns;
 mod interrupts;
 mod joined_changes;
 mod kept_catalog;

@@ -42,6 +42,7 @@ use crate::names::distinct;
 use crate::notes::{AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, KeyKind, MadeTypes};
 use crate::parse::column_names::name_of;
 use crate::parse::roles::RoleName;
+use crate::parse::utility::column::ColumnChange;
 use crate::parse::utility::constraint::Waits;
 use crate::parse::utility::sequence::{IdentityChange, SequenceOptions};
 use crate::parse::view::Said;
@@ -185,6 +186,8 @@ pub(crate) struct NewTable {
     pub(crate) made: MadeTypes,
     /// The default of each column.
     pub(crate) defaults: Vec<Option<Ast>>,
+    /// The expression that each column is generated from.
+    pub(crate) generated: Vec<Option<Ast>>,
     /// The name of the collation of each column.
     pub(crate) collations: Vec<Option<String>>,
     pub(crate) checks: Vec<NewCheck>,
@@ -279,6 +282,10 @@ pub(crate) enum Alteration {
     Default(String, Option<Ast>),
     Nullable(String, bool),
     Identity(String, IdentityChange),
+    DropExpression {
+        column: String,
+        if_exists: bool,
+    },
     /// When a foreign key is looked at.
     Deferral(String, Deferral),
     Storage(storage::Storage),
@@ -305,6 +312,7 @@ impl Alteration {
             Alteration::Nullable(_, true) => "ALTER COLUMN ... DROP NOT NULL",
             Alteration::Nullable(_, false) => "ALTER COLUMN ... SET NOT NULL",
             Alteration::Identity(..) => "ALTER COLUMN ... ADD IDENTITY",
+            Alteration::DropExpression { .. } => "ALTER COLUMN ... DROP EXPRESSION",
             Alteration::Deferral(..) => "ALTER CONSTRAINT",
             Alteration::Storage(_) => "SET",
             Alteration::Type(..) => "ALTER COLUMN ... SET DATA TYPE",
@@ -468,17 +476,23 @@ pub(crate) fn rename_sequence(
     Ok(Definition::RenameSequence { name, to, if_exists })
 }
 
-/// ALTER TABLE with a change of a column's identity.
-pub(crate) fn alter_identity(
+/// ALTER TABLE with a change of a column's identity or of its generation expression.
+pub(crate) fn alter_column(
     table: &[String],
     if_exists: bool,
     column: &str,
-    change: &IdentityChange,
+    change: &ColumnChange,
     resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
     let table = sequence_name(table, if_exists, resolver)?;
-    let changes = vec![Alteration::Identity(column.to_owned(), change.clone())];
-    Ok(Definition::Alter { table, said: Said::Table, if_exists, changes })
+    let column = column.to_owned();
+    let change = match change.clone() {
+        ColumnChange::Identity(change) => Alteration::Identity(column, change),
+        ColumnChange::DropExpression { if_exists } => {
+            Alteration::DropExpression { column, if_exists }
+        }
+    };
+    Ok(Definition::Alter { table, said: Said::Table, if_exists, changes: vec![change] })
 }
 
 /// ALTER TABLE ALTER CONSTRAINT

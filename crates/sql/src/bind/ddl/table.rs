@@ -6,7 +6,7 @@
 use rightlink::{ColumnSchema, IdentitySchema, IndexSchema, TableSchema, Type};
 use sqlparser::ast::{
     self, ColumnOption, ConstraintReferenceMatchKind, DataType, Expr as Ast, GeneratedAs,
-    ReferentialAction, TableConstraint,
+    GeneratedExpressionMode, ReferentialAction, TableConstraint,
 };
 
 use super::super::from::check_column_name;
@@ -72,6 +72,7 @@ pub(crate) fn create_as(
         table.declare(&mut notes, Declared::modified(column.ty, column.modifier));
         table.notes.push(notes);
         table.defaults.push(None);
+        table.generated.push(None);
         table.collations.push(column.collation.as_ref().map(|rule| rule.name().to_owned()));
     }
     Ok(table)
@@ -168,6 +169,7 @@ struct Said {
     nullable: Option<bool>,
     default: bool,
     identity: bool,
+    generation: bool,
     collation: bool,
 }
 
@@ -179,6 +181,7 @@ impl NewTable {
             notes: Vec::new(),
             made: MadeTypes::new(),
             defaults: Vec::new(),
+            generated: Vec::new(),
             collations: Vec::new(),
             checks: Vec::new(),
             keys: Vec::new(),
@@ -240,6 +243,7 @@ impl NewTable {
         self.schema.columns.push(schema);
         self.notes.push(notes);
         self.defaults.push(None);
+        self.generated.push(None);
         self.collations.push(None);
         let mut said = Said::default();
         for option in &column.options {
@@ -248,7 +252,10 @@ impl NewTable {
         }
         // What `serial` stands for comes behind the options.
         match serial(&column.data_type) {
-            Some(_) if said.identity => Err(self.both_default_and_identity(&name)),
+            Some(_) if said.identity => Err(self.both_specified("default and identity", &name)),
+            Some(_) if said.generation => {
+                Err(self.both_specified("default and generation expression", &name))
+            }
             Some(_) if said.nullable == Some(true) => Err(self.conflicting_null(&name)),
             _ => Ok(()),
         }
@@ -274,6 +281,9 @@ impl NewTable {
             ColumnOption::Generated { generation_expr: None, .. } => {
                 std::mem::replace(&mut said.identity, true).then_some("identity specifications")
             }
+            ColumnOption::Generated { .. } => {
+                std::mem::replace(&mut said.generation, true).then_some("generation clauses")
+            }
             ColumnOption::Collation(_) => {
                 if std::mem::replace(&mut said.collation, true) {
                     return Err(SqlError::syntax("multiple COLLATE clauses not allowed"));
@@ -282,20 +292,26 @@ impl NewTable {
             }
             _ => None,
         };
-        if said.default && said.identity {
-            return Err(self.both_default_and_identity(name));
+        let both = match (said.default, said.identity, said.generation) {
+            (true, true, _) => Some("default and identity"),
+            (true, _, true) => Some("default and generation expression"),
+            (_, true, true) => Some("identity and generation expression"),
+            _ => None,
+        };
+        if let Some(both) = both {
+            return Err(self.both_specified(both, name));
         }
         let Some(what) = twice else { return Ok(()) };
-        let values = if what == "default values" { "specified " } else { "" };
+        let values = if what == "identity specifications" { "" } else { "specified " };
         let table = bare(&self.schema.name);
         let message = format!("multiple {what} {values}for column \"{name}\" of table \"{table}\"");
         Err(SqlError::syntax(message))
     }
 
-    fn both_default_and_identity(&self, name: &str) -> SqlError {
+    fn both_specified(&self, both: &str, name: &str) -> SqlError {
         let table = bare(&self.schema.name);
         SqlError::syntax(format!(
-            "both default and identity specified for column \"{name}\" of table \"{table}\""
+            "both {both} specified for column \"{name}\" of table \"{table}\""
         ))
     }
 
@@ -356,8 +372,17 @@ impl NewTable {
                 last.identity = Some(identity(name, last.kind, *generated_as, sequence_options)?);
                 last.nullable = false;
             }
-            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
-                return Err(SqlError::unsupported("a column that is generated from others"));
+            ColumnOption::Generated {
+                generation_expr: Some(expression),
+                generation_expr_mode: Some(GeneratedExpressionMode::Stored),
+                generated_keyword: true,
+                ..
+            } => {
+                let generated = self.generated.last_mut().expect("a column was added");
+                *generated = Some(expression.clone());
+            }
+            ColumnOption::Generated { .. } => {
+                return Err(SqlError::unsupported("a generated column that is not stored"));
             }
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }

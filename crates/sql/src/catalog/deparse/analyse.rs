@@ -417,6 +417,22 @@ impl<'o> Analyzer<'o> {
         }
     }
 
+    /// A value as an assignment makes another type of it, which is not written.
+    pub(super) fn assigned(&self, node: Node, to: TypeRef) -> Option<Node> {
+        let from = node.ty.oid;
+        let mut node = self.coerce(node, to.oid, false)?;
+        if let Kind::Cast(cast, _) = &mut node.kind
+            && from != to.oid
+        {
+            cast.is_implicit = true;
+        }
+        if to.modifier < 0 || node.ty.modifier == to.modifier {
+            return Some(node);
+        }
+        let cast = Cast { is_implicit: true, by_function: true };
+        Node::new(Kind::Cast(cast, boxed(node)), to)
+    }
+
     /// A cast that is written.
     pub(super) fn cast(&self, node: Node, to: TypeRef) -> Option<Node> {
         // The parts decide what a number in the text counts.

@@ -24,11 +24,11 @@ mod print;
 mod query;
 mod tree;
 
-use rightlink::TableInfo;
+use rightlink::{ColumnSchema, TableInfo};
 use sqlparser::ast;
 
 use super::objects::{DomainObject, How, Objects};
-use super::relations::type_oid;
+use super::relations::{base_oid, type_oid};
 use super::rules;
 use crate::names::{SearchPath, identifier};
 use crate::notes::ColumnNotes;
@@ -108,6 +108,34 @@ impl Objects {
         let node = parse::expression(text).ok()?;
         let analyzer = Analyzer::new(Types(self), &scope, 0);
         self.printed(&analyzer.expr(&node)?, how)
+    }
+
+    /// The expression that a column of a table is generated from, in PostgreSQL's spelling.
+    pub(super) fn deparsed_generation(
+        &self,
+        text: &str,
+        (table, column): (&TableInfo, &ColumnSchema),
+        how: How<'_>,
+    ) -> Option<String> {
+        let notes = ColumnNotes::decode(&column.note);
+        // PostgreSQL has no parentheses below the cast to a domain.
+        let to = TypeRef {
+            oid: base_oid(column, &notes, self),
+            modifier: notes.modifier.map_or(-1, Modifier::number),
+        };
+        let scope = Scope { objects: self, names: Names::Table(table) };
+        let analyzer = Analyzer::new(Types(self), &scope, 0);
+        let value = analyzer.expr(&parse::expression(text).ok()?)?;
+        Some(self.printed(&analyzer.assigned(value, to)?, how)?.text)
+    }
+
+    /// The columns of a table that an expression names; `None` where that is not known.
+    pub(super) fn named_columns(&self, text: &str, table: &TableInfo) -> Option<Vec<String>> {
+        let scope = Scope { objects: self, names: Names::Table(table) };
+        let node = parse::expression(text).ok()?;
+        let mut found = Vec::new();
+        Analyzer::new(Types(self), &scope, 0).expr(&node)?.add_columns(&mut found);
+        Some(found)
     }
 
     /// The same of several between commas, as catalogs have the expressions of an index.

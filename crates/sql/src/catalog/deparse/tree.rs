@@ -172,6 +172,16 @@ impl Node {
         matches!(self.kind, Kind::Const(None))
     }
 
+    /// Adds the columns that stand in it, each once.
+    pub(super) fn add_columns(&self, found: &mut Vec<String>) {
+        if let Kind::Column(column) = &self.kind
+            && !found.contains(&column.name)
+        {
+            found.push(column.name.clone());
+        }
+        self.kind.parts(&mut |part| part.add_columns(found));
+    }
+
     /// Does a column stand in it?
     pub(super) fn names_column(&self) -> bool {
         let mut found = matches!(self.kind, Kind::Column(_) | Kind::Subquery(_));

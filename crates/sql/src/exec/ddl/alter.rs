@@ -2,15 +2,15 @@
 //!
 //! Does not do: columns of another type (`retype`), identity (`identity`).
 
-use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, Type, Value};
+use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, Value};
 
 use super::constraints::{depends, unnoted};
+use super::identity::of_relation;
 use super::table::constant;
 use super::{Definer, check_keys, expression, key_made, late_keys, named};
 use crate::bind::Slot;
 use crate::bind::ddl::{Alteration, NewIndex, NewPrimary, NewTable};
 use crate::error::{Result, SqlError, code};
-use crate::exec::failure::{carry, unless};
 use crate::exec::rows::to_value;
 use crate::expr::Expr;
 use crate::names::{bare, beside};
@@ -89,6 +89,9 @@ impl Definer<'_> {
             }
             Alteration::Deferral(name, deferral) => self.set_deferral(table, name, *deferral),
             Alteration::Identity(column, change) => self.change_identity(table, column, change),
+            Alteration::DropExpression { column, if_exists } => {
+                self.drop_expression(table, column, *if_exists)
+            }
             Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
             Alteration::Storage(storage) => {
                 let before = named(table, self.txn.catalog().describe(table))?.auto_vacuum;
@@ -173,13 +176,17 @@ impl Definer<'_> {
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         let default = self.finish_column(column, 0, &mut schema)?;
-        if let Some(domain) = &column.notes[0].domain {
+        if let Some(domain) = &column.notes[0].domain
+            && column.generated[0].is_none()
+        {
             self.ask_default(table, domain, &default)?;
         }
         let keys = column.schema.indexes.iter().flat_map(|index| &index.columns);
         check_keys(std::slice::from_ref(&schema), keys.map(|key| &key.name))?;
         if schema.identity.is_some() {
             self.txn.alter_table(table, AlterTable::AddColumn(&schema))?;
+        } else if let Some(node) = &column.generated[0] {
+            self.add_generated_column(table, schema, node)?;
         } else {
             self.add_plain_column(table, schema, &default)?;
         }
@@ -218,7 +225,7 @@ impl Definer<'_> {
         mut schema: ColumnSchema,
         default: &Expr,
     ) -> Result<()> {
-        let (name, kind, nullable) = (schema.name.clone(), schema.kind, schema.nullable);
+        let (name, nullable) = (schema.name.clone(), schema.nullable);
         schema.nullable = true;
         if schema.default.is_none() && default.is_stable() {
             // One value for all rows that are there; what comes later gets its own.
@@ -232,33 +239,11 @@ impl Definer<'_> {
             AlterTable::Default { column: &name, default: constant(default) },
         )?;
         if !default.is_stable() {
-            self.fill_column(table, (&name, kind), default)?;
+            let context = self.context;
+            let value_of = |_: &[Value]| default.eval(&[], context).and_then(to_value);
+            self.fill(table, &schema, &value_of)?;
         }
         if nullable { Ok(()) } else { self.set_nullable(table, &name, false) }
-    }
-
-    /// Gives each row a value of its own, also those that the snapshot does not show.
-    fn fill_column(
-        &mut self,
-        table: &str,
-        (column, kind): (&str, Type),
-        default: &Expr,
-    ) -> Result<()> {
-        let context = self.context;
-        let mut failed = None;
-        let mut of_row =
-            |_: &[Value]| carry(&mut failed, default.eval(&[], context).and_then(to_value));
-        let mut same = Ok;
-        let filled = self.txn.alter_table(
-            table,
-            AlterTable::ColumnType {
-                column,
-                to: kind,
-                convert: &mut same,
-                of_row: Some(&mut of_row),
-            },
-        );
-        unless(failed, filled)
     }
 
     /// Indexes, checks and foreign keys of the column go with it, as in PostgreSQL.
@@ -277,6 +262,10 @@ impl Definer<'_> {
             ));
             return Ok(());
         }
+        self.column_at(&table, column)?;
+        self.drop_generated_from(&table, column, cascade)?;
+        // Columns that went with it may have stood in front of it.
+        let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
         self.drop_source_column(name, column, cascade)?;
         for child in &table.notes.children {
@@ -350,8 +339,13 @@ impl Definer<'_> {
                 format!("column \"{column}\" of relation \"{}\" is an identity column", bare(name));
             return Err(SqlError::syntax(message));
         }
-        let modifier = table.column_notes[at].modifier;
-        let slot = Slot::of_column(column, table.types[at], modifier);
+        if table.column_notes[at].generated.is_some() {
+            let message = of_relation(&table, column, "is a generated column");
+            let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.";
+            let error = SqlError::syntax(message);
+            return Err(if default.is_some() { error } else { error.hint(hint) });
+        }
+        let slot = Slot::of_table(&table, at);
         let default = default.map(|node| self.settled(node)).transpose()?;
         let (bound, text) = match &default {
             Some(node) => {

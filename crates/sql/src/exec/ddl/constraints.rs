@@ -24,10 +24,10 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::expr::aggregate::Ordered;
 use crate::names::bare;
-use crate::notes::{ColumnNotes, Deferral, ForeignKey, TableNotes};
+use crate::notes::{Action, ColumnNotes, Deferral, ForeignKey, TableNotes};
 use crate::parse::Lines;
 use crate::plan::predicate::comparison;
-use crate::plan::{ParentKey, Table};
+use crate::plan::{GeneratedColumn, ParentKey, Table};
 use crate::schemas::no_table;
 use crate::statistics::store;
 use crate::types::cast::is_implicit;
@@ -132,6 +132,7 @@ impl Definer<'_> {
             })?;
             key.parent_columns = primary.columns.iter().map(|part| part.name.clone()).collect();
         }
+        refuse_actions(&table, &key)?;
         if key.columns.len() != key.parent_columns.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(SqlError::new(code::INVALID_FOREIGN_KEY, message));
@@ -377,6 +378,24 @@ pub(super) fn depends(what: &str, why: &str) -> SqlError {
     SqlError::new(code::DEPENDENT_OBJECTS, message)
         .detail(format!("{why}."))
         .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+/// Fails for a foreign key with an action that would give a generated column another value.
+fn refuse_actions(table: &Table, key: &ForeignKey) -> Result<()> {
+    let is_generated =
+        |one: &GeneratedColumn| key.columns.contains(&table.info.columns[one.at].name);
+    if !table.generated.iter().any(is_generated) {
+        return Ok(());
+    }
+    let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
+    let what = match (key.on_update, key.on_delete) {
+        (action, _) if sets(action) || action == Action::Cascade => "ON UPDATE",
+        (_, action) if sets(action) => "ON DELETE",
+        _ => return Ok(()),
+    };
+    let message =
+        format!("invalid {what} action for foreign key constraint containing generated column");
+    Err(SqlError::syntax(message))
 }
 
 fn check_types(key: &ParentKey, table: &Table) -> Result<()> {

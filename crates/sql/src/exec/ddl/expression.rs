@@ -7,7 +7,7 @@
 //! row has its value from the statement on that makes the index.
 //! Does not do: the values of rows that are written later (`exec::rows`).
 
-use rightlink::{AlterTable, ColumnSchema, IndexInfo, IndexSchema, KeyCollation, KeyColumn};
+use rightlink::{AlterTable, ColumnSchema, IndexInfo, IndexSchema, KeyCollation, KeyColumn, Value};
 use sqlparser::ast::Expr as Ast;
 
 use super::schema::without_parentheses;
@@ -21,7 +21,7 @@ use crate::exec::rows::to_value;
 use crate::exec::tables::Tables;
 use crate::expr::immutable::is_immutable;
 use crate::expr::{Expr, Typed};
-use crate::names::{self, identifier};
+use crate::names::{computed, identifier, is_computed};
 use crate::notes::{ColumnNotes, ComputedNotes, TableNotes};
 use crate::parse::{self, Lines};
 use crate::plan::Table;
@@ -61,13 +61,26 @@ impl Definer<'_> {
 
     /// Binds an expression, and gives the text that is kept of it.
     fn bind_expression(&mut self, node: &Ast, table: &Table) -> Result<(Typed, String)> {
+        self.bind_kept(node, |binder, node| binder.index_expression(node, table))
+    }
+
+    /// Binds an expression that a table keeps, and gives the text that is kept of it.
+    pub(super) fn bind_kept<T>(
+        &mut self,
+        node: &Ast,
+        bind: impl FnOnce(&mut Binder<'_>, &Ast) -> Result<T>,
+    ) -> Result<(T, String)> {
         let node = self.settled(without_parentheses(node))?;
         let text = node.to_string();
         let lines = Lines::of(&text);
         let mut tables = Tables(self.txn);
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         binder.reading = Reading::to_keep(self.context.times.clone());
-        let value = binder.index_expression(&node, table)?;
+        let value = bind(&mut binder, &node)?;
+        if !binder.params.is_empty() {
+            let message = "there is no parameter $1";
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
+        }
         let text = binder.reading.pinned(&text)?;
         // sqlparser writes names of types in capitals.
         let text = parse::types::with_types(&text, |parts| match parts {
@@ -80,16 +93,26 @@ impl Definer<'_> {
     /// Gives each row the value of an expression over the other columns.
     fn fill_computed(&mut self, table: &Table, column: &ColumnSchema, expr: &Expr) -> Result<()> {
         let context = self.context;
-        let mut failed = None;
-        let mut of_row = |row: &[rightlink::Value]| {
+        let value_of = |row: &[Value]| {
+            context.check_interrupt()?;
             let row = Datum::stored_row(&row[..table.types.len()], &table.types);
-            let value = context.check_interrupt().and_then(|()| row.collect::<Result<Row>>());
-            let value = value.and_then(|row| expr.eval(&row, context)).and_then(to_value);
-            carry(&mut failed, value)
+            to_value(expr.eval(&row.collect::<Result<Row>>()?, context)?)
         };
+        self.fill(&table.info.name, column, &value_of)
+    }
+
+    /// Gives each row a value in a column, also those that the snapshot does not show.
+    pub(super) fn fill(
+        &mut self,
+        table: &str,
+        column: &ColumnSchema,
+        value_of: &dyn Fn(&[Value]) -> Result<Value>,
+    ) -> Result<()> {
+        let mut failed = None;
+        let mut of_row = |row: &[Value]| carry(&mut failed, value_of(row));
         let mut same = Ok;
         let filled = self.txn.alter_table(
-            &table.info.name,
+            table,
             AlterTable::ColumnType {
                 column: &column.name,
                 to: column.kind,
@@ -146,13 +169,15 @@ impl Definer<'_> {
 /// Does the key of an index have an expression that names the column at `at`?
 pub(super) fn depends(index: &IndexInfo, table: &Table, at: usize) -> bool {
     let first = table.shown().len();
-    let names = |expr: &Expr| {
-        let mut found = false;
-        expr.walk(&mut |inner| found |= matches!(inner, Expr::Column(place) if *place == at));
-        found
-    };
     let mut computed = table.info.columns[first..].iter().zip(&table.computed);
-    computed.any(|(column, expr)| index.uses(&column.name) && names(expr))
+    computed.any(|(column, expr)| index.uses(&column.name) && names(expr, at))
+}
+
+/// Does an expression over a row name the column at `at`?
+pub(super) fn names(expr: &Expr, at: usize) -> bool {
+    let mut found = false;
+    expr.walk(&mut |inner| found |= matches!(inner, Expr::Column(place) if *place == at));
+    found
 }
 
 /// An index as a statement would make it.
@@ -188,7 +213,7 @@ fn new_column(value: &Typed, kept: ComputedNotes, table: &Table) -> Result<Colum
     let is_bare = !matches!(value.ty, SqlType::Bpchar | SqlType::Unknown | SqlType::Enum(_));
     let kind = value.ty.to_column().filter(|_| is_bare).ok_or_else(unsupported)?;
     let taken = |name: &str| table.info.columns.iter().any(|column| column.name == name);
-    let name = (1..).map(names::computed).find(|name| !taken(name)).expect("numbers have no end");
+    let name = (1..).map(computed).find(|name| !taken(name)).expect("numbers have no end");
     let mut notes = ColumnNotes { computed: Some(kept), ..ColumnNotes::default() };
     notes.declare(Declared::plain(value.ty));
     let rule = value.collated.of_result();
@@ -205,27 +230,32 @@ fn refuse_expression(value: &Typed, table: &Table) -> Result<()> {
         let message = "functions in index expression must be marked IMMUTABLE";
         return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));
     }
-    let mut made = None;
-    value.expr.walk(&mut |inner| {
+    match names_made_type(&value.expr) {
+        false => Ok(()),
+        true => {
+            let what = "an index on an expression that names a type made by CREATE";
+            Err(SqlError::unsupported(what))
+        }
+    }
+}
+
+/// Does an expression name a type made by CREATE?
+pub(super) fn names_made_type(expr: &Expr) -> bool {
+    let mut is_made = false;
+    expr.walk(&mut |inner| {
         let ty = match inner {
             Expr::Const(value) => value.type_of(),
             Expr::Cast(_, to) => Some(*to),
             Expr::Checked(_) => {
-                made = made.or(Some(SqlType::Unknown));
+                is_made = true;
                 None
             }
             _ => None,
         };
         let element = ty.map(|ty| ty.element().unwrap_or(ty));
-        made = made.or(element.filter(|ty| matches!(ty, SqlType::Enum(_))));
+        is_made |= matches!(element, Some(SqlType::Enum(_)));
     });
-    match made {
-        None => Ok(()),
-        Some(_) => {
-            let what = "an index on an expression that names a type made by CREATE";
-            Err(SqlError::unsupported(what))
-        }
-    }
+    is_made
 }
 
 /// A column without what fills it up.
@@ -238,5 +268,5 @@ fn unpadded(expr: &Expr) -> &Expr {
 
 /// Does a key have a part that is an expression?
 pub(super) fn has_expression(columns: &[KeyColumn]) -> bool {
-    columns.iter().any(|key| names::is_computed(&key.name))
+    columns.iter().any(|key| is_computed(&key.name))
 }

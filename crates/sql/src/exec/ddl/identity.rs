@@ -40,7 +40,8 @@ impl Definer<'_> {
                 let known = &table.info.columns[at];
                 let has_default = known.default.is_some()
                     || known.identity.is_some()
-                    || table.column_notes[at].default.is_some();
+                    || table.column_notes[at].default.is_some()
+                    || table.column_notes[at].generated.is_some();
                 let why = match () {
                     () if known.nullable => {
                         Some("must be declared NOT NULL before identity can be added")
@@ -96,6 +97,6 @@ impl Definer<'_> {
     }
 }
 
-fn of_relation(table: &Table, column: &str, what: &str) -> String {
+pub(super) fn of_relation(table: &Table, column: &str, what: &str) -> String {
     format!("column \"{column}\" of relation \"{}\" {what}", bare(&table.info.name))
 }

@@ -5,6 +5,7 @@
 //! | `table` | CREATE TABLE, TRUNCATE, defaults |
 //! | `alter` | ALTER TABLE |
 //! | `expression` | columns with the values of expressions for indexes |
+//! | `generated` | generated columns |
 //! | `collation` | CREATE and DROP COLLATION |
 //! | `constraints` | checks, foreign keys: making and dropping |
 //! | `view`, `readers` | views; what reads a relation |
@@ -26,6 +27,7 @@ mod constraints;
 mod domains;
 mod expression;
 mod functions;
+mod generated;
 mod identity;
 mod late_keys;
 mod readers;

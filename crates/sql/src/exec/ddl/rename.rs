@@ -10,14 +10,13 @@ use rightlink::{AlterTable, CheckSchema};
 use sqlparser::tokenizer::Span;
 
 use super::{Definer, named, taken};
-use crate::bind::Binder;
 use crate::bind::from::check_column_name;
+use crate::bind::{Binder, Slot};
 use crate::catalog::plain_indexes;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::names::{bare, beside, identifier};
-use crate::notes::ComputedNotes;
 use crate::parse::{self, Lines};
 use crate::plan::Table;
 use crate::statistics::store;
@@ -115,7 +114,7 @@ impl Definer<'_> {
         Ok(renamed)
     }
 
-    /// The same of the expressions of indexes.
+    /// The same of the expressions of indexes and of generated columns.
     fn renamed_expressions(
         &mut self,
         table: &Table,
@@ -123,11 +122,22 @@ impl Definer<'_> {
         to: &str,
     ) -> Result<Vec<Renamed>> {
         let mut renamed = Vec::new();
-        for (own, notes) in table.info.columns.iter().zip(&table.column_notes) {
-            let Some(ComputedNotes { text, .. }) = &notes.computed else { continue };
+        for (at, own) in table.info.columns.iter().enumerate() {
+            let notes = &table.column_notes[at];
             let (mut tables, lines) = (Tables(self.txn), Lines::default());
             let mut binder = Binder::new(&mut tables, &lines, &[]);
-            binder.index_expression(&parse::expression(text)?, table)?;
+            let text = match (&notes.computed, &notes.generated) {
+                (Some(computed), _) => {
+                    binder.index_expression(&parse::expression(&computed.text)?, table)?;
+                    &computed.text
+                }
+                (None, Some(text)) => {
+                    let slot = Slot::of_table(table, at);
+                    binder.generation(&parse::expression(text)?, table, &slot, &[])?;
+                    text
+                }
+                (None, None) => continue,
+            };
             let mentions = binder.mentions.iter().filter(|(_, of)| *of == column);
             let places: BTreeSet<Span> = mentions.map(|(place, _)| *place).collect();
             let text = replaced(text, &places, &identifier(bare(to)));
@@ -137,11 +147,12 @@ impl Definer<'_> {
         Ok(renamed)
     }
 
-    /// Notes the expressions of indexes of a table that has its new names.
+    /// Notes the expressions of indexes and of generated columns of a table that has its new names.
     fn put_renamed(&mut self, name: &str, expressions: Vec<Renamed>) -> Result<()> {
         for Renamed { column, text } in expressions {
             self.note_column(name, &column, |notes| {
                 notes.computed.iter_mut().for_each(|one| one.text.clone_from(&text));
+                notes.generated.iter_mut().for_each(|own| own.clone_from(&text));
             })?;
         }
         Ok(())

@@ -46,6 +46,11 @@ impl Definer<'_> {
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
         self.refuse_used_column(name, column)?;
+        if using.is_some() && table.column_notes[at].generated.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{column}\" is a generated column.");
+            return Err(SqlError::new(code::INVALID_COLUMN_DEFINITION, message).detail(detail));
+        }
         let from = table.types[at];
         let cast = context(from, to.ty);
         let is_assigned = matches!(cast, Some(CastContext::Implicit | CastContext::Assignment));
@@ -53,7 +58,10 @@ impl Definer<'_> {
             let new = to.ty.name();
             let message = format!("column \"{column}\" cannot be cast automatically to type {new}");
             let hint = format!("You might need to specify \"USING {column}::{new}\".");
-            return Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint));
+            let error = SqlError::new(code::DATATYPE_MISMATCH, message);
+            // USING is not for generated columns.
+            let is_generated = table.column_notes[at].generated.is_some();
+            return Err(if is_generated { error } else { error.hint(hint) });
         }
         let using = using.map(|using| self.transform(&table, (at, to), using)).transpose()?;
         if let Some(using) = &using {
@@ -68,6 +76,7 @@ impl Definer<'_> {
             refuse_constants(&table, at, to.ty)?;
         }
         self.refuse_change(&table, at, to)?;
+        let generation = self.take_generation(&table, at, to)?;
         let indexes = self.take_expressions(&table, at)?;
         let checks = self.take_checks(&table, at)?;
         self.txn.alter_table(name, AlterTable::Default { column, default: None })?;
@@ -75,6 +84,7 @@ impl Definer<'_> {
         self.note_column(name, column, |notes| {
             notes.declare(to);
             notes.collation = None;
+            notes.generated = generation;
         })?;
         let default = self.default_now(name, at)?;
         self.txn.alter_table(name, AlterTable::Default { column, default })?;

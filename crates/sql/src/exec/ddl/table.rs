@@ -57,6 +57,7 @@ impl Definer<'_> {
                 named(wanted, self.txn.rename_index(&made.name, wanted))?;
             }
         }
+        self.note_generated(name, &table.generated)?;
         for (at, kind) in &table.late {
             self.add_late(name, &schema.indexes[*at].name, *kind)?;
         }
@@ -87,7 +88,8 @@ impl Definer<'_> {
             let (default, text) = self.bind_default(&node, &slot)?;
             (bound, notes.default) = (default, Some(text));
             column.default = constant(&bound);
-        } else if let Some(domain) = &notes.domain {
+        } else if let Some(domain) = notes.domain.as_ref().filter(|_| table.generated[at].is_none())
+        {
             bound = self.domain_default(domain, notes.type_of(column.kind, &table.made), column)?;
         }
         column.note = notes.encode();

@@ -5,6 +5,7 @@
 //! taken.
 //! Does not do: running them.
 
+pub(crate) mod column;
 pub(crate) mod constraint;
 pub(crate) mod sequence;
 
@@ -25,8 +26,9 @@ use crate::parse::roles::{self, RoleStatement};
 use crate::parse::types::{self, TypeStatement};
 use crate::parse::view::Said;
 use crate::parse::{Parsed, Stmt, copy, run, statement};
+use column::ColumnChange;
 use constraint::Waits;
-use sequence::{IdentityChange, SequenceOptions};
+use sequence::SequenceOptions;
 
 /// A utility statement.
 #[derive(Clone, Debug)]
@@ -153,12 +155,12 @@ pub(crate) enum Utility {
         if_exists: bool,
         schema: String,
     },
-    /// ALTER TABLE ALTER COLUMN ADD GENERATED, DROP IDENTITY
-    AlterIdentity {
+    /// ALTER TABLE ALTER COLUMN ADD GENERATED, DROP IDENTITY, DROP EXPRESSION
+    AlterColumn {
         table: Vec<String>,
         if_exists: bool,
         column: String,
-        change: Box<IdentityChange>,
+        change: Box<ColumnChange>,
     },
     /// ALTER TABLE ALTER CONSTRAINT
     AlterConstraint {
@@ -305,7 +307,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     if let Some(altered) = constraint::alter(cursor)? {
         return Ok(Some(altered));
     }
-    if let Some(altered) = sequence::identity(cursor)? {
+    if let Some(altered) = column::alter(cursor)? {
         return Ok(Some(altered));
     }
     let Some(word) = cursor.take_any(&WORDS) else { return Ok(None) };

@@ -81,51 +81,8 @@ pub(crate) enum IdentityChange {
     Drop { if_exists: bool },
 }
 
-/// ALTER TABLE t ALTER COLUMN c with a change of the identity of the column, in the form in which
-/// pg_dump writes it, which sqlparser does not know; `None` for anything else.
-pub(super) fn identity(cursor: &mut Cursor) -> Result<Option<Utility>> {
-    if !cursor.is("alter") || !cursor.is_at(1, "table") {
-        return Ok(None);
-    }
-    let start = cursor.place();
-    let found = identity_of(cursor)?;
-    if found.is_none() {
-        cursor.return_to(start);
-    }
-    Ok(found)
-}
-
-fn identity_of(cursor: &mut Cursor) -> Result<Option<Utility>> {
-    cursor.expect("alter")?;
-    cursor.expect("table")?;
-    let if_exists = cursor.take("if") && cursor.take("exists");
-    cursor.take("only");
-    let Ok(table) = cursor.qualified() else { return Ok(None) };
-    if !cursor.take("alter") {
-        return Ok(None);
-    }
-    cursor.take("column");
-    let Ok(column) = cursor.name() else { return Ok(None) };
-    let change = if cursor.is("add") && cursor.is_at(1, "generated") {
-        cursor.expect("add")?;
-        added(cursor)?
-    } else if cursor.is("drop") && cursor.is_at(1, "identity") {
-        cursor.expect("drop")?;
-        cursor.expect("identity")?;
-        let if_exists = cursor.take("if");
-        if if_exists {
-            cursor.expect("exists")?;
-        }
-        IdentityChange::Drop { if_exists }
-    } else {
-        return Ok(None);
-    };
-    let change = Box::new(change);
-    Ok(Some(Utility::AlterIdentity { table, if_exists, column, change }))
-}
-
 /// What follows ADD.
-fn added(cursor: &mut Cursor) -> Result<IdentityChange> {
+pub(super) fn added(cursor: &mut Cursor) -> Result<IdentityChange> {
     cursor.expect("generated")?;
     let always = cursor.take("always");
     if !always {
