@@ -49,6 +49,11 @@ impl Mapping {
 
     /// The column that the header may not leave out, or must, and why.
     fn refused(&self) -> Option<(&ColumnSchema, &'static str)> {
+        let is_generated =
+            |column: &&ColumnSchema| rightlink_sql::generation_expression(column).is_some();
+        if let Some(column) = self.columns.iter().find(is_generated) {
+            return Some((column, "generated from other columns, by SQL only: use COPY"));
+        }
         for column in self.missing().filter(|column| !is_filled(column)) {
             if rightlink_sql::has_sql_default(column) {
                 let why = "not in the header, and only SQL can work out its default: use COPY";

@@ -141,6 +141,9 @@ fn describe_columns(table: &TableInfo, output: &mut Output) -> Result<(), Failur
 
 /// What a column gets that an insert does not name.
 fn default(column: &ColumnSchema) -> String {
+    if let Some(expression) = rightlink_sql::generation_expression(column) {
+        return format!("generated as ({expression})");
+    }
     match (&column.identity, &column.default) {
         (Some(identity), _) => format!("next of {}", identity.sequence),
         (None, None) => String::new(),
