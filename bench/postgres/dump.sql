@@ -63,10 +63,21 @@ create table "Odd Names"."Order" (
     "when" time default '12:00:00'
 );
 
+create table "Odd Names".bill (
+    id integer primary key,
+    net numeric(10, 2) not null,
+    tax numeric(10, 2) generated always as (net * 0.25) stored not null check (tax >= 0),
+    "in words" text collate "C" generated always as ('bill ' || id) stored,
+    day date generated always as ('2020-01-01'::date + id) stored,
+    is_large boolean generated always as (net > 100 or net is null) stored
+);
+create index on "Odd Names".bill (tax, "in words");
+
 insert into customer (name, mood, born, nick) values
     ('Ann', 'sad', '1990-02-03', 'a'), ('Bob', null, null, null), (E'Tab\tand\\', 'ok', '2000-01-01', 'x');
 insert into shop.item (label, price, tags, body, picture) values
     ('pen', 1.25, '{red,"a b"}', '{"a": [1, null]}', '\x00ff'), ('free', 0, null, null, null), ('cup', 3, '{}', '[]', '');
+insert into "Odd Names".bill (id, net) values (1, 10), (2, 333.33);
 insert into shop.sale (customer_id, item_id, count) values (1, 1, 7), (1, 2, 1), (2, 3, 100), (null, 1, 2);
 create index sizes on "Odd Names"."Order" (size) where size = 'small';
 insert into "Odd Names"."Order" values (1, 'x', 1e300, false, 'small', '01:02:03.5'), (2, '', '-infinity', null, null, null);
