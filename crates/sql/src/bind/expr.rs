@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use sqlparser::ast::{self, Spanned, UnaryOperator, Value};
+use sqlparser::tokenizer::Span;
 
 use super::rows::{asks_of_row, is_row};
 use super::scope::{self, Lookup};
@@ -339,6 +340,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
         };
         self.mentions.push((path[path.len() - 2].span, None));
+        self.qualifiers.insert(Span::new(path[0].span.start, column.span.start));
         self.leave_out_schema(path);
         let typed = self.column(schema.as_deref(), Some(&source), column);
         let typed = typed.map_err(|error| match error.sqlstate {

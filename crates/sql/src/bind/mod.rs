@@ -67,6 +67,7 @@ mod with;
 pub(crate) mod write;
 mod writing_with;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rightlink::Collation;
@@ -221,6 +222,8 @@ pub(crate) struct Binder<'a> {
     used_types: Vec<UsedType>,
     /// Where columns are named, and where (`None`) the table in front of one.
     pub(crate) mentions: Vec<(Span, Option<usize>)>,
+    /// Where names of sources stand in front of columns, with the dots behind them.
+    pub(crate) qualifiers: BTreeSet<Span>,
     /// Was something named that may be another thing the next time, whatever the tables are?
     pub(crate) once: bool,
     /// Is it text that is kept with a definition, whose names mean the same to everybody?
@@ -264,6 +267,7 @@ impl<'a> Binder<'a> {
             owner_of_default: None,
             used_types: Vec::new(),
             mentions: Vec::new(),
+            qualifiers: BTreeSet::new(),
             once: false,
             kept: false,
             views: view::Views::default(),

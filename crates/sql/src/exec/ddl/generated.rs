@@ -10,6 +10,7 @@ use sqlparser::ast::Expr as Ast;
 use super::Definer;
 use super::expression::{names, names_made_type};
 use super::identity::of_relation;
+use super::rename::replaced;
 use crate::bind::generated::Generation;
 use crate::bind::{Binder, Slot};
 use crate::error::{Result, SqlError, code};
@@ -54,9 +55,14 @@ impl Definer<'_> {
         generated: &[usize],
     ) -> Result<Kept> {
         let slot = Slot::of_table(table, at);
+        let node = &self.unqualified(node, table, &slot, generated)?;
         let (Generation { value, stored }, text) =
             self.bind_kept(node, |binder, node| binder.generation(node, table, &slot, generated))?;
-        refuse_changing(&stored, table)?;
+        // As in PostgreSQL, the assignment may depend on the session.
+        if !is_immutable(&value.expr, &table.types) {
+            let message = "generation expression is not immutable";
+            return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));
+        }
         let is_label =
             matches!(&stored, Expr::Const(value) if !value.is_null()) && names_made_type(&stored);
         if is_label || names_made_type(&value.expr) {
@@ -64,6 +70,22 @@ impl Definer<'_> {
             return Err(SqlError::unsupported(what));
         }
         Ok(Kept { expr: stored, text })
+    }
+
+    /// A generation expression without the name of its table, which may be another one later.
+    fn unqualified(
+        &mut self,
+        node: &Ast,
+        table: &Table,
+        slot: &Slot,
+        generated: &[usize],
+    ) -> Result<Ast> {
+        let text = self.settled(node)?.to_string();
+        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        binder.generation(&parse::expression(&text)?, table, slot, generated)?;
+        let text = replaced(&text, &binder.qualifiers, "").unwrap_or(text);
+        parse::expression(&text)
     }
 
     /// Adds a generated column, with its value in every row.
@@ -157,7 +179,7 @@ impl Definer<'_> {
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let generated = table.generated_places();
         let bound = binder.generation(&parse::expression(&text)?, table, &slot, &generated);
-        let stored = bound.map(|bound| bound.stored).map_err(|error| match error.sqlstate {
+        bound.map_err(|error| match error.sqlstate {
             code::DATATYPE_MISMATCH => {
                 let message = format!(
                     "generation expression for column \"{column}\" cannot be cast automatically \
@@ -168,7 +190,6 @@ impl Definer<'_> {
             }
             _ => error,
         })?;
-        refuse_changing(&stored, table)?;
         self.note_column(&table.info.name, column, |notes| notes.generated = None)?;
         Ok(Some(text))
     }
@@ -189,13 +210,4 @@ impl Definer<'_> {
         };
         self.fill(&table.info.name, &table.info.columns[at], &value_of)
     }
-}
-
-/// Fails for a generation expression that is another at other times or in other sessions.
-fn refuse_changing(expr: &Expr, table: &Table) -> Result<()> {
-    if is_immutable(expr, &table.types) {
-        return Ok(());
-    }
-    let message = "generation expression is not immutable";
-    Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message))
 }

@@ -234,7 +234,7 @@ fn refused(check: &str, name: &str) -> SqlError {
 }
 
 /// `text` with `new` in these places.
-fn replaced(text: &str, places: &BTreeSet<Span>, new: &str) -> Option<String> {
+pub(super) fn replaced(text: &str, places: &BTreeSet<Span>, new: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for place in places {
