@@ -119,8 +119,7 @@ impl<'f> Fit<'f> {
             let types = places.iter().map(ty).collect();
             return Some(Fit { function, places, types, gathers: true, is_ambiguous: false });
         }
-        let is_plain = given.names.is_empty() && !given.is_list;
-        if placed > parameters.len() || element.is_some() && is_plain {
+        if placed > parameters.len() {
             return None;
         }
         let mut places: Vec<usize> = (0..placed).collect();

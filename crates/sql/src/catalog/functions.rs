@@ -8,7 +8,7 @@ use rightlink::TableInfo;
 use super::numbers::{array, char, oid, relation_oid, short, text, texts, vector};
 use super::relations::is_string;
 use crate::error::Result;
-use crate::names::{bare, full_reference, function_of_entry, identifier, reference};
+use crate::names::{SearchPath, bare, full_reference, function_of_entry, identifier, schema_of};
 use crate::notes::MadeTypes;
 use crate::notes::functions::{FunctionNotes, Gives};
 use crate::roles::role::OWNER;
@@ -40,7 +40,7 @@ pub(super) fn objects(tables: &[TableInfo], made: &MadeTypes) -> Vec<FunctionObj
 }
 
 /// The number and the name of the type of a part, which may be `varchar`.
-fn type_of(part: &Part) -> (u32, String) {
+pub(super) fn type_of(part: &Part) -> (u32, String) {
     let is_varchar = matches!(part.modifier, Some(Modifier::Varchar(_)));
     match (part.ty, SqlType::named(VARCHAR)) {
         (SqlType::Text, Some((number, _))) if is_varchar => (number, VARCHAR.to_owned()),
@@ -68,12 +68,25 @@ impl FunctionObject {
         self.notes.owner.unwrap_or(OWNER)
     }
 
-    /// The number and the name of the type of what it gives.
-    fn result(&self) -> (u32, String) {
+    /// All of its parameters, and a result that is none.
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The type of what it gives.
+    pub(super) fn result_type(&self) -> SqlType {
         match (self.notes.gives, self.outputs().as_slice()) {
-            (Gives::Void, _) => (SqlType::Void.oid(), SqlType::Void.name().to_owned()),
-            (_, [one]) => type_of(one),
-            _ => (SqlType::Record.oid(), SqlType::Record.name().to_owned()),
+            (Gives::Void, _) => SqlType::Void,
+            (_, [one]) => one.ty,
+            _ => SqlType::Record,
+        }
+    }
+
+    /// The number and the name of the type of what it gives.
+    pub(super) fn result(&self) -> (u32, String) {
+        match (self.result_type(), self.outputs().as_slice()) {
+            (ty, [one]) if ty != SqlType::Void => type_of(one),
+            (ty, _) => (ty.oid(), ty.name().to_owned()),
         }
     }
 
@@ -117,9 +130,13 @@ impl FunctionObject {
     }
 
     /// Its name and the types of its arguments.
-    pub(super) fn signature(&self) -> String {
+    pub(super) fn signature(&self, path: &SearchPath) -> String {
         let types: Vec<String> = self.inputs().map(|one| type_of(one).1).collect();
-        format!("{}({})", reference(&self.stored), types.join(","))
+        let name = match path.has(schema_of(&self.stored)) {
+            true => identifier(bare(&self.stored)),
+            false => full_reference(&self.stored),
+        };
+        format!("{name}({})", types.join(","))
     }
 
     /// Has it arguments of the types with these numbers?
@@ -200,7 +217,7 @@ impl FunctionObject {
 }
 
 /// The default of a parameter as PostgreSQL shows it: a string by itself has its type behind.
-fn default_of(part: &Part) -> Option<String> {
+pub(super) fn default_of(part: &Part) -> Option<String> {
     let default = part.default.as_ref()?;
     Some(match is_string(default) {
         true => format!("{default}::{}", type_of(part).1),

@@ -10,6 +10,7 @@ use rightlink::internal::datum::IntervalFields;
 use rightlink::{ColumnSchema, IndexInfo};
 
 use super::SessionInfo;
+use super::information_routines;
 use super::numbers::{relation_oid, text};
 use super::objects::{DomainObject, Object, Objects};
 use super::roles::{self, Grant};
@@ -58,6 +59,8 @@ pub(super) fn rows(
             let of = |one| usage_privileges(one, objects, session, own);
             objects.sequences().iter().flat_map(of).collect()
         }
+        Information::Routines => information_routines::routines(database, objects),
+        Information::Parameters => information_routines::parameters(database, objects),
         Information::Schemata => {
             let made = objects.schemas().iter().map(|(_, name)| name.as_str());
             let all = CATALOGS.into_iter().chain([PUBLIC]).chain(made);

@@ -483,7 +483,7 @@ impl Objects {
         path: &SearchPath,
     ) -> Option<String> {
         let one = self.function(number)?;
-        Some(if with_arguments { one.signature() } else { path.shown(&one.stored) })
+        Some(if with_arguments { one.signature(path) } else { path.shown(&one.stored) })
     }
 
     /// Does its name without a schema mean this function, or one of the system?

@@ -33,6 +33,7 @@ mod figures;
 mod functions;
 mod generated;
 mod information;
+mod information_routines;
 mod keywords;
 mod like;
 mod lookups;

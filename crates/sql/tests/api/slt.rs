@@ -195,7 +195,7 @@ files!(
     enums enum_names domains row_comparison no_columns
     time_zones time_styles time_of_day formats two_phase
     addresses bit_strings log_places composites composite_types unique_indexes
-    functions_made functions_of_rows functions_overloaded
+    functions_made functions_of_rows functions_overloaded functions_in_catalogs
     numeric_powers interval_columns short_spellings using_index
     generated_columns generated_definitions
 );

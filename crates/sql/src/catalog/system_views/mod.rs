@@ -154,6 +154,8 @@ pub(crate) enum SizeColumn {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Information {
     Schemata,
+    Routines,
+    Parameters,
     Tables,
     Columns,
     Domains,
@@ -312,6 +314,8 @@ fn information_kind(name: &str) -> Kind {
         "key_column_usage" => Information::KeyColumns,
         "referential_constraints" => Information::ReferentialConstraints,
         "schemata" => Information::Schemata,
+        "routines" => Information::Routines,
+        "parameters" => Information::Parameters,
         "sequences" => Information::Sequences,
         "table_privileges" => Information::TablePrivileges { own: false },
         "role_table_grants" => Information::TablePrivileges { own: true },
