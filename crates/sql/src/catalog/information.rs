@@ -11,7 +11,7 @@ use rightlink::{ColumnSchema, IndexInfo};
 
 use super::SessionInfo;
 use super::information_routines;
-use super::numbers::{relation_oid, text};
+use super::numbers::{nulls, relation_oid, text, yes};
 use super::objects::{DomainObject, Object, Objects};
 use super::roles::{self, Grant};
 use super::rules::{self, Constraint, Key, Reference, Rule};
@@ -104,15 +104,6 @@ pub(super) fn rows(
             free.map(|one| sequence(database, one)).collect()
         }
     })
-}
-
-pub(super) fn yes(on: bool) -> Datum {
-    text(if on { "YES" } else { "NO" })
-}
-
-/// So many columns that say nothing here.
-pub(super) fn nulls(row: &mut Row, count: usize) {
-    row.extend(std::iter::repeat_n(Datum::Null, count));
 }
 
 /// A name of the store, in three columns.

@@ -4,8 +4,7 @@
 //! Does not do: functions of the system, which it leaves out as `information` does tables of it.
 
 use super::functions::{FunctionObject, default_of, type_of};
-use super::information::{nulls, yes};
-use super::numbers::text;
+use super::numbers::{nulls, text, yes};
 use super::objects::Objects;
 use crate::names::{CATALOGS, bare, schema_of};
 use crate::types::parameter_mode::ParameterMode;

@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::names::PUBLIC;
 pub(crate) use crate::oids::{PUBLIC_OID, relation_oid};
-use crate::types::{Array, Datum, ElementType, SqlType};
+use crate::types::{Array, Datum, ElementType, Row, SqlType};
 
 /// That of `pg_catalog`.
 pub(super) const CATALOGS_OID: u32 = 11;
@@ -49,6 +49,16 @@ pub(super) fn text(text: impl Into<String>) -> Datum {
 
 pub(super) fn number(number: impl TryInto<i64>) -> Datum {
     Datum::Int8(number.try_into().unwrap_or(i64::MAX))
+}
+
+/// A truth as the standard tells it.
+pub(super) fn yes(on: bool) -> Datum {
+    text(if on { "YES" } else { "NO" })
+}
+
+/// So many columns that say nothing here.
+pub(super) fn nulls(row: &mut Row, count: usize) {
+    row.extend(std::iter::repeat_n(Datum::Null, count));
 }
 
 pub(super) fn oid(number: u32) -> Datum {

@@ -6,8 +6,10 @@
 
 use std::sync::OnceLock;
 
-use super::information::{name_of, nulls, sizes, yes};
-use super::numbers::{CATALOGS_OID, INFORMATION_OID, char, count, number, oid, short, text};
+use super::information::{name_of, sizes};
+use super::numbers::{
+    CATALOGS_OID, INFORMATION_OID, char, count, nulls, number, oid, short, text, yes,
+};
 use super::objects::Objects;
 use super::relations::{Attribute, HEAP, attribute, is_collatable};
 use super::system_views::{self, Information, Kind, Placed, ToldColumn, View};
