@@ -56,6 +56,18 @@ impl Binder<'_> {
         self.assign(value, slot)
     }
 
+    /// Fails for a table in parentheses in a generation expression, which is kept without names of
+    /// tables.
+    pub(super) fn refuse_own_name(&self) -> Result<()> {
+        match self.place {
+            Place::None(GENERATION) => {
+                let what = "a table in parentheses in a generation expression";
+                Err(SqlError::unsupported(what).hint("Write the name of the column alone."))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fails for the whole row of a source in a generation expression, of which its value is part.
     pub(super) fn refuse_own_row(&self) -> Result<()> {
         if !matches!(self.place, Place::None(GENERATION)) {

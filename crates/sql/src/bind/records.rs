@@ -251,6 +251,7 @@ impl Binder<'_> {
             return self.settle(value);
         }
         if let Some(source) = self.source_in_parentheses(row)? {
+            self.refuse_own_name()?;
             let Source { schema, alias } = source;
             return self.column(schema.as_deref(), Some(&alias), name);
         }

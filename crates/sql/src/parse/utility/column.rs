@@ -3,9 +3,11 @@
 //!
 //! Does not do: beside other changes of the table.
 
+use sqlparser::tokenizer::Token;
+
 use super::Utility;
 use super::sequence::{IdentityChange, added};
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::parse::cursor::Cursor;
 
 /// What ALTER TABLE makes of a column.
@@ -53,6 +55,10 @@ fn alter_column(cursor: &mut Cursor) -> Result<Option<Utility>> {
     } else {
         return Ok(None);
     };
+    if cursor.is_token(&Token::Comma) {
+        let what = "such a change of a column beside other changes of its table";
+        return Err(SqlError::unsupported(what));
+    }
     let change = Box::new(change);
     Ok(Some(Utility::AlterColumn { table, if_exists, column, change }))
 }
