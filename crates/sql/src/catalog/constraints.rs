@@ -3,8 +3,8 @@
 //! Invariants: columns are those of PostgreSQL 15. Does not do: finding the constraints (`rules`).
 
 use super::numbers::{
-    INFORMATION_OID, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, PG_TYPE, array, char, oid,
-    relation_oid, short, text,
+    INFORMATION_OID, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_PROC, PG_REWRITE, PG_TYPE, array,
+    char, oid, relation_oid, short, text,
 };
 use super::objects::Objects;
 use super::relations::{default_oid, default_text, rewrite_oid, type_oid};
@@ -186,6 +186,13 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
                     .for_each(|part| add([PG_REWRITE, own], [PG_CLASS, read], part, 'n'));
             }
         }
+    }
+    for function in objects.functions() {
+        let is_made = |ty: &SqlType| {
+            matches!(ty.element().unwrap_or(*ty), SqlType::Enum(_) | SqlType::Composite(_))
+        };
+        let made = function.parts().iter().map(|part| part.ty).filter(is_made);
+        made.for_each(|ty| add([PG_PROC, function.oid], [PG_TYPE, ty.oid()], 0, 'n'));
     }
     for Key { table, index } in objects.keys() {
         let (own, table_oid) = (relation_oid(index.id), relation_oid(table.id));

@@ -9,17 +9,26 @@ use super::numbers::{array, char, oid, relation_oid, short, text, texts, vector}
 use super::relations::is_string;
 use crate::error::Result;
 use crate::names::{SearchPath, bare, full_reference, function_of_entry, identifier, schema_of};
-use crate::notes::MadeTypes;
 use crate::notes::functions::{FunctionNotes, Gives};
+use crate::notes::{ColumnNotes, MadeTypes};
 use crate::roles::role::OWNER;
 use crate::types::declared::Modifier;
 use crate::types::parameter_mode::ParameterMode;
 use crate::types::volatility::Volatility;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType, VARCHAR};
+use crate::user_types;
 use crate::user_types::functions::{Part, parts_of_entry};
 
 /// The number of the language SQL.
 const SQL: u32 = 14;
+
+/// Says how the type of a part is named where the text is read.
+pub(super) type ShownType<'s> = &'s dyn Fn(&Part) -> String;
+
+/// The name of the type of a part, with its schema unless that is `public`.
+pub(super) fn named(part: &Part) -> String {
+    type_of(part).1
+}
 
 /// A function that a user made.
 pub(crate) struct FunctionObject {
@@ -33,8 +42,20 @@ pub(crate) struct FunctionObject {
 
 /// The functions among the tables of the store, by name.
 pub(super) fn objects(tables: &[TableInfo], made: &MadeTypes) -> Vec<FunctionObject> {
+    let entries = || tables.iter().filter(|info| function_of_entry(&info.name).is_some());
+    let mut made = made.clone();
+    // Those of rows of tables.
+    for own in entries().flat_map(|entry| &entry.columns) {
+        let Some(own) = ColumnNotes::decode(&own.note).made else { continue };
+        if !made.contains_key(&own.name)
+            && let Some(info) = tables.iter().find(|info| info.name == own.name)
+        {
+            let ty = user_types::composite(info, &info.name, &info.columns, &made);
+            made.insert(own.name, SqlType::Composite(ty));
+        }
+    }
     let mut all: Vec<FunctionObject> =
-        tables.iter().filter_map(|info| FunctionObject::of(info, made)).collect();
+        entries().filter_map(|info| FunctionObject::of(info, &made)).collect();
     all.sort_by(|a, b| a.stored.cmp(&b.stored));
     all
 }
@@ -91,47 +112,56 @@ impl FunctionObject {
     }
 
     /// Its parameters as they were declared, with names where they have some.
-    pub(super) fn declared_arguments(&self) -> String {
-        self.declared(&|part| is_argument(part), true)
+    pub(super) fn declared_arguments(&self, shown: ShownType<'_>) -> String {
+        self.declared(&|part| is_argument(part), true, shown)
     }
 
     /// The same without defaults.
-    pub(super) fn identity_arguments(&self) -> String {
-        self.declared(&|part| is_argument(part), false)
+    pub(super) fn identity_arguments(&self, shown: ShownType<'_>) -> String {
+        self.declared(&|part| is_argument(part), false, shown)
     }
 
     /// What it gives as it was declared.
-    pub(super) fn declared_result(&self) -> String {
+    pub(super) fn declared_result(&self, shown: ShownType<'_>) -> String {
         let is_column = |part: &Part| part.mode == Some(ParameterMode::Table);
         if self.parts.iter().any(is_column) {
-            return format!("TABLE({})", self.declared(&is_column, false));
+            return format!("TABLE({})", self.declared(&is_column, false, shown));
         }
         let set = if self.notes.gives.is_set() { "SETOF " } else { "" };
-        format!("{set}{}", self.result().1)
+        let ty = match self.outputs().as_slice() {
+            [one] => shown(one),
+            _ => self.result().1,
+        };
+        format!("{set}{ty}")
     }
 
     /// Parameters with their names and types.
-    fn declared(&self, is_shown: &dyn Fn(&Part) -> bool, with_defaults: bool) -> String {
+    fn declared(
+        &self,
+        is_shown: &dyn Fn(&Part) -> bool,
+        with_defaults: bool,
+        shown: ShownType<'_>,
+    ) -> String {
         let one = |part: &Part| {
             let mut out = part.mode.map_or("", ParameterMode::prefix).to_owned();
             if let Some(name) = &part.name {
                 out.push_str(&identifier(name));
                 out.push(' ');
             }
-            out.push_str(&type_of(part).1);
-            if let Some(default) = default_of(part).filter(|_| with_defaults) {
+            out.push_str(&shown(part));
+            if let Some(default) = default_of(part, shown).filter(|_| with_defaults) {
                 out.push_str(" DEFAULT ");
                 out.push_str(&default);
             }
             out
         };
-        let shown = self.parts.iter().filter(|part| is_shown(part));
-        shown.map(one).collect::<Vec<_>>().join(", ")
+        let parts = self.parts.iter().filter(|part| is_shown(part));
+        parts.map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// Its name and the types of its arguments.
-    pub(super) fn signature(&self, path: &SearchPath) -> String {
-        let types: Vec<String> = self.inputs().map(|one| type_of(one).1).collect();
+    pub(super) fn signature(&self, path: &SearchPath, shown: ShownType<'_>) -> String {
+        let types: Vec<String> = self.inputs().map(shown).collect();
         let name = match path.has(schema_of(&self.stored)) {
             true => identifier(bare(&self.stored)),
             false => full_reference(&self.stored),
@@ -145,7 +175,7 @@ impl FunctionObject {
     }
 
     /// The statement that makes it.
-    pub(super) fn definition(&self) -> String {
+    pub(super) fn definition(&self, shown: ShownType<'_>) -> String {
         let mut options = String::new();
         if self.notes.volatility != Volatility::Volatile {
             options = format!(" {}", self.notes.volatility.name());
@@ -164,8 +194,8 @@ impl FunctionObject {
             "CREATE OR REPLACE FUNCTION {}({})\n RETURNS {}\n LANGUAGE sql\n{options}AS \
              {quote}{}{quote}\n",
             full_reference(&self.stored),
-            self.declared_arguments(),
-            self.declared_result(),
+            self.declared_arguments(shown),
+            self.declared_result(shown),
             self.notes.body
         )
     }
@@ -185,7 +215,8 @@ impl FunctionObject {
         if names.iter().any(|name| !name.is_empty()) {
             own_names = texts(names);
         }
-        let defaults: Vec<String> = self.inputs().filter_map(default_of).collect();
+        let defaults: Vec<String> =
+            self.inputs().filter_map(|one| default_of(one, &named)).collect();
         let default_count = short(defaults.len());
         let own_defaults = match defaults.is_empty() {
             true => Datum::Null,
@@ -217,10 +248,10 @@ impl FunctionObject {
 }
 
 /// The default of a parameter as PostgreSQL shows it: a string by itself has its type behind.
-pub(super) fn default_of(part: &Part) -> Option<String> {
+pub(super) fn default_of(part: &Part, shown: ShownType<'_>) -> Option<String> {
     let default = part.default.as_ref()?;
     Some(match is_string(default) {
-        true => format!("{default}::{}", type_of(part).1),
+        true => format!("{default}::{}", shown(part)),
         false => default.clone(),
     })
 }

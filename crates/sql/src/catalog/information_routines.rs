@@ -3,7 +3,7 @@
 //! Invariants: columns mean what PostgreSQL 15's do.
 //! Does not do: functions of the system, which it leaves out as `information` does tables of it.
 
-use super::functions::{FunctionObject, default_of, type_of};
+use super::functions::{FunctionObject, default_of, named};
 use super::numbers::{nulls, text, yes};
 use super::objects::Objects;
 use crate::names::{CATALOGS, bare, schema_of};
@@ -36,7 +36,7 @@ impl TypeWords {
     }
 
     fn of_part(part: &Part) -> TypeWords {
-        TypeWords::of(part.ty, type_of(part).1)
+        TypeWords::of(part.ty, named(part))
     }
 }
 
@@ -100,7 +100,7 @@ fn parameters_of(database: &str, one: &FunctionObject) -> Vec<Row> {
         row.extend([text(database), text(words.schema), text(words.name)]);
         nulls(&mut row, 4);
         row.push(text((at + 1).to_string()));
-        row.push(default_of(part).map_or(Datum::Null, text));
+        row.push(default_of(part, &named).map_or(Datum::Null, text));
         row
     };
     parameters.enumerate().map(row).collect()

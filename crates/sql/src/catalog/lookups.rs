@@ -7,7 +7,7 @@ use rightlink::{ColumnSchema, Database};
 
 use super::builtin::{self, Operator};
 use super::deparse::Names;
-use super::functions::FunctionObject;
+use super::functions::{FunctionObject, named};
 use super::numbers::DATABASE;
 use super::objects::{How, Object, Objects};
 use super::rules::{self, Constraint, Key, Reference, Rule};
@@ -22,6 +22,7 @@ use crate::privileges::Privileges;
 use crate::roles::rights;
 use crate::schemas;
 use crate::types::{RegKind, SqlType};
+use crate::user_types::functions::Part;
 use crate::user_types::kept_name;
 
 /// Bytes of a block.
@@ -456,23 +457,28 @@ impl Objects {
     }
 
     /// The statement that makes a function.
-    pub(crate) fn function_definition(&self, number: u32) -> Option<String> {
-        self.function(number).map(FunctionObject::definition)
+    pub(crate) fn function_definition(&self, number: u32, path: &SearchPath) -> Option<String> {
+        Some(self.function(number)?.definition(&|part| self.shown_part(part, path)))
+    }
+
+    /// The name of the type of a part of a function.
+    fn shown_part(&self, part: &Part, path: &SearchPath) -> String {
+        self.shown_type(part.ty.oid(), path).unwrap_or_else(|| named(part))
     }
 
     /// The arguments of a function as they are declared.
-    pub(crate) fn function_arguments(&self, number: u32) -> Option<String> {
-        self.function(number).map(FunctionObject::declared_arguments)
+    pub(crate) fn function_arguments(&self, number: u32, path: &SearchPath) -> Option<String> {
+        Some(self.function(number)?.declared_arguments(&|part| self.shown_part(part, path)))
     }
 
     /// The same without defaults.
-    pub(crate) fn function_identity(&self, number: u32) -> Option<String> {
-        self.function(number).map(FunctionObject::identity_arguments)
+    pub(crate) fn function_identity(&self, number: u32, path: &SearchPath) -> Option<String> {
+        Some(self.function(number)?.identity_arguments(&|part| self.shown_part(part, path)))
     }
 
     /// What a function gives as it is declared.
-    pub(crate) fn function_result(&self, number: u32) -> Option<String> {
-        self.function(number).map(FunctionObject::declared_result)
+    pub(crate) fn function_result(&self, number: u32, path: &SearchPath) -> Option<String> {
+        Some(self.function(number)?.declared_result(&|part| self.shown_part(part, path)))
     }
 
     /// The name that a function is shown by, with its arguments if so.
@@ -483,7 +489,11 @@ impl Objects {
         path: &SearchPath,
     ) -> Option<String> {
         let one = self.function(number)?;
-        Some(if with_arguments { one.signature(path) } else { path.shown(&one.stored) })
+        Some(if with_arguments {
+            one.signature(path, &|part| self.shown_part(part, path))
+        } else {
+            path.shown(&one.stored)
+        })
     }
 
     /// Does its name without a schema mean this function, or one of the system?

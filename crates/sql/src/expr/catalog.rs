@@ -285,24 +285,30 @@ fn functions(registry: &mut Registry) {
         });
         match known {
             Some(known) => text(Some(known)),
-            None => asked(context, |objects, _| text(objects.function_result(oid(&v[0])))),
+            None => asked(context, |objects, asking| {
+                text(objects.function_result(oid(&v[0]), asking.path))
+            }),
         }
     });
     reading(registry, "pg_get_function_arguments", &[T::Oid], T::Text, |v, context| {
         match catalog::function_of(oid(&v[0])) {
             Some(known) => text(Some(known.types())),
-            None => asked(context, |objects, _| text(objects.function_arguments(oid(&v[0])))),
+            None => asked(context, |objects, asking| {
+                text(objects.function_arguments(oid(&v[0]), asking.path))
+            }),
         }
     });
     let name = "pg_get_function_identity_arguments";
     reading(registry, name, &[T::Oid], T::Text, |v, context| {
         match catalog::function_of(oid(&v[0])) {
             Some(known) => text(Some(known.types())),
-            None => asked(context, |objects, _| text(objects.function_identity(oid(&v[0])))),
+            None => asked(context, |objects, asking| {
+                text(objects.function_identity(oid(&v[0]), asking.path))
+            }),
         }
     });
     reading(registry, "pg_get_functiondef", &[T::Oid], T::Text, |v, context| {
-        asked(context, |objects, _| text(objects.function_definition(oid(&v[0]))))
+        asked(context, |objects, asking| text(objects.function_definition(oid(&v[0]), asking.path)))
     });
     for name in [
         "pg_get_function_sqlbody",
