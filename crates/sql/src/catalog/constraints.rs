@@ -128,7 +128,8 @@ impl Constraint {
 }
 
 /// Rows of `pg_depend`: sequences and defaults on their columns, indexes on their constraints,
-/// constraints on columns, views on what they read.
+/// constraints on columns, views on what they read, functions on types, and types of rows on their
+/// relations.
 pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut add = |from: [u32; 2], to: [u32; 2], part: usize, kind: char| {
@@ -146,6 +147,8 @@ pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
         }
     }
     for object in objects.tables() {
+        // The type of its rows, which has its number.
+        add([PG_TYPE, object.oid], [PG_CLASS, object.oid], 0, 'i');
         for (at, column) in object.table.columns.iter().enumerate() {
             if let Some(shown) = default_text(column, &ColumnNotes::decode(&column.note)) {
                 let own = default_oid(object.oid, at + 1);

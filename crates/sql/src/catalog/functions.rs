@@ -8,7 +8,9 @@ use rightlink::TableInfo;
 use super::numbers::{array, char, oid, relation_oid, short, text, texts, vector};
 use super::relations::is_string;
 use crate::error::Result;
-use crate::names::{SearchPath, bare, full_reference, function_of_entry, identifier, schema_of};
+use crate::names::{
+    PUBLIC, SearchPath, bare, full_reference, function_of_entry, identifier, schema_of,
+};
 use crate::notes::functions::{FunctionNotes, Gives};
 use crate::notes::{ColumnNotes, MadeTypes};
 use crate::roles::role::OWNER;
@@ -250,10 +252,21 @@ impl FunctionObject {
 /// The default of a parameter as PostgreSQL shows it: a string by itself has its type behind.
 pub(super) fn default_of(part: &Part, shown: ShownType<'_>) -> Option<String> {
     let default = part.default.as_ref()?;
-    Some(match is_string(default) {
-        true => format!("{default}::{}", shown(part)),
-        false => default.clone(),
+    Some(match literal_of(default, part) {
+        Some(literal) => format!("{literal}::{}", shown(part)),
+        None => default.clone(),
     })
+}
+
+/// The string that a default is, if nothing or a cast to the type of its parameter stands behind it.
+fn literal_of<'t>(default: &'t str, part: &Part) -> Option<&'t str> {
+    if is_string(default) {
+        return Some(default);
+    }
+    let (literal, cast) = default.rsplit_once("::").filter(|(literal, _)| is_string(literal))?;
+    let own = named(part);
+    let is_own = cast.eq_ignore_ascii_case(&own) || cast == format!("{PUBLIC}.{own}");
+    is_own.then_some(literal)
 }
 
 /// Does a parameter stand among the arguments?

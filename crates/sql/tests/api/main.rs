@@ -19,6 +19,7 @@ mod explain;
 mod expression_indexes;
 mod faults;
 mod full_disk;
+mod functions;
 mod gather;
 mod generated_columns;
 mod interrupts;
