@@ -258,7 +258,7 @@ pub(super) fn default_of(part: &Part, shown: ShownType<'_>) -> Option<String> {
     })
 }
 
-/// The string that a default is, if nothing or a cast to the type of its parameter stands behind it.
+/// The string that a default is, perhaps with a cast to the type of its parameter behind it.
 fn literal_of<'t>(default: &'t str, part: &Part) -> Option<&'t str> {
     if is_string(default) {
         return Some(default);
