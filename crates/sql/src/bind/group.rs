@@ -135,6 +135,7 @@ impl Binder<'_> {
                     }
                     Expr::Subquery(query) => {
                         query.rename(&mut |id| stray(id, true).unwrap_or(id));
+                        query.name_aggregates(&|at| group.aggregates[at].0);
                         true
                     }
                     _ => true,

@@ -166,6 +166,23 @@ impl Subquery {
         }
     }
 
+    /// Puts columns in the places of aggregates of the query around it, which the arguments of a
+    /// function that a user made may be.
+    pub(crate) fn name_aggregates(&mut self, column: &dyn Fn(usize) -> ColumnId) {
+        if let Body::Bound(bound) = &mut self.body {
+            bound.change(&mut |expr| {
+                expr.change(&mut |inner| {
+                    match inner {
+                        Expr::Aggregate(at) => *inner = Expr::Column(column(*at)),
+                        Expr::Subquery(query) => query.name_aggregates(column),
+                        _ => {}
+                    }
+                    true
+                });
+            });
+        }
+    }
+
     /// Gives columns of the query that is not planned other numbers, those of queries in it too.
     pub(crate) fn rename(&mut self, name: &mut dyn FnMut(ColumnId) -> ColumnId) {
         if let Body::Bound(bound) = &mut self.body {
