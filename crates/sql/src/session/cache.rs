@@ -269,6 +269,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = rightlink::Database::open(dir.path()).unwrap();
         let (mut session, mut other) = (Session::new(&db), Session::new(&db));
+        // Editions are of the process: tables of other tests must not have the same numbers.
+        let passed = "create table passed (a int); drop table passed;".repeat(500);
+        other.execute(&format!("begin; {passed} commit")).unwrap();
         other.execute("create table t (a int, b text); create table u (a int)").unwrap();
         session.execute("select a from t where a = 1").unwrap();
         session.execute("select b from t").unwrap();
