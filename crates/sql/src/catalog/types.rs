@@ -3,6 +3,8 @@
 //! Invariants: columns are those of PostgreSQL 15. Does not do: types that are there without being
 //! made (`builtin`, `system_rows`).
 
+use std::collections::{HashMap, HashSet};
+
 use super::builtin;
 use super::numbers::{char, made_oid, oid, text};
 use super::objects::{DomainObject, MadeKind, MadeObject, Objects};
@@ -10,7 +12,7 @@ use super::relations::base_oid;
 use super::system_views;
 use super::system_views::{TYPES, View};
 use crate::error::Result;
-use crate::names::{CATALOGS, SearchPath, bare, full_reference, identifier};
+use crate::names::{CATALOGS, SearchPath, bare, full_reference, identifier, schema_of};
 use crate::notes::ColumnNotes;
 use crate::roles::role::OWNER;
 use crate::schemas;
@@ -18,10 +20,18 @@ use crate::types::declared::Modifier;
 use crate::types::enums::code_text;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType};
 
+/// Most bytes of a name.
+const MAX_NAME: usize = 63;
+
 /// Rows of `pg_type`.
 pub(super) fn rows(view: &View, objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = builtin::rows(view, TYPES)?;
-    rows.extend(objects.types().iter().flat_map(|one| rows_of(one, objects)));
+    let names = array_names(objects);
+    for one in objects.types() {
+        let [own, mut arrays] = rows_of(one, objects);
+        arrays[1] = text(names[&one.oid].as_str());
+        rows.extend([own, arrays]);
+    }
     let places = Places::of(view);
     let mut of_domains = Vec::with_capacity(objects.domains().len());
     for one in objects.domains() {
@@ -31,6 +41,35 @@ pub(super) fn rows(view: &View, objects: &Objects) -> Result<Vec<Row>> {
     }
     rows.extend(of_domains);
     Ok(rows)
+}
+
+/// What the types of arrays of types that were made are called, by the numbers of the latter: more
+/// `_` in front where another type has the name, as PostgreSQL finds them.
+fn array_names(objects: &Objects) -> HashMap<u32, String> {
+    let domains = objects.domains().iter().map(|one| one.stored.as_str());
+    let made = objects.types().iter().map(|one| one.stored.as_str());
+    let mut taken: HashSet<(&str, String)> =
+        made.chain(domains).map(|stored| (schema_of(stored), bare(stored).to_owned())).collect();
+    let mut in_order: Vec<&MadeObject> = objects.types().iter().collect();
+    in_order.sort_by_key(|one| one.array_oid);
+    let mut names = HashMap::new();
+    for one in in_order {
+        let mut name = array_name(bare(&one.stored));
+        while !taken.insert((schema_of(&one.stored), name.clone())) {
+            name = array_name(&name);
+        }
+        names.insert(one.oid, name);
+    }
+    names
+}
+
+/// The name with a `_` in front, as far as it is no longer than a name can be.
+fn array_name(name: &str) -> String {
+    let mut name = format!("_{name}");
+    while name.len() > MAX_NAME {
+        name.pop();
+    }
+    name
 }
 
 fn function(oid: u32, name: &str) -> Datum {
