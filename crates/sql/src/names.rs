@@ -152,7 +152,7 @@ pub(crate) fn unnamed(at: usize) -> String {
     format!("{SEPARATOR}{}", at + 1)
 }
 
-/// What the entry of a function calls a result that has the name of an argument.
+/// The name that the entry of a function has for a result that is called as an argument is.
 pub(crate) fn as_result(name: &str) -> String {
     format!("{name}{SEPARATOR}")
 }

@@ -64,7 +64,7 @@ fn column(id: ColumnId, part: &Part) -> ScopeColumn {
     ScopeColumn { modifier: part.modifier, ..ScopeColumn::new(id, name, part.ty) }
 }
 
-/// What a body gives, and how.
+/// The values of a body, and the way it gives them.
 enum Shape {
     Void,
     /// A value in the one column.

@@ -1,4 +1,4 @@
-//! Which of the functions of users a call means, and the values of their parameters.
+//! The function of a user that a call means, and the values of its parameters.
 //!
 //! A call gives values by place, then by name, and perhaps an array of all that are left. As in
 //! PostgreSQL's chapter 10 a function may stand for a call if it takes all values and has defaults
@@ -44,7 +44,7 @@ impl Given {
         self.values.iter().map(|value| value.ty).collect()
     }
 
-    /// How many are given by place.
+    /// The number of values given by place.
     fn placed(&self) -> usize {
         self.values.len() - self.names.len()
     }

@@ -598,7 +598,7 @@ fn is_identity(table: &Table, at: usize) -> bool {
     table.info.columns[at].identity.is_some() && !table.column_notes[at].serial
 }
 
-/// What of column `at` keeps statements from giving it another value than DEFAULT.
+/// The property of column `at` that keeps statements from giving it another value than DEFAULT.
 pub(super) enum Always {
     Identity,
     Expression,

@@ -30,7 +30,7 @@ pub(crate) struct Address {
 }
 
 impl Objects {
-    /// What an address means; nothing if there is no such object.
+    /// The object of an address in words; nothing if there is none.
     pub(crate) fn described(&self, at: Address, asking: Asking<'_>) -> Result<Option<String>> {
         let (number, path) = (at.object, asking.path);
         let named = |kind: RegKind, word: &str| {

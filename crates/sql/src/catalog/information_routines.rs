@@ -12,7 +12,7 @@ use crate::types::volatility::Volatility;
 use crate::types::{Datum, Row, SqlType, VARCHAR};
 use crate::user_types::functions::Part;
 
-/// How standard SQL calls a type.
+/// The words of standard SQL for a type.
 struct TypeWords {
     schema: &'static str,
     name: String,

@@ -67,7 +67,7 @@ pub(super) fn of(kind: Kind, objects: &Objects, database: &str) -> Vec<Row> {
     }
 }
 
-/// What is told of the columns of `view` beside their names and types.
+/// The properties of the columns of `view` beside their names and types.
 fn told(view: &View) -> impl Iterator<Item = ToldColumn> {
     let rest = std::iter::repeat(ToldColumn::default());
     view.told.columns.iter().copied().chain(rest).take(view.columns.len())

@@ -43,7 +43,7 @@ pub(super) fn rows(view: &View, objects: &Objects) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What the types of arrays of types that were made are called, by the numbers of the latter: more
+/// Names of the types of arrays of types that were made, by the numbers of the latter: with more
 /// `_` in front where another type has the name, as PostgreSQL finds them.
 fn array_names(objects: &Objects) -> HashMap<u32, String> {
     let domains = objects.domains().iter().map(|one| one.stored.as_str());

@@ -229,7 +229,7 @@ fn narrow_unknown<C: Candidate>(list: &mut Vec<&C>, types: &[SqlType]) {
     }
 }
 
-/// What an unknown argument is taken for.
+/// The type that an unknown argument is taken for.
 struct WantedType {
     at: usize,
     category: Category,
@@ -238,7 +238,7 @@ struct WantedType {
 }
 
 impl WantedType {
-    /// What the candidates want there; none if they want different things and no string.
+    /// The category that the candidates want there; none if they want several and no string.
     fn of<C: Candidate>(list: &[&C], at: usize) -> Option<WantedType> {
         let types = || list.iter().filter_map(|f| f.arg(at));
         let first = types().next()?.category();

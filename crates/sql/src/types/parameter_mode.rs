@@ -1,4 +1,4 @@
-//! Which way a parameter of a function goes.
+//! Modes of the parameters of functions: the way that a value goes.
 //!
 //! Does not do: parameters themselves (`user_types::functions`).
 
@@ -40,7 +40,7 @@ impl ParameterMode {
         ParameterMode::ALL.into_iter().find(|one| one.letter() == letter)
     }
 
-    /// What stands in front of the parameter.
+    /// The word in front of the parameter.
     pub(crate) const fn prefix(self) -> &'static str {
         match self {
             ParameterMode::In | ParameterMode::Table => "",

@@ -5,7 +5,7 @@
 
 use super::SqlType;
 
-/// What text with a limit, or declared as such, is called.
+/// The name of text with a limit, or declared as such.
 pub(crate) const VARCHAR: &str = "character varying";
 pub(crate) const VARCHAR_ARRAY: &str = "character varying[]";
 pub(crate) const VARCHAR_OID: u32 = 1043;

@@ -30,7 +30,7 @@ pub(crate) struct Part {
     pub(crate) ty: SqlType,
     /// Says whether text is `varchar`, and no more than that.
     pub(crate) modifier: Option<Modifier>,
-    /// Which way it goes; `None`: it is a result and no parameter.
+    /// Its mode; `None`: it is a result and no parameter.
     pub(crate) mode: Option<ParameterMode>,
     /// The expression of its value where a call gives none.
     pub(crate) default: Option<String>,
@@ -173,7 +173,7 @@ pub(crate) fn load_all(txn: &mut Transaction, name: &str) -> Result<Vec<UserFunc
     Ok(all)
 }
 
-/// What a name of parts means along `path`: all functions that it may, without those that are
+/// The functions that a name of parts means along `path`: all that it may, without those that are
 /// hidden by one with the same arguments in front of them.
 pub(crate) fn find(
     txn: &mut Transaction,

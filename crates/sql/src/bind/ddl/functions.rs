@@ -125,7 +125,7 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(code::INVALID_FUNCTION, message)
 }
 
-/// What a function gives. Columns of its results that are no parameters are added to `parts`.
+/// The result of a function. Columns of its results that are no parameters are added to `parts`.
 fn gives(
     create: &CreateFunction,
     parts: &mut NewTable,

@@ -35,7 +35,7 @@ pub(crate) struct View {
     pub(crate) told: Told,
 }
 
-/// What catalogs tell of a relation beside its columns.
+/// The properties of a relation that catalogs tell beside its columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     /// Is it a table in PostgreSQL, and not a view?
@@ -44,7 +44,7 @@ pub(crate) struct Told {
     /// Numbers of the type of its rows and of arrays of them.
     pub(crate) row_type: u32,
     pub(crate) array_type: u32,
-    /// What is not said of a column: it may be null, and has its type from no domain.
+    /// A column that is not listed may be null, and has its type from no domain.
     pub(crate) columns: &'static [ToldColumn],
 }
 

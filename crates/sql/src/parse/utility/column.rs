@@ -10,7 +10,7 @@ use super::sequence::{IdentityChange, added};
 use crate::error::{Result, SqlError};
 use crate::parse::cursor::Cursor;
 
-/// What ALTER TABLE makes of a column.
+/// A change that ALTER TABLE makes to a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnChange {
     Identity(IdentityChange),
