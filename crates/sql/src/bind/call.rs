@@ -18,7 +18,7 @@ use crate::catalog::functions_named;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed, aggregate, collation_of, registry};
 use crate::names::{self, CATALOGS};
-use crate::parse::identifiers;
+use crate::parse::{identifiers, named_arguments};
 use crate::types::cast;
 use crate::types::declared::{Declared, Modifier};
 use crate::types::{
@@ -232,21 +232,12 @@ impl Binder<'_> {
         const NAMES: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
         let mut parts: Vec<Typed> = Vec::new();
         for (at, arg) in args.iter().enumerate() {
-            let (name, node) = match arg {
-                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(node), .. }
-                | FunctionArg::ExprNamed {
-                    name: ast::Expr::Identifier(name),
-                    arg: FunctionArgExpr::Expr(node),
-                    ..
-                } => (identifiers::ident(name), node),
-                _ if parts.len() == at => {
-                    parts.extend(self.arguments(std::slice::from_ref(arg))?);
-                    continue;
+            let Some((name, node)) = named_arguments::named(arg) else {
+                if parts.len() != at {
+                    return Err(named_arguments::misplaced());
                 }
-                _ => {
-                    let message = "positional argument cannot follow named argument";
-                    return Err(SqlError::syntax(message));
-                }
+                parts.extend(self.arguments(std::slice::from_ref(arg))?);
+                continue;
             };
             let place = NAMES.iter().position(|known| *known == name);
             let Some(place) = place.filter(|place| *place >= at) else {

@@ -8,7 +8,7 @@
 //! take the same types.
 //! Does not do: functions of the system (`expr::registry`), bodies (`functions`).
 
-use sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
+use sqlparser::ast::FunctionArg;
 
 use super::{Binder, Slot};
 use crate::error::{Result, SqlError, code};
@@ -16,8 +16,7 @@ use crate::expr::registry::{Candidate, Miss, choose};
 use crate::expr::{Expr, Typed};
 use crate::names::schema_of;
 use crate::parse;
-use crate::parse::identifiers;
-use crate::parse::named_arguments::VARIADIC;
+use crate::parse::named_arguments::{self, VARIADIC};
 use crate::types::cast::is_implicit;
 use crate::types::parameter_mode::ParameterMode;
 use crate::types::{ElementType, SqlType};
@@ -206,21 +205,12 @@ impl Binder<'_> {
     pub(super) fn given(&mut self, args: &[FunctionArg]) -> Result<Given> {
         let mut given = Given::default();
         for arg in args {
-            let (name, node) = match arg {
-                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(node), .. }
-                | FunctionArg::ExprNamed {
-                    name: ast::Expr::Identifier(name),
-                    arg: FunctionArgExpr::Expr(node),
-                    ..
-                } => (identifiers::ident(name), node),
-                _ if given.names.is_empty() => {
-                    given.values.extend(self.arguments(std::slice::from_ref(arg))?);
-                    continue;
+            let Some((name, node)) = named_arguments::named(arg) else {
+                if !given.names.is_empty() {
+                    return Err(named_arguments::misplaced());
                 }
-                _ => {
-                    let message = "positional argument cannot follow named argument";
-                    return Err(SqlError::syntax(message));
-                }
+                given.values.extend(self.arguments(std::slice::from_ref(arg))?);
+                continue;
             };
             if name == VARIADIC {
                 given.values.push(self.expr(node)?);

@@ -176,23 +176,43 @@ fn operators() -> &'static HashMap<String, Vec<Operator>> {
     })
 }
 
+/// A catalog whose rows have a name.
+struct Named {
+    catalog: &'static str,
+    /// The place of the name in a row.
+    place: usize,
+    /// The word for what a row is about.
+    word: &'static str,
+}
+
+/// Operator classes come behind the access methods that they are of.
+const NAMED: [Named; 4] = [
+    Named { catalog: "pg_am", place: 1, word: "access method" },
+    Named { catalog: "pg_language", place: 1, word: "language" },
+    Named { catalog: "pg_tablespace", place: 1, word: "tablespace" },
+    Named { catalog: "pg_opclass", place: 2, word: "operator class" },
+];
+
 /// An access method, a language, an operator class or a tablespace in words.
 pub(super) fn described(catalog: &str, number: u32) -> Option<String> {
-    let (word, place) = match catalog {
-        "pg_am" => ("access method", 1),
-        "pg_language" => ("language", 1),
-        "pg_tablespace" => ("tablespace", 1),
-        "pg_opclass" => ("operator class", 2),
-        _ => return None,
-    };
-    let (rows, []) = fixed(catalog, []);
-    let row = rows.into_iter().find(|row| number_of(&row[0]) == number)?;
-    let Datum::Text(name) = &row[place] else { return None };
-    let shown = format!("{word} {}", identifier(name));
-    match catalog {
-        "pg_opclass" => Some(format!("{shown} for {}", described("pg_am", number_of(&row[1]))?)),
-        _ => Some(shown),
-    }
+    static WORDS: OnceLock<HashMap<(&str, u32), String>> = OnceLock::new();
+    let words = WORDS.get_or_init(|| {
+        let mut words: HashMap<(&str, u32), String> = HashMap::new();
+        for Named { catalog, place, word } in NAMED {
+            let (rows, []) = fixed(catalog, []);
+            for row in rows {
+                let Datum::Text(name) = &row[place] else { continue };
+                let mut text = format!("{word} {}", identifier(name));
+                if let Some(method) = words.get(&("pg_am", number_of(&row[1]))) {
+                    text = format!("{text} for {method}");
+                }
+                words.insert((catalog, number_of(&row[0])), text);
+            }
+        }
+        words
+    });
+    let known = NAMED.iter().find(|known| known.catalog == catalog)?;
+    words.get(&(known.catalog, number)).cloned()
 }
 
 /// Numbers of the operator classes that are taken unless another is said, by access method and

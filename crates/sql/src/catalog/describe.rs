@@ -3,12 +3,14 @@
 //! Invariants: a name has its schema in front where the search path does not lead to it.
 //! Does not do: objects that only the catalogs know, such as casts and operator families.
 
+use std::collections::HashMap;
+
 use super::builtin;
 use super::numbers::{
     PG_ATTRDEF, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC, PG_REWRITE,
     PG_TYPE, relation_oid,
 };
-use super::objects::Objects;
+use super::objects::{Objects, Part};
 use super::relations::{default_oid, rewrite_oid};
 use super::system_views;
 use super::{Asking, rules};
@@ -50,8 +52,8 @@ impl Objects {
             PG_CONSTRAINT => self.described_constraint(number, path),
             PG_ATTRDEF => self.described_default(number, path),
             PG_REWRITE => {
-                let view = self.tables().find(|object| rewrite_oid(object.oid) == number);
-                let view = view.and_then(|object| self.described_relation(object.oid, path));
+                let view = self.parts().get(&number).filter(|part| part.column == 0);
+                let view = view.and_then(|part| self.described_relation(part.table, path));
                 view.map(|view| format!("rule _RETURN on {view}"))
             }
             other => match system_views::of_oid(other) {
@@ -112,11 +114,23 @@ impl Objects {
     }
 
     fn described_default(&self, number: u32, path: &SearchPath) -> Option<String> {
-        self.tables().find_map(|object| {
-            let count = rules::columns(object.table).count();
-            let place = (1..=count).find(|place| default_oid(object.oid, *place) == number)?;
-            let column = self.described_column(object.oid, i32::try_from(place).ok()?, path)?;
-            Some(format!("default value for {column}"))
+        let Part { table, column } = *self.parts().get(&number)?;
+        let column = self.described_column(table, column, path)?;
+        Some(format!("default value for {column}"))
+    }
+
+    /// The parts of relations that go by numbers made of a table and a name.
+    fn parts(&self) -> &HashMap<u32, Part> {
+        self.parts.get_or_init(|| {
+            let mut parts = HashMap::new();
+            for object in self.tables() {
+                let table = object.oid;
+                parts.insert(rewrite_oid(table), Part { table, column: 0 });
+                for (column, place) in (1..).zip(1..=rules::columns(object.table).count()) {
+                    parts.insert(default_oid(table, place), Part { table, column });
+                }
+            }
+            parts
         })
     }
 
@@ -124,8 +138,7 @@ impl Objects {
     /// primary key.
     pub(crate) fn identity_index(&self, table: u32) -> Option<u32> {
         let object = self.of_oid(table).filter(|object| object.kind() == 'r')?;
-        let mut keys = self.keys().filter(|key| key.table.id == object.table.id);
-        let primary = keys.find(|key| key.index.primary)?;
-        Some(relation_oid(primary.index.id))
+        let primary = object.table.indexes.iter().find(|index| index.primary)?;
+        Some(relation_oid(primary.id))
     }
 }

@@ -73,7 +73,7 @@ impl Objects {
         how: How<'_>,
     ) -> Result<Option<String>> {
         let Some(text) = ColumnNotes::decode(&column.note).generated else { return Ok(None) };
-        match self.deparsed_generation(&text, (table, column), how) {
+        match self.deparsed_generation(&text, table, column, how) {
             Some(shown) => Ok(Some(shown)),
             None => self.spelled_expression(&text, how.path).map(Some),
         }

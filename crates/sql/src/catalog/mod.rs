@@ -2,7 +2,7 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `objects` | tables, indexes, sequences and schemas under numbers |
+//! | `objects`, `type_objects` | tables, indexes, sequences and schemas; types; their numbers |
 //! | `lookups` | names, numbers and definitions, as functions ask for them |
 //! | `system_views` | the relations and their columns |
 //! | `views` | which rows a relation has; settings and statistics |
@@ -48,6 +48,7 @@ mod system_rows;
 pub(crate) mod system_views;
 mod trees;
 mod tuples;
+mod type_objects;
 mod types;
 mod view_text;
 pub(crate) mod views;

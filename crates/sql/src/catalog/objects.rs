@@ -7,14 +7,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use rightlink::{
-    Collation, ColumnSchema, Comparison, Database, IndexInfo, IndexMethod, TableInfo, Term, Test,
-    Transaction, Value,
+    Collation, Comparison, Database, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction,
+    Value,
 };
 
 use super::functions::{self, FunctionObject};
-use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, made_oid, relation_oid};
+use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, relation_oid};
 use super::rules::{self, Constraint, Key, has_form_of_key};
 use super::sequences::{self, Sequence};
+use super::type_objects::{
+    CompositeObject, DomainObject, MadeObject, domain_object, made_object, made_types,
+};
 use crate::catalog::system_views;
 use crate::error::Result;
 use crate::names;
@@ -22,9 +25,8 @@ use crate::names::{
     PUBLIC, SearchPath, bare, full_reference, identifier, is_shown, marked, schema_of,
     type_of_entry,
 };
-use crate::notes::types::{DomainCheck, TypeNotes};
+use crate::notes::types::TypeNotes;
 use crate::notes::{ColumnNotes, MadeTypes, TableNotes, is_materialized_view, is_view, owner_of};
-use crate::oids::{array_type_oid, row_type_oid};
 use crate::privileges::ObjectKind;
 use crate::roles::acl::Acl;
 use crate::roles::need::Owned;
@@ -32,8 +34,7 @@ use crate::roles::rights;
 use crate::roles::role::{DATABASE_OWNER, OWNER, Roles};
 use crate::statistics::{Statistics, store};
 use crate::types::literal::literal;
-use crate::types::{Category, Datum, EnumType, SqlType};
-use crate::user_types;
+use crate::types::{Category, Datum, SqlType};
 
 /// About what a column or an index takes in memory.
 const PART_BYTES: usize = 256;
@@ -74,62 +75,12 @@ pub(super) struct Comment {
     pub(super) text: String,
 }
 
-/// What a type is that was made.
+/// The rule of a view, or the default of a column.
 #[derive(Clone, Copy)]
-pub(super) enum MadeKind {
-    Enum(EnumType),
-    /// The type of the rows of a relation with this number, which may be that of a composite type.
-    Rows {
-        relation: u32,
-    },
-}
-
-/// A type that was made, besides domains.
-pub(super) struct MadeObject {
-    pub(super) oid: u32,
-    pub(super) array_oid: u32,
-    /// As the store calls it.
-    pub(super) stored: String,
-    pub(super) kind: MadeKind,
-    /// The number of its owner.
-    pub(super) owner: u32,
-    pub(super) comment: Option<String>,
-}
-
-/// A composite type, which PostgreSQL has among relations.
-pub(super) struct CompositeObject {
-    /// As the store calls it.
-    pub(super) stored: String,
-    pub(super) entry: TableInfo,
-}
-
-impl CompositeObject {
-    /// The number that it has among relations.
-    pub(super) fn oid(&self) -> u32 {
-        relation_oid(self.entry.id)
-    }
-}
-
-/// A domain that was made.
-pub(super) struct DomainObject {
-    pub(super) oid: u32,
-    /// As the store calls it.
-    pub(super) stored: String,
-    /// Its type, and its default.
-    pub(super) column: ColumnSchema,
-    pub(super) notes: TypeNotes,
-}
-
-impl DomainObject {
-    /// Its checks.
-    pub(super) fn checks(&self) -> &[DomainCheck] {
-        self.notes.domain.as_ref().map_or(&[], |domain| &domain.checks)
-    }
-
-    /// The number of a check.
-    pub(super) fn check_oid(&self, check: &DomainCheck) -> u32 {
-        made_oid(self.oid, &check.name)
-    }
+pub(super) struct Part {
+    pub(super) table: u32,
+    /// Its place, 0 for the rule.
+    pub(super) column: i32,
 }
 
 /// Where an object stands among those that a transaction sees.
@@ -181,6 +132,8 @@ pub(crate) struct Objects {
     pub(super) default_acls: Vec<rights::DefaultAcl>,
     /// Numbers of the owners of schemas that were made.
     schema_owners: HashMap<u32, u32>,
+    /// Parts of relations by number, once somebody has asked.
+    pub(super) parts: OnceLock<HashMap<u32, Part>>,
     /// Comments by number and column, once somebody has asked.
     pub(super) comments: OnceLock<HashMap<(u32, usize), Vec<Comment>>>,
 }
@@ -249,6 +202,7 @@ impl Objects {
             acls,
             default_acls,
             schema_owners,
+            parts: OnceLock::new(),
             comments: OnceLock::new(),
             tables,
         };
@@ -720,60 +674,6 @@ impl<'o> Object<'o> {
         };
         let terms: Vec<String> = predicate.terms.iter().map(term).collect();
         Some(terms.join(" AND "))
-    }
-}
-
-fn domain_object(info: &TableInfo) -> Option<DomainObject> {
-    let stored = type_of_entry(&info.name)?;
-    let notes = TypeNotes::decode(&info.note);
-    let (oid, column) = (relation_oid(info.id), info.columns.first()?.clone());
-    notes.domain.is_some().then_some(DomainObject { oid, stored, column, notes })
-}
-
-fn made_object(info: &TableInfo) -> Option<MadeObject> {
-    let array_oid = array_type_oid(info.id);
-    if is_shown(&info.name) && !names::is_own(&info.name) {
-        let owner = owner_of(&info.note).unwrap_or(OWNER);
-        let (stored, comment) = (info.name.clone(), None);
-        let (oid, kind) =
-            (row_type_oid(info.id), MadeKind::Rows { relation: relation_oid(info.id) });
-        return Some(MadeObject { oid, array_oid, stored, kind, owner, comment });
-    }
-    let stored = type_of_entry(&info.name)?;
-    let TypeNotes { comment, owner, is_composite, .. } = TypeNotes::decode(&info.note);
-    let relation = relation_oid(info.id);
-    let (oid, kind) = match is_composite {
-        true => (row_type_oid(info.id), MadeKind::Rows { relation }),
-        false => (relation, MadeKind::Enum(user_types::enum_of_entry(info)?)),
-    };
-    let owner = owner.unwrap_or(OWNER);
-    Some(MadeObject { oid, array_oid, stored, kind, owner, comment })
-}
-
-/// Enums, and composite types by their entries. Types that a type is made of come before it.
-fn made_types(types: &[MadeObject], composites: &[CompositeObject]) -> MadeTypes {
-    let mut made = MadeTypes::new();
-    for one in types {
-        if let MadeKind::Enum(ty) = one.kind {
-            made.insert(one.stored.clone(), SqlType::Enum(ty));
-        }
-    }
-    let mut waiting: Vec<&CompositeObject> = composites.iter().collect();
-    loop {
-        let before = waiting.len();
-        waiting.retain(|CompositeObject { stored, entry }| {
-            let fields = user_types::fields_of_entry(entry);
-            let mut own = fields.iter().filter_map(|one| ColumnNotes::decode(&one.note).made);
-            let is_known = own.all(|one| made.contains_key(&one.name));
-            if is_known {
-                let ty = user_types::composite(entry, stored, fields, &made);
-                made.insert(stored.clone(), SqlType::Composite(ty));
-            }
-            !is_known
-        });
-        if waiting.len() == before {
-            return made;
-        }
     }
 }
 

@@ -10,10 +10,11 @@ use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo, IndexM
 use super::builtin::{self, TypeFacts};
 use super::generated;
 use super::numbers::{char, count, made_oid, number, oid, short, text, texts, vector};
-use super::objects::{CompositeObject, How, Object, Objects};
+use super::objects::{How, Object, Objects};
 use super::rules;
 use super::sequences::Sequence;
 use super::shared::{collation_of, collation_oid};
+use super::type_objects::CompositeObject;
 use crate::catalog::system_views::SizeColumn;
 use crate::error::Result;
 use crate::names::{SearchPath, bare, reference};

@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::builtin;
 use super::numbers::{char, made_oid, oid, text};
-use super::objects::{DomainObject, MadeKind, MadeObject, Objects};
+use super::objects::Objects;
 use super::relations::base_oid;
 use super::system_views;
 use super::system_views::{TYPES, View};
+use super::type_objects::{DomainObject, MadeKind, MadeObject};
 use crate::error::Result;
 use crate::names::{CATALOGS, SearchPath, bare, full_reference, identifier, schema_of};
 use crate::notes::ColumnNotes;

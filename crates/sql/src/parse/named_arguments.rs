@@ -6,13 +6,34 @@
 //! Invariants: declarations of functions keep the word.
 //! Does not do: what names mean (`bind::overloads`).
 
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::cursor::is;
+use super::identifiers;
+use crate::error::SqlError;
 
 /// The name of an argument that is an array of arguments; no parameter can have it.
 pub(crate) const VARIADIC: &str = "␟variadic";
+
+/// The name and the value of an argument that has a name.
+pub(crate) fn named(arg: &FunctionArg) -> Option<(String, &ast::Expr)> {
+    match arg {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(node), .. }
+        | FunctionArg::ExprNamed {
+            name: ast::Expr::Identifier(name),
+            arg: FunctionArgExpr::Expr(node),
+            ..
+        } => Some((identifiers::ident(name), node)),
+        _ => None,
+    }
+}
+
+/// The error for an argument without a name behind one with a name.
+pub(crate) fn misplaced() -> SqlError {
+    SqlError::syntax("positional argument cannot follow named argument")
+}
 
 /// Spells them as sqlparser knows them.
 pub(super) fn spelled(tokens: &mut Vec<TokenWithSpan>) {

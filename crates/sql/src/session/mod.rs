@@ -12,7 +12,7 @@
 //! | `utility` | everything that is neither query nor definition |
 //! | `schema` | CREATE SCHEMA with what is to be in it |
 //! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
-//! | `roles`, `grants`, `access` | roles; privileges, owners; what the session's role may do |
+//! | `roles`, `grants`, `owners`, `access` | roles; privileges; owners; what the role may do |
 //! | `constraints` | foreign keys that are looked at when the transaction commits |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text and as JSON |
@@ -40,6 +40,7 @@ mod like;
 mod listing;
 mod literals;
 mod materialized;
+mod owners;
 mod portal;
 mod prepared;
 mod roles;

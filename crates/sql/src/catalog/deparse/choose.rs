@@ -9,8 +9,9 @@
 //! Does not do: trees (`analyse`).
 
 use crate::catalog::builtin::{self, TypeRules};
-use crate::catalog::objects::{MadeKind, Objects};
+use crate::catalog::objects::Objects;
 use crate::catalog::relations::base_oid;
+use crate::catalog::type_objects::MadeKind;
 use crate::notes::ColumnNotes;
 use crate::types::SqlType;
 

@@ -27,9 +27,10 @@ mod tree;
 use rightlink::{ColumnSchema, TableInfo};
 use sqlparser::ast;
 
-use super::objects::{DomainObject, How, Objects};
+use super::objects::{How, Objects};
 use super::relations::{base_oid, type_oid};
 use super::rules;
+use super::type_objects::DomainObject;
 use crate::names::{SearchPath, identifier};
 use crate::notes::ColumnNotes;
 use crate::notes::view::ViewSource;
@@ -114,7 +115,8 @@ impl Objects {
     pub(super) fn deparsed_generation(
         &self,
         text: &str,
-        (table, column): (&TableInfo, &ColumnSchema),
+        table: &TableInfo,
+        column: &ColumnSchema,
         how: How<'_>,
     ) -> Option<String> {
         let notes = ColumnNotes::decode(&column.note);
