@@ -31,7 +31,7 @@ use deep::{CLEAN, PRODUCTIONS, SETUP};
 use rightlink_env::thread::spawn;
 use rightlink_env::{Clock, Rng};
 
-/// Resident memory that the server may have had at most.
+/// Memory that the server may have had at most, without the pages of its executable.
 const MAX_RESIDENT: u64 = 256 << 20;
 /// Connections that say nothing.
 const SILENT: usize = 1_000;
@@ -98,8 +98,12 @@ impl Server {
     /// Fails if it has ended, logged an error of its own or taken too much memory.
     fn check(&mut self) {
         self.0.check();
-        let (now, most) = (self.memory("VmRSS:"), self.memory("VmHWM:"));
+        let (now, most) = (self.memory("RssAnon:"), self.peak());
         assert!(most < MAX_RESIDENT, "{most} bytes were resident, {now} are");
+    }
+
+    fn peak(&self) -> u64 {
+        self.memory("VmHWM:") - self.memory("RssFile:")
     }
 }
 
@@ -408,7 +412,7 @@ fn nonsense_and_silence_harm_nobody() {
     println!(
         "{sessions} sessions of nonsense, {} MiB resident at most; p99 of a healthy client {} us, \
          beside {SILENT} silent connections {} us",
-        server.memory("VmHWM:") >> 20,
+        server.peak() >> 20,
         before.as_micros(),
         beside.as_micros()
     );
