@@ -140,6 +140,8 @@ pub(crate) struct TableNotes {
     pub(crate) checks: Vec<(String, String)>,
     pub(crate) keys: Vec<ForeignKey>,
     pub(crate) deferrable: Vec<DeferrableKey>,
+    /// Operator classes of indexes that have others than those of their types.
+    pub(crate) classes: Vec<IndexClasses>,
     /// Tables with foreign keys that name this one.
     pub(crate) children: Vec<String>,
     pub(crate) comment: Option<String>,
@@ -154,6 +156,14 @@ pub(crate) struct TableNotes {
     pub(crate) analyze: AnalyzeAfter,
     /// The number of the role that owns it; `None`: that of the owner of the database.
     pub(crate) owner: Option<u32>,
+}
+
+/// Operator classes that an index was made with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct IndexClasses {
+    pub(crate) index: u32,
+    /// A name for each key column, empty for the class of the column's type.
+    pub(crate) names: Vec<String>,
 }
 
 /// After how many changes a table is analyzed unasked, where that is not the usual number.
@@ -527,6 +537,12 @@ impl TableNotes {
                     };
                     notes.deferrable.extend(id.parse().ok().map(key));
                 }
+                ["classes", id, names @ ..] => {
+                    let names = names.iter().map(|name| (*name).to_owned()).collect();
+                    notes
+                        .classes
+                        .extend(id.parse().ok().map(|index| IndexClasses { index, names }));
+                }
                 _ => {}
             }
         }
@@ -551,6 +567,12 @@ impl TableNotes {
             if let Some(word) = kind.deferral.word() {
                 line(&mut out, &["deferrable key", &index.to_string(), kind.name(), word]);
             }
+        }
+        for IndexClasses { index, names } in &self.classes {
+            let id = index.to_string();
+            let mut fields = vec!["classes", &id];
+            fields.extend(names.iter().map(String::as_str));
+            line(&mut out, &fields);
         }
         for child in &self.children {
             line(&mut out, &["child", child]);
@@ -586,6 +608,13 @@ impl TableNotes {
             return Some(KeyKind { primary, nulls_not_distinct, deferral: Deferral::Never });
         }
         self.deferrable.iter().find(|key| key.index == index.id).map(|key| key.kind)
+    }
+
+    /// The operator class that the key column at `at` of an index was given, if it is not that of
+    /// its type.
+    pub(crate) fn class(&self, index: u32, at: usize) -> Option<&str> {
+        let known = self.classes.iter().find(|known| known.index == index)?;
+        known.names.get(at).map(String::as_str).filter(|name| !name.is_empty())
     }
 
     /// Is it a view, without rows of its own?
@@ -735,6 +764,10 @@ mod tests {
                     kind: KeyKind { primary: false, nulls_not_distinct: true, deferral },
                 })
                 .to_vec(),
+            classes: vec![IndexClasses {
+                index: 9,
+                names: vec![String::new(), "text_pattern_ops".into()],
+            }],
             children: vec!["t".into()],
             comment: Some("two\nlines".into()),
             of_indexes: vec![(7, "by a".into())],

@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use rightlink::IndexMethod;
+
 use crate::catalog::system_views::{self, View};
 use crate::error::{Result, SqlError, code};
 use crate::names::identifier;
@@ -215,29 +217,85 @@ pub(super) fn described(catalog: &str, number: u32) -> Option<String> {
     words.get(&(known.catalog, number)).cloned()
 }
 
-/// Numbers of the operator classes that are taken unless another is said, by access method and
-/// type.
-fn classes() -> &'static HashMap<(u32, u32), u32> {
-    static CLASSES: OnceLock<HashMap<(u32, u32), u32>> = OnceLock::new();
+/// An operator class of an access method.
+#[derive(Clone, Copy)]
+pub(crate) struct OperatorClass {
+    pub(crate) oid: u32,
+    /// The type that it is for; for a kind of types, the pseudo-type.
+    input: u32,
+    /// Is it the one that is taken unless another is said?
+    pub(crate) is_default: bool,
+}
+
+/// Operator classes by access method: of types, and by their names.
+#[derive(Default)]
+struct Classes {
+    of_types: HashMap<(u32, u32), u32>,
+    by_name: HashMap<(u32, String), OperatorClass>,
+}
+
+fn classes() -> &'static Classes {
+    static CLASSES: OnceLock<Classes> = OnceLock::new();
     CLASSES.get_or_init(|| {
-        let view = named("pg_opclass");
-        let system_views::Kind::Fixed(text) = view.kind else { unreachable!("its rows are fixed") };
-        let key = |row: Row| match row.as_slice() {
-            [
-                Datum::Oid(oid),
-                Datum::Oid(method),
-                _,
-                _,
-                _,
-                _,
-                Datum::Oid(ty),
-                Datum::Bool(true),
-                ..,
-            ] => Some(((*method, *ty), *oid)),
-            _ => None,
-        };
-        rows(view, text).into_iter().flatten().filter_map(key).collect()
+        let columns = ["oid", "opcmethod", "opcname", "opcintype", "opcdefault"];
+        let (rows, [own, method, name, input, default]) = fixed("pg_opclass", columns);
+        let mut all = Classes::default();
+        for row in rows {
+            let Datum::Text(name) = &row[name] else { continue };
+            let is_default = row[default] == Datum::Bool(true);
+            let [oid, method, input] = [own, method, input].map(|at| number_of(&row[at]));
+            if is_default {
+                all.of_types.insert((method, input), oid);
+            }
+            let class = OperatorClass { oid, input, is_default };
+            all.by_name.insert((method, name.clone()), class);
+        }
+        all
     })
+}
+
+/// The number of an access method for indexes.
+pub(crate) fn method_number(method: IndexMethod) -> u32 {
+    match method {
+        IndexMethod::Hash => 405,
+        _ => 403,
+    }
+}
+
+/// The operator class that is called so.
+pub(crate) fn class_named(method: IndexMethod, name: &str) -> Option<OperatorClass> {
+    classes().by_name.get(&(method_number(method), name.to_owned())).copied()
+}
+
+/// May a key of this type be of the class?
+pub(crate) fn is_class_of(class: &OperatorClass, ty: SqlType) -> bool {
+    class.input == class_input(ty)
+}
+
+/// The type that operator classes for keys of this type are for.
+fn class_input(ty: SqlType) -> u32 {
+    const ANY_ARRAY: u32 = 2277;
+    const ANY_ENUM: u32 = 3500;
+    const RECORD: u32 = 2249;
+    match ty {
+        SqlType::Array(_) => ANY_ARRAY,
+        SqlType::Enum(_) => ANY_ENUM,
+        SqlType::Composite(_) => RECORD,
+        SqlType::Cidr => SqlType::Inet.oid(),
+        SqlType::Reg(_) => SqlType::Oid.oid(),
+        ty => ty.oid(),
+    }
+}
+
+/// The number of the operator class of a key of this type.
+pub(super) fn operator_class(method: IndexMethod, ty: SqlType) -> u32 {
+    let wanted = (method_number(method), class_input(ty));
+    classes().of_types.get(&wanted).copied().unwrap_or(0)
+}
+
+/// Is the class one by the bytes of text, whatever the collation?
+pub(crate) fn is_class_by_bytes(name: &str) -> bool {
+    ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"].contains(&name)
 }
 
 fn named(name: &str) -> &'static View {
@@ -247,20 +305,6 @@ fn named(name: &str) -> &'static View {
 /// What is known of the type that has this number.
 pub(crate) fn type_facts(oid: u32) -> Option<&'static TypeFacts> {
     types().get(&oid)
-}
-
-/// The number of the operator class of a key of this type.
-pub(super) fn operator_class(method: u32, ty: SqlType) -> u32 {
-    const ANY_ARRAY: u32 = 2277;
-    const ANY_ENUM: u32 = 3500;
-    const RECORD: u32 = 2249;
-    let ty = match ty {
-        SqlType::Array(_) => ANY_ARRAY,
-        SqlType::Enum(_) => ANY_ENUM,
-        SqlType::Composite(_) => RECORD,
-        ty => ty.oid(),
-    };
-    classes().get(&(method, ty)).copied().unwrap_or(0)
 }
 
 /// A function of PostgreSQL.
@@ -415,7 +459,7 @@ mod tests {
             let facts = type_facts(ty.oid()).unwrap_or_else(|| panic!("{ty:?}"));
             assert_eq!(facts.length, ty.fixed_len());
         }
-        assert_eq!(operator_class(403, SqlType::Int4), 1978);
-        assert_eq!(operator_class(403, SqlType::Text), 3126);
+        assert_eq!(operator_class(IndexMethod::BTree, SqlType::Int4), 1978);
+        assert_eq!(operator_class(IndexMethod::BTree, SqlType::Text), 3126);
     }
 }

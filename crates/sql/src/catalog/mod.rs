@@ -66,7 +66,10 @@ use crate::parse::modes::TransactionModes;
 use crate::settings::Settings;
 use crate::types::Row;
 
-pub(crate) use builtin::{BuiltIn, function_of, functions_named};
+pub(crate) use builtin::{
+    BuiltIn, OperatorClass, class_named, function_of, functions_named, is_class_by_bytes,
+    is_class_of,
+};
 pub(crate) use describe::Address;
 pub(crate) use like::Copied;
 pub(crate) use lookups::{Asking, Sizes, no_object};

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use rightlink::{
-    Collation, Comparison, Database, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction,
-    Value,
+    Collation, ColumnSchema, Comparison, Database, IndexInfo, IndexMethod, TableInfo, Term, Test,
+    Transaction, Value,
 };
 
 use super::functions::{self, FunctionObject};
@@ -18,7 +18,7 @@ use super::sequences::{self, Sequence};
 use super::type_objects::{
     CompositeObject, DomainObject, MadeObject, domain_object, made_object, made_types,
 };
-use crate::catalog::system_views;
+use crate::catalog::{builtin, system_views};
 use crate::error::Result;
 use crate::names;
 use crate::names::{
@@ -683,15 +683,22 @@ fn keys(
     table: &TableInfo,
     expression: &mut dyn FnMut(String) -> String,
 ) -> Vec<String> {
-    let key = |key: &rightlink::KeyColumn| {
+    let notes = TableNotes::decode(&table.note);
+    let key = |(at, key): (usize, &rightlink::KeyColumn)| {
+        let class = notes.class(index.id, at);
         let mut text = match rules::expression(table, &key.name) {
             Some(text) => expression(text),
             None => identifier(&key.name),
         };
         let column = table.columns.iter().find(|column| column.name == key.name);
-        if column.is_some_and(|column| column.collation.as_ref() != key.collation.given()) {
+        let is_other = |column: &ColumnSchema| column.collation.as_ref() != key.collation.given();
+        // A class by bytes says already that the collation does not count.
+        if !class.is_some_and(builtin::is_class_by_bytes) && column.is_some_and(is_other) {
             let name = key.collation.given().map_or("C", rightlink::Collation::name);
             text.push_str(&format!(" COLLATE {}", identifier(name)));
+        }
+        if let Some(class) = class {
+            text.push_str(&format!(" {class}"));
         }
         text.push_str(if key.descending { " DESC" } else { "" });
         if key.nulls_first != key.descending {
@@ -699,5 +706,5 @@ fn keys(
         }
         text
     };
-    index.columns.iter().map(key).collect()
+    index.columns.iter().enumerate().map(key).collect()
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
+use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo};
 
 use super::builtin::{self, TypeFacts};
 use super::generated;
@@ -28,10 +28,8 @@ use crate::types::literal::literal;
 use crate::types::{Datum, Row, SqlType};
 use crate::user_types::fields_of_entry;
 
-/// Numbers of access methods.
+/// The number of the access method of tables.
 pub(super) const HEAP: u32 = 2;
-const BTREE: u32 = 403;
-const HASH: u32 = 405;
 
 /// Rows of `pg_class`.
 ///
@@ -149,16 +147,9 @@ fn class_of_type(one: &CompositeObject, objects: &Objects) -> Row {
 
 fn method_oid(object: &Object<'_>) -> u32 {
     match object.index {
-        Some(index) => index_method(index),
+        Some(index) => builtin::method_number(index.method),
         None if object.is_view() => 0,
         None => HEAP,
-    }
-}
-
-fn index_method(index: &IndexInfo) -> u32 {
-    match index.method {
-        IndexMethod::Hash => HASH,
-        _ => BTREE,
     }
 }
 
@@ -458,22 +449,26 @@ fn index_row(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Resul
     for name in index.columns.iter().map(|key| &key.name).chain(&index.included) {
         places.push(short(rules::place(object.table, name).unwrap_or(0)));
     }
-    for key in &index.columns {
+    let of_table = TableNotes::decode(&object.table.note);
+    for (at, key) in index.columns.iter().enumerate() {
         let column = object.table.columns.iter().find(|column| column.name == key.name);
         let notes = column.map_or_else(ColumnNotes::default, |one| ColumnNotes::decode(&one.note));
         let ty =
             column.map_or(SqlType::Unknown, |column| notes.type_of(column.kind, &objects.made));
         let own = column.filter(|column| is_collatable(base_oid(column, &notes, objects)));
+        let class = of_table.class(index.id, at);
         collations.push(oid(match (own, key.collation.given()) {
             (None, _) => 0,
             (Some(_), Some(given)) => collation_oid(given.name(), objects),
             (Some(column), None) => collation_of(column, &notes, objects),
         }));
-        classes.push(oid(builtin::operator_class(index_method(index), ty)));
+        let given = class.and_then(|name| builtin::class_named(index.method, name));
+        let usual = || builtin::operator_class(index.method, ty);
+        classes.push(oid(given.map_or_else(usual, |class| class.oid)));
         options.push(short(usize::from(key.descending) + 2 * usize::from(key.nulls_first)));
     }
     let [on, off] = [true, false].map(Datum::Bool);
-    let kind = rules::key_kind(object.table, index);
+    let kind = of_table.key_kind(index);
     let is_immediate = kind.is_none_or(|kind| kind.deferral == Deferral::Never);
     let is_unique = kind.is_some();
     let kind = kind.unwrap_or_default();

@@ -100,6 +100,15 @@ pub(crate) fn collation(name: &ObjectName) -> Result<String> {
     }
 }
 
+/// The name of an operator class, with `pg_catalog` taken off. There are none elsewhere.
+pub(crate) fn operator_class(name: &ObjectName) -> Result<String> {
+    let parts = parts(name)?;
+    match parts.as_slice() {
+        [schema, name] if schema == "pg_catalog" => Ok(name.clone()),
+        _ => Ok(parts.join(".")),
+    }
+}
+
 /// The type that the declaration of a column names.
 pub(crate) fn column_type(kind: &DataType, types: &mut dyn TypeNames) -> Result<Declared> {
     let declared = data_type(kind, types)?;

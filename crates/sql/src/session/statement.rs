@@ -270,7 +270,8 @@ impl Session {
                 let built =
                     self.watched(|db, watch| db.create_index_online_with(table, &schema, watch));
                 built.map_err(|error| exec::ddl::not_unique(&schema.name, error))?;
-                exec::ddl::note_plain(&mut self.ensure()?.txn, table, &schema)?;
+                let txn = &mut self.ensure()?.txn;
+                exec::ddl::note_made(txn, &context, table, &schema, index)?;
             }
             return Ok("CREATE INDEX".to_owned());
         }

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::table::{self, foreign_key, is_null, new_check};
 use super::{
-    Alteration, Definition, KeyIndex, NewIndex, NewTable, UsedIndex, columns_in_name,
+    Alteration, Definition, IndexPart, KeyIndex, NewIndex, NewTable, UsedIndex, columns_in_name,
     plain_columns, primary, storage, unique,
 };
 use crate::error::{Result, SqlError};
@@ -110,15 +110,8 @@ fn add(
                 Some(name) => beside(table, &identifiers::ident(name)),
                 None => format!("{table}_{}_key", columns_in_name(&schema)),
             };
-            let expressions = vec![None; schema.columns.len()];
-            Alteration::AddUnique(NewIndex {
-                schema,
-                named,
-                condition: None,
-                collations: Vec::new(),
-                expressions,
-                late,
-            })
+            let parts = vec![IndexPart::default(); schema.columns.len()];
+            Alteration::AddUnique(NewIndex { schema, named, condition: None, parts, late })
         }
         TableConstraint::PrimaryKey(key) => {
             let mut key = primary(key, plain_columns(&key.columns)?)?;

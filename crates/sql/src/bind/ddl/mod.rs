@@ -225,13 +225,21 @@ pub(crate) struct NewIndex {
     pub(crate) named: bool,
     /// Which rows it holds; not in the schema yet.
     pub(crate) condition: Option<Ast>,
-    /// Names of collations of the key columns; not in the schema yet.
-    pub(crate) collations: Vec<Option<String>>,
-    /// Expressions of the key columns that are none of the table; these have no names in the schema
-    /// yet.
-    pub(crate) expressions: Vec<Option<Ast>>,
+    /// What the schema does not say of its key columns yet.
+    pub(crate) parts: Vec<IndexPart>,
     /// The demand of its key, if the key may be checked late.
     pub(crate) late: Option<KeyKind>,
+}
+
+/// What is said of a key column of an index beside its name and its order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IndexPart {
+    /// The name of its collation.
+    pub(crate) collation: Option<String>,
+    /// The name of its operator class.
+    pub(crate) class: Option<String>,
+    /// What it is if it is no column of the table; it has no name in the schema yet.
+    pub(crate) expression: Option<Ast>,
 }
 
 /// An index that is to be that of a constraint.
@@ -246,10 +254,7 @@ pub(crate) struct UsedIndex {
 /// A part of the key of an index.
 struct KeyPart {
     key: KeyColumn,
-    /// The name of its collation.
-    collation: Option<String>,
-    /// What it is if it is no column.
-    expression: Option<Ast>,
+    more: IndexPart,
 }
 
 /// A change of a table.
@@ -623,14 +628,15 @@ fn refuse_twice(columns: &[String], what: &str) -> Result<()> {
 }
 
 fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
-    let name = |column| match key_part(column)? {
-        KeyPart { expression: Some(_), .. } => {
-            Err(SqlError::syntax("syntax error at or near \"(\""))
-        }
-        KeyPart { collation: Some(_), .. } => {
-            Err(SqlError::syntax("syntax error at or near \"COLLATE\""))
-        }
-        KeyPart { key, .. } => Ok(key.name),
+    let name = |column| {
+        let KeyPart { key, more } = key_part(column)?;
+        let word = match more {
+            IndexPart { expression: Some(_), .. } => "(",
+            IndexPart { collation: Some(_), .. } => "COLLATE",
+            IndexPart { class: Some(class), .. } => &class.clone(),
+            _ => return Ok(key.name),
+        };
+        Err(SqlError::syntax(format!("syntax error at or near \"{word}\"")))
     };
     columns.iter().map(name).collect()
 }
@@ -673,9 +679,7 @@ fn key_part(column: &ast::IndexColumn) -> Result<KeyPart> {
         Ast::Identifier(name) => (identifiers::ident(name), None),
         _ => (String::new(), Some(inner.clone())),
     };
-    if let Some(class) = &column.operator_class {
-        return Err(SqlError::unsupported(format!("the operator class {class}")));
-    }
+    let class = column.operator_class.as_ref().map(identifiers::operator_class).transpose()?;
     let options = &column.column.options;
     let descending = match &options.sort {
         None | Some(ast::OrderBySort::Asc) => false,
@@ -684,7 +688,7 @@ fn key_part(column: &ast::IndexColumn) -> Result<KeyPart> {
     };
     let nulls_first = options.nulls_first.unwrap_or(descending);
     let key = KeyColumn { descending, nulls_first, ..KeyColumn::ascending(name) };
-    Ok(KeyPart { key, collation, expression })
+    Ok(KeyPart { key, more: IndexPart { collation, class, expression } })
 }
 
 /// The text of an option that is a word or a string.
@@ -715,10 +719,9 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
     }
     storage::of_index(&create.with, method == Some(IndexMethod::Hash))?;
     let table = resolver.existing(&create.table_name)?;
-    let parts = create.columns.iter().map(key_part).collect::<Result<Vec<_>>>()?;
-    let columns = parts.iter().map(|part| part.key.clone()).collect();
-    let (collations, expressions): (Vec<_>, Vec<_>) =
-        parts.into_iter().map(|part| (part.collation, part.expression)).unzip();
+    let keys = create.columns.iter().map(key_part).collect::<Result<Vec<_>>>()?;
+    let (columns, parts): (Vec<_>, Vec<_>) =
+        keys.into_iter().map(|part| (part.key, part.more)).unzip();
     let named = create.name.is_some();
     let method = method.unwrap_or(IndexMethod::BTree);
     let mut schema = IndexSchema {
@@ -734,8 +737,8 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
         Some(name) => resolver.beside(&table, name)?,
         None => {
             let mut named = schema.clone();
-            let parts = schema.columns.iter().zip(&expressions);
-            let wanted = parts.map(|(key, expression)| match expression {
+            let keys = schema.columns.iter().zip(&parts);
+            let wanted = keys.map(|(key, part)| match &part.expression {
                 None => key.name.clone(),
                 Some(expression) => name_of_expression(expression),
             });
@@ -747,7 +750,7 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
     let (concurrently, if_not_exists) = (create.concurrently, create.if_not_exists);
     let condition = create.predicate.clone();
     let late = None;
-    let index = Box::new(NewIndex { schema, named, condition, collations, expressions, late });
+    let index = Box::new(NewIndex { schema, named, condition, parts, late });
     Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
 }
 

@@ -13,7 +13,7 @@ use sqlparser::ast::Expr as Ast;
 use super::schema::without_parentheses;
 use super::{Definer, check_keys, named};
 use crate::bind::Binder;
-use crate::bind::ddl::{Commented, NewIndex, name_of_expression};
+use crate::bind::ddl::{Commented, IndexPart, NewIndex, name_of_expression};
 use crate::bind::reading::Reading;
 use crate::error::{Result, SqlError, code};
 use crate::exec::failure::{carry, unless};
@@ -182,10 +182,11 @@ pub(super) fn names(expr: &Expr, at: usize) -> bool {
 
 /// An index as a statement would make it.
 fn as_new(index: &IndexInfo, table: &Table) -> Result<NewIndex> {
-    let mut expressions = Vec::with_capacity(index.columns.len());
+    let mut parts = Vec::with_capacity(index.columns.len());
     let mut columns = index.columns.clone();
-    for key in &mut columns {
+    for (at, key) in columns.iter_mut().enumerate() {
         let place = table.info.columns.iter().position(|column| column.name == key.name);
+        let class = table.notes.class(index.id, at).map(str::to_owned);
         let computed = place.and_then(|at| table.column_notes[at].computed.as_ref());
         let own = place.and_then(|at| table.info.columns[at].collation.as_ref());
         if key.collation.given() == own {
@@ -194,16 +195,16 @@ fn as_new(index: &IndexInfo, table: &Table) -> Result<NewIndex> {
         if computed.is_some() {
             key.name = String::new();
         }
-        expressions.push(computed.map(|one| parse::expression(&one.text)).transpose()?);
+        let expression = computed.map(|one| parse::expression(&one.text)).transpose()?;
+        parts.push(IndexPart { collation: None, class, expression });
     }
-    let collations = vec![None; columns.len()];
     let condition = index.predicate.as_ref().map(|predicate| {
         let quoted = predicate.try_map(|column| Ok::<_, SqlError>(identifier(column)))?;
         parse::expression(&quoted.to_string())
     });
     let schema = IndexSchema { columns, predicate: None, ..IndexSchema::clone(index) };
     let condition = condition.transpose()?;
-    Ok(NewIndex { schema, named: true, condition, collations, expressions, late: None })
+    Ok(NewIndex { schema, named: true, condition, parts, late: None })
 }
 
 /// The column of a new expression.

@@ -8,7 +8,7 @@
 use rightlink::{AlterTable, IndexSchema};
 
 use super::{Definer, key_made, named, not_unique};
-use crate::bind::ddl::{LateIndex, NewIndex, NewPrimary};
+use crate::bind::ddl::{IndexPart, LateIndex, NewIndex, NewPrimary};
 use crate::error::{Result, SqlError, code};
 use crate::names::bare;
 use crate::notes::{DeferrableKey, Deferral, KeyKind, TableNotes};
@@ -62,11 +62,10 @@ impl Definer<'_> {
         let LateIndex { schema, kind } = index;
         let name = key.name.clone().unwrap_or_else(|| format!("{table}_pkey"));
         let index = NewIndex {
-            expressions: vec![None; schema.columns.len()],
+            parts: vec![IndexPart::default(); schema.columns.len()],
             schema: IndexSchema { name, ..schema },
             named: key.name.is_some(),
             condition: None,
-            collations: Vec::new(),
             late: Some(kind),
         };
         self.add_unique(table, &index)?;

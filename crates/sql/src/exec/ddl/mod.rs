@@ -6,7 +6,7 @@
 //! | `alter` | ALTER TABLE |
 //! | `expression` | columns with the values of expressions for indexes |
 //! | `generated` | generated columns |
-//! | `collation` | CREATE and DROP COLLATION |
+//! | `collation`, `operator_class` | CREATE and DROP COLLATION; operator classes of keys |
 //! | `constraints` | checks, foreign keys: making and dropping |
 //! | `view`, `readers` | views; what reads a relation |
 //! | `schema` | schemas; names of sequences in what is kept |
@@ -30,6 +30,7 @@ mod functions;
 mod generated;
 mod identity;
 mod late_keys;
+mod operator_class;
 mod readers;
 mod rename;
 mod retype;
@@ -45,7 +46,7 @@ use rightlink::{
     TableInfo, Transaction,
 };
 
-use crate::bind::ddl::{Alteration, Definition, Kind, NewIndex};
+use crate::bind::ddl::{Alteration, Definition, IndexPart, Kind, NewIndex};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog};
 use crate::catalog::{forget_plain_indexes, note_plain_index};
@@ -99,12 +100,25 @@ pub(crate) fn index_to_make(
     context: &Context,
     (table, index, if_not_exists): (&str, &NewIndex, bool),
 ) -> Result<(Option<IndexSchema>, Vec<String>)> {
-    if index.expressions.iter().any(Option::is_some) {
+    if index.parts.iter().any(|part| part.expression.is_some()) {
         return Err(SqlError::unsupported("CREATE INDEX CONCURRENTLY on an expression"));
     }
     let mut definer = Definer { txn, context, notices: Vec::new() };
     let made = definer.index_to_make(table, index, if_not_exists)?;
     Ok((made, definer.notices))
+}
+
+/// Notes of an index that CREATE INDEX CONCURRENTLY has made whatever else it was given.
+pub(crate) fn note_made(
+    txn: &mut Transaction,
+    context: &Context,
+    table: &str,
+    made: &IndexSchema,
+    index: &NewIndex,
+) -> Result<()> {
+    let mut definer = Definer { txn, context, notices: Vec::new() };
+    definer.note_plain(table, made)?;
+    definer.note_classes(table, &made.name, &index.parts)
 }
 
 /// Names a missing or doubled relation as PostgreSQL does.
@@ -153,7 +167,7 @@ impl Definer<'_> {
             }
             Definition::CreateIndex { table, index, if_not_exists, .. } => {
                 if let Some(made) = self.create_index(table, index, *if_not_exists)? {
-                    note_plain(self.txn, table, &made)?;
+                    self.note_plain(table, &made)?;
                 }
                 "CREATE INDEX"
             }
@@ -307,7 +321,7 @@ impl Definer<'_> {
         if_not_exists: bool,
     ) -> Result<Option<IndexSchema>> {
         // Before the first look: of two who have looked, none could be the last to leave.
-        let adds_columns = index.expressions.iter().any(Option::is_some);
+        let adds_columns = index.parts.iter().any(|part| part.expression.is_some());
         let lock = if adds_columns { LockMode::Exclusive } else { LockMode::ShareWrite };
         named(table, self.txn.lock_table(table, lock, Busy::Wait))?;
         let Some(schema) = self.index_to_make(table, index, if_not_exists)? else {
@@ -320,7 +334,20 @@ impl Definer<'_> {
             }
             result => named(&schema.name, result)?,
         }
+        self.note_classes(table, &schema.name, &index.parts)?;
         Ok(Some(schema))
+    }
+
+    /// Notes of a new index that it stands for no constraint, if it could.
+    fn note_plain(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
+        if !index.unique {
+            return Ok(());
+        }
+        let info = self.txn.catalog().definition(table)?;
+        match info.indexes.iter().find(|known| known.name == index.name) {
+            Some(made) => note_plain_index(self.txn, made.id),
+            None => Ok(()),
+        }
     }
 
     /// The index with its name settled; `None` if it is there.
@@ -334,8 +361,8 @@ impl Definer<'_> {
             self.refuse_view(table, "cannot create index on relation")?;
         }
         let info = named(table, self.txn.catalog().describe(table))?;
-        let keys = index.schema.columns.iter().zip(&index.expressions);
-        let key = keys.filter(|(_, expression)| expression.is_none()).map(|(key, _)| &key.name);
+        let keys = index.schema.columns.iter().zip(&index.parts);
+        let key = keys.filter(|(_, part)| part.expression.is_none()).map(|(key, _)| &key.name);
         for name in key.clone().chain(&index.schema.included) {
             if !info.columns.iter().any(|column| column.name == *name) {
                 let message = format!("column \"{name}\" does not exist");
@@ -355,12 +382,13 @@ impl Definer<'_> {
         if !index.named {
             schema.name = self.txn.catalog().free_name(&schema.name, &[])?;
         }
-        for (key, expression) in schema.columns.iter_mut().zip(&index.expressions) {
-            if let Some(node) = expression {
+        for (key, part) in schema.columns.iter_mut().zip(&index.parts) {
+            if let Some(node) = &part.expression {
                 key.name = self.computed_column(table, node)?;
             }
         }
-        self.collate_keys(table, &mut schema.columns, &index.collations)?;
+        self.collate_keys(table, &mut schema.columns, &index.parts)?;
+        self.take_classes(table, &mut schema, &index.parts)?;
         Ok(Some(schema))
     }
 
@@ -369,14 +397,14 @@ impl Definer<'_> {
         &mut self,
         table: &str,
         keys: &mut [KeyColumn],
-        names: &[Option<String>],
+        parts: &[IndexPart],
     ) -> Result<()> {
-        if names.iter().all(Option::is_none) {
+        if parts.iter().all(|part| part.collation.is_none()) {
             return Ok(());
         }
         let info = named(table, self.txn.catalog().describe(table))?;
-        for (key, name) in keys.iter_mut().zip(names) {
-            let Some(name) = name else { continue };
+        for (key, part) in keys.iter_mut().zip(parts) {
+            let Some(name) = &part.collation else { continue };
             let column = info.columns.iter().find(|column| column.name == key.name);
             if let Some(column) = column.filter(|column| column.kind != rightlink::Type::Text) {
                 let ty = column_type(column);
@@ -495,18 +523,6 @@ fn key_made(table: &str, made: rightlink::Result<()>) -> Result<()> {
     }
 }
 
-/// Notes of a new index that it stands for no constraint, if it could.
-pub(crate) fn note_plain(txn: &mut Transaction, table: &str, index: &IndexSchema) -> Result<()> {
-    if !index.unique {
-        return Ok(());
-    }
-    let info = txn.catalog().definition(table)?;
-    match info.indexes.iter().find(|known| known.name == index.name) {
-        Some(made) => note_plain_index(txn, made.id),
-        None => Ok(()),
-    }
-}
-
 /// Fails if a key would hold values without an order, or in another than their bytes in the store.
 fn check_keys<'n>(
     columns: &[rightlink::ColumnSchema],
@@ -544,6 +560,7 @@ fn forget_comments(notes: &mut TableNotes, info: &TableInfo) {
     notes.of_indexes.retain(|(id, _)| is_index(*id));
     notes.of_keys.retain(|(id, _)| is_index(*id));
     notes.deferrable.retain(|key| is_index(key.index));
+    notes.classes.retain(|known| is_index(known.index));
     let (checks, keys) = (&notes.checks, &notes.keys);
     let there = |name: &str| {
         checks.iter().any(|(known, _)| known == name)

@@ -12,7 +12,7 @@ use sqlparser::ast::{DataType, Expr as Ast};
 
 use super::alter::has_nulls;
 use super::table::constant;
-use super::{Definer, duplicated, named};
+use super::{Definer, duplicated, named, operator_class};
 use crate::bind::ddl::NewCheck;
 use crate::bind::reading::Reading;
 use crate::bind::rules::place_in;
@@ -76,6 +76,7 @@ impl Definer<'_> {
             refuse_constants(&table, at, to.ty)?;
         }
         self.refuse_change(&table, at, to)?;
+        operator_class::refuse_type(&table, at, to)?;
         let generation = self.take_generation(&table, at, to)?;
         let indexes = self.take_expressions(&table, at)?;
         let checks = self.take_checks(&table, at)?;

@@ -12,6 +12,7 @@ use crate::bind::ddl::UsedIndex;
 use crate::catalog::{forget_plain_indexes, plain_indexes};
 use crate::error::{Result, SqlError, code};
 use crate::names::bare;
+use crate::notes::TableNotes;
 
 impl Definer<'_> {
     pub(super) fn use_index(&mut self, table: &str, used: &UsedIndex) -> Result<()> {
@@ -24,7 +25,7 @@ impl Definer<'_> {
                 format!("index \"{}\" is already associated with a constraint", bare(&index.name));
             return Err(SqlError::new(code::NOT_IN_STATE, message));
         }
-        check_is_plain(index)?;
+        check_is_plain(index, &TableNotes::decode(&info.note))?;
         if used.primary && late_keys::has_primary(&info) {
             return Err(two_primary(table));
         }
@@ -63,7 +64,7 @@ fn check_is_unique(index: &IndexInfo) -> Result<()> {
 }
 
 /// Fails if no constraint can be said by the index.
-fn check_is_plain(index: &IndexInfo) -> Result<()> {
+fn check_is_plain(index: &IndexInfo, notes: &TableNotes) -> Result<()> {
     let name = bare(&index.name);
     check_is_unique(index)?;
     if has_expression(&index.columns) {
@@ -72,8 +73,10 @@ fn check_is_plain(index: &IndexInfo) -> Result<()> {
     if index.predicate.is_some() {
         return Err(unfit(format!("\"{name}\" is a partial index")));
     }
-    let is_other = |key: &rightlink::KeyColumn| key.descending || key.nulls_first;
-    if let Some(at) = index.columns.iter().position(is_other) {
+    let is_other = |(at, key): (usize, &rightlink::KeyColumn)| {
+        key.descending || key.nulls_first || notes.class(index.id, at).is_some()
+    };
+    if let Some(at) = index.columns.iter().enumerate().position(is_other) {
         return Err(unfit(format!(
             "index \"{name}\" column number {} does not have default sorting behavior",
             at + 1
