@@ -367,6 +367,11 @@ impl Settings {
         self.0.lock().get(name)
     }
 
+    /// Is a message of this severity told to the client?
+    pub(crate) fn is_told(&self, severity: &str) -> bool {
+        list::is_told(severity, &self.get("client_min_messages"))
+    }
+
     /// What every statement asks for.
     pub(crate) fn often(&self) -> Often {
         self.0.lock().often

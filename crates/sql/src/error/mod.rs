@@ -22,6 +22,7 @@ pub type Result<T> = std::result::Result<T, SqlError>;
 pub(crate) mod code {
     pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
     pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub(crate) const NO_HANDLER: &str = "0Z002";
     pub(crate) const CARDINALITY: &str = "21000";
     pub(crate) const STRING_TOO_LONG: &str = "22001";
     pub(crate) const NUMERIC_OUT_OF_RANGE: &str = "22003";

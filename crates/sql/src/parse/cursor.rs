@@ -425,6 +425,27 @@ impl Cursor {
         })
     }
 
+    /// How many tokens stand before the first of this kind outside of parentheses.
+    pub(crate) fn distance_to_token(&self, wanted: &Token) -> Option<usize> {
+        let mut depth = 0usize;
+        let rest = self.tokens.get(self.at..).unwrap_or_default();
+        rest.iter().position(|token| {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                found => return depth == 0 && found == wanted,
+            }
+            false
+        })
+    }
+
+    /// Takes so many tokens.
+    pub(crate) fn take_tokens(&mut self, count: usize) -> Vec<TokenWithSpan> {
+        let taken = self.tokens[self.at..self.at + count].to_vec();
+        self.at += count;
+        taken
+    }
+
     /// Puts the keyword `word` in the place of the token `ahead` of here.
     pub(crate) fn respell(&mut self, ahead: usize, word: &str) {
         self.tokens[self.at + ahead].token = Token::make_keyword(word);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `types`, `roles` | statements about types; about roles, privileges and owners |
-//! | `explain`, `modes` | options of EXPLAIN; modes of transactions |
+//! | `explain`, `modes`, `block` | options of EXPLAIN; modes of transactions; code of DO blocks |
 //! | `cursor`, `assigned` | a walk over tokens; subscripts behind columns that are assigned to |
 //! | `create_as`, `typed_literals` | CREATE TABLE AS, SELECT INTO; literals behind their types |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
@@ -25,6 +25,7 @@
 //! Does not do: names, types.
 
 pub(crate) mod assigned;
+pub(crate) mod block;
 pub(crate) mod chain;
 pub(crate) mod column_names;
 pub(crate) mod copy;
@@ -138,6 +139,25 @@ impl Lines {
 /// The statements of a message. Empty ones are left out. Reading it takes about `memory` bytes at
 /// most.
 pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {
+    reading(text, memory, |mut all, lines| {
+        // From the end, so that a message of one statement is not copied.
+        let mut parts = Vec::new();
+        while let Some(at) = all.iter().rposition(|token| token.token == Token::SemiColon) {
+            parts.push(all.split_off(at + 1));
+            all.pop();
+        }
+        parts.push(all);
+        let statements = parts.into_iter().rev().filter(|part| !part.is_empty());
+        statements.map(|part| statement(part, lines)).collect()
+    })
+}
+
+/// Reads a text by `work`, which gets its tokens, where there is memory for that.
+fn reading<T>(
+    text: &str,
+    memory: usize,
+    work: impl FnOnce(Vec<TokenWithSpan>, &Lines) -> Result<T>,
+) -> Result<T> {
     if text.len() > MAX_BYTES {
         let message = format!("a message is at most {} MiB long", MAX_BYTES >> 20);
         return Err(SqlError::new(code::PROGRAM_LIMIT, message));
@@ -156,21 +176,13 @@ pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {
         return Err(junk);
     }
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let mut all: Vec<TokenWithSpan> = meaningful.collect();
+    let all: Vec<TokenWithSpan> = meaningful.collect();
     if let Some(found) = all.iter().find(|token| has_separator(&token.token)) {
         let message = format!("the character {} in a name", names::SEPARATOR);
         return Err(SqlError::new(code::INVALID_NAME, format!("{message} is not supported"))
             .at(lines.location(found.span.start)));
     }
-    // From the end, so that a message of one statement is not copied.
-    let mut parts = Vec::new();
-    while let Some(at) = all.iter().rposition(|token| token.token == Token::SemiColon) {
-        parts.push(all.split_off(at + 1));
-        all.pop();
-    }
-    parts.push(all);
-    let statements = parts.into_iter().rev().filter(|part| !part.is_empty());
-    statements.map(|part| statement(part, &lines)).collect()
+    work(all, &lines)
 }
 
 /// The error for a number that a word follows at once: no alias.

@@ -54,7 +54,7 @@ impl Session {
                 if !all {
                     let name = bare(&name);
                     let message = format!("permission denied to analyze \"{name}\", skipping it");
-                    sink.notice("WARNING", &message);
+                    self.tell(sink, "WARNING", &message);
                 }
                 continue;
             }
@@ -86,7 +86,7 @@ impl Session {
             let message = format!(
                 "skipping \"{name}\" --- cannot analyze non-tables or special system tables"
             );
-            sink.notice("WARNING", &message);
+            self.tell(sink, "WARNING", &message);
             return Ok(());
         }
         let places = places(&table, columns)?;

@@ -54,7 +54,7 @@ impl Session {
     ) -> Result<()> {
         if !self.is_block() {
             let message = "SET CONSTRAINTS can only be used in transaction blocks";
-            sink.notice("WARNING", message);
+            self.tell(sink, "WARNING", message);
         }
         self.ensure()?.used = true;
         match names {

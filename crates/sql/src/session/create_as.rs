@@ -52,7 +52,7 @@ impl Session {
         let if_not_exists = create.table.if_not_exists;
         if if_not_exists && self.ensure()?.txn.catalog().has_relation(&name)? {
             let message = format!("relation \"{}\" already exists, skipping", bare(&name));
-            sink.notice("NOTICE", &message);
+            self.tell(sink, "NOTICE", &message);
             return Ok("CREATE TABLE AS".to_owned());
         }
         let table = Box::new(table);

@@ -187,7 +187,7 @@ impl Session {
             (false, false, _) => None,
         };
         if let Some(warning) = warning {
-            sink.notice("WARNING", &warning);
+            self.tell(sink, "WARNING", &warning);
         }
         let giver = roles.numbered(grantor).map(|role| Actor::of(role, &roles));
         let has = |role| giver.as_ref().is_some_and(|giver| giver.has_privileges_of(role));

@@ -31,7 +31,7 @@ impl Session {
         let Some(made) = view.materialized else { unreachable!("the caller has looked") };
         if made.if_not_exists && self.ensure()?.txn.catalog().has_relation(&view.name)? {
             let message = format!("relation \"{}\" already exists, skipping", bare(&view.name));
-            sink.notice("NOTICE", &message);
+            self.tell(sink, "NOTICE", &message);
             return Ok("CREATE MATERIALIZED VIEW".to_owned());
         }
         let tag = self.define_unchecked(definition, sink)?;

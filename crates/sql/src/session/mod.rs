@@ -10,7 +10,7 @@
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor`, `listing` | DECLARE, FETCH, MOVE, CLOSE; catalogs of cursors and statements |
 //! | `utility` | everything that is neither query nor definition |
-//! | `schema` | CREATE SCHEMA with what is to be in it |
+//! | `schema`, `block` | CREATE SCHEMA with what is to be in it; DO |
 //! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
 //! | `roles`, `grants`, `owners`, `access` | roles; privileges; owners; what the role may do |
 //! | `constraints` | foreign keys that are looked at when the transaction commits |
@@ -27,6 +27,7 @@
 mod access;
 mod analyze;
 mod auto_analyze;
+mod block;
 mod cache;
 mod constraints;
 mod copy;
@@ -175,6 +176,8 @@ pub struct Session {
     arrived: i64,
     /// Is the message one of several statements, which makes it a block of its own?
     several: bool,
+    /// DO blocks that run, inside of one another.
+    blocks: usize,
     cache: cache::Cache,
     copy: Option<copy::CopyIn>,
     random: u64,
@@ -197,7 +200,11 @@ pub struct Session {
 impl Session {
     /// The statements of a message, which may take as much memory to read as the database has.
     fn parse(&self, text: &str) -> Result<Vec<Parsed>> {
-        parse::parse(text, self.db.budget().limit().max(LEAST_TO_READ))
+        parse::parse(text, self.memory_to_read())
+    }
+
+    fn memory_to_read(&self) -> usize {
+        self.db.budget().limit().max(LEAST_TO_READ)
     }
 
     /// A session with default settings.
@@ -217,6 +224,7 @@ impl Session {
             begun: 0,
             arrived: 0,
             several: false,
+            blocks: 0,
             cache: cache::Cache::default(),
             copy: None,
             sequences: Sequences::default(),

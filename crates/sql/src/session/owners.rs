@@ -134,14 +134,14 @@ impl Session {
         let Some(found) = self.owned(&stored)? else {
             if self.ensure()?.txn.catalog().table_of_index(&stored).is_ok() {
                 let message = format!("cannot change owner of index \"{}\"", bare(&stored));
-                sink.notice("WARNING", &message);
+                self.tell(sink, "WARNING", &message);
                 return Ok(None);
             }
             if !if_exists {
                 return Err(no_table(&stored));
             }
             let name = bare(&crate::names::said(&stored)).to_owned();
-            sink.notice("NOTICE", &format!("relation \"{name}\" does not exist, skipping"));
+            self.tell(sink, "NOTICE", &format!("relation \"{name}\" does not exist, skipping"));
             return Ok(None);
         };
         let wanted = match kind {

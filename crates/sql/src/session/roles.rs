@@ -410,7 +410,7 @@ impl Session {
                 if !if_exists {
                     return Err(no_role(name));
                 }
-                sink.notice("NOTICE", &format!("role \"{name}\" does not exist, skipping"));
+                self.tell(sink, "NOTICE", &format!("role \"{name}\" does not exist, skipping"));
                 continue;
             };
             refuse_fixed(role)?;
@@ -485,9 +485,11 @@ impl Session {
                 let mut member = self.role(member, &roles)?;
                 if change.grants {
                     let own = Membership { role: role.oid, grantor, admin: change.admin };
-                    admit(&role, &mut member, own, &roles, sink)?;
-                } else {
-                    dismiss(&role, &mut member, change.admin, sink);
+                    if let Some(message) = admit(&role, &mut member, own, &roles)? {
+                        self.tell(sink, "NOTICE", &message);
+                    }
+                } else if let Some(message) = dismiss(&role, &mut member, change.admin) {
+                    self.tell(sink, "WARNING", &message);
                 }
                 member.store(&mut self.ensure()?.txn)?;
                 roles = Roles::load(&mut self.ensure()?.txn)?;
@@ -511,14 +513,13 @@ impl Session {
     }
 }
 
-/// Makes one role a member of another.
+/// Makes one role a member of another; a message if it is one.
 fn admit(
     role: &Role,
     member: &mut Role,
     membership: Membership,
     roles: &Roles,
-    sink: &mut dyn Sink,
-) -> Result<()> {
+) -> Result<Option<String>> {
     if roles.above(role.oid, false).contains(&member.oid) {
         let (role, member) = (&role.name, &member.name);
         let message = format!("role \"{role}\" is a member of role \"{member}\"");
@@ -528,26 +529,27 @@ fn admit(
     match member.member_of.iter_mut().find(|one| one.role == role.oid) {
         Some(known) if known.admin || !membership.admin => {
             let message = format!("role \"{name}\" is already a member of role \"{}\"", role.name);
-            sink.notice("NOTICE", &message);
+            return Ok(Some(message));
         }
         Some(known) => known.admin = true,
         None => member.member_of.push(membership),
     }
-    Ok(())
+    Ok(None)
 }
 
-/// Takes a member out of a role, or only the right to give the membership on.
-fn dismiss(role: &Role, member: &mut Role, admin_only: bool, sink: &mut dyn Sink) {
+/// Takes a member out of a role, or only the right to give the membership on; a message if it is
+/// none.
+fn dismiss(role: &Role, member: &mut Role, admin_only: bool) -> Option<String> {
     let Some(at) = member.member_of.iter().position(|one| one.role == role.oid) else {
-        let message = format!("role \"{}\" is not a member of role \"{}\"", member.name, role.name);
-        sink.notice("WARNING", &message);
-        return;
+        let (member, role) = (&member.name, &role.name);
+        return Some(format!("role \"{member}\" is not a member of role \"{role}\""));
     };
     if admin_only {
         member.member_of[at].admin = false;
     } else {
         member.member_of.remove(at);
     }
+    None
 }
 
 /// Takes what options say, and gives the password if they say one.

@@ -263,7 +263,7 @@ impl Session {
             let wanted = (table.as_str(), &**index, *if_not_exists);
             let txn = &mut self.ensure()?.txn;
             let (schema, notices) = exec::ddl::index_to_make(txn, &context, wanted)?;
-            notices.iter().for_each(|notice| sink.notice("NOTICE", &said(notice)));
+            notices.iter().for_each(|notice| self.tell(sink, "NOTICE", &said(notice)));
             // The build waits for all transactions, this one too.
             self.commit()?;
             if let Some(schema) = schema {
@@ -279,7 +279,7 @@ impl Session {
         active.used = true;
         let defined = exec::ddl::run(definition, &mut active.txn, &context)?;
         for notice in defined.notices {
-            sink.notice("NOTICE", &said(&notice));
+            self.tell(sink, "NOTICE", &said(&notice));
         }
         self.temporary_changed();
         match definition {
@@ -446,6 +446,13 @@ impl Session {
             }
         };
         Ok(Portal::new(self.begins(), plan, stream, context, done))
+    }
+
+    /// Tells the client a message, unless it wants to hear of graver ones only.
+    pub(super) fn tell(&self, sink: &mut dyn Sink, severity: &str, message: &str) {
+        if self.settings.is_told(severity) {
+            sink.notice(severity, message);
+        }
     }
 
     /// Tells `sink` rows that are there already.

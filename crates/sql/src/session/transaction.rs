@@ -217,7 +217,7 @@ impl Session {
     pub(super) fn begin(&mut self, modes: Modes, sink: &mut dyn Sink) -> Result<()> {
         match &mut self.active {
             Some(active) if active.block => {
-                sink.notice("WARNING", "there is already a transaction in progress");
+                self.tell(sink, "WARNING", "there is already a transaction in progress");
                 self.set_modes(modes)
             }
             // The statements of the message before BEGIN belong to the block.
@@ -271,7 +271,7 @@ impl Session {
                 let message = "COMMIT AND CHAIN can only be used in transaction blocks";
                 return Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
             }
-            sink.notice("WARNING", "there is no transaction in progress");
+            self.tell(sink, "WARNING", "there is no transaction in progress");
             self.commit()?;
             return Ok("COMMIT");
         };
@@ -296,7 +296,7 @@ impl Session {
                 return Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
             }
             None => {
-                sink.notice("WARNING", "there is no transaction in progress");
+                self.tell(sink, "WARNING", "there is no transaction in progress");
                 Modes::default()
             }
         };
@@ -415,9 +415,15 @@ impl Session {
 
     /// SAVEPOINT
     pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
+        self.block("SAVEPOINT")?;
+        self.mark(name).map(drop)
+    }
+
+    /// Makes a savepoint; gives its place.
+    pub(super) fn mark(&mut self, name: &str) -> Result<usize> {
         let (settings, seat, begun) = (self.settings.mark(), self.seat.mark(), self.begun);
         let (temporary, deferred) = (self.temporary.len(), self.deferred.modes());
-        let active = self.block("SAVEPOINT")?;
+        let active = self.ensure()?;
         let (name, savepoint) = (name.to_owned(), active.txn.savepoint());
         let read_only = active.modes.read_only;
         active.savepoints.push(Mark {
@@ -430,26 +436,28 @@ impl Session {
             read_only,
             begun,
         });
-        Ok(())
+        Ok(active.savepoints.len() - 1)
     }
 
-    fn find_savepoint(&mut self, name: &str, what: &str) -> Result<(usize, Savepoint)> {
+    /// The place of the newest savepoint of this name.
+    fn find_savepoint(&mut self, name: &str, what: &str) -> Result<usize> {
         let active = self.block(what)?;
-        let found = active.savepoints.iter().rposition(|mark| mark.name == name);
-        match found {
-            Some(at) => Ok((at, active.savepoints[at].savepoint)),
-            None => {
-                let message = format!("savepoint \"{name}\" does not exist");
-                Err(SqlError::new(code::INVALID_SAVEPOINT, message))
-            }
-        }
+        active.savepoints.iter().rposition(|mark| mark.name == name).ok_or_else(|| {
+            let message = format!("savepoint \"{name}\" does not exist");
+            SqlError::new(code::INVALID_SAVEPOINT, message)
+        })
     }
 
     /// RELEASE
     pub(super) fn release(&mut self, name: &str) -> Result<()> {
-        let (at, savepoint) = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
-        let active = self.block("RELEASE SAVEPOINT")?;
-        active.txn.release(savepoint)?;
+        let at = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
+        self.release_mark(at)
+    }
+
+    /// Forgets the savepoint at `at`, and all that came after it.
+    pub(super) fn release_mark(&mut self, at: usize) -> Result<()> {
+        let active = self.ensure()?;
+        active.txn.release(active.savepoints[at].savepoint)?;
         // As PostgreSQL does, though other settings stay.
         active.modes.read_only = active.savepoints[at].read_only;
         active.savepoints.truncate(at);
@@ -458,14 +466,18 @@ impl Session {
 
     /// ROLLBACK TO: locks of tables stay, all else is as it was.
     pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
-        let (at, savepoint) = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
-        let active = self.block("ROLLBACK TO SAVEPOINT")?;
-        let begun = active.savepoints[at].begun;
+        let at = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
+        self.return_to_mark(at)
+    }
+
+    /// Goes back to the savepoint at `at`, which stays.
+    pub(super) fn return_to_mark(&mut self, at: usize) -> Result<()> {
+        let begun = self.ensure()?.savepoints[at].begun;
         self.end_cursors_after(begun);
         let settings = self.settings.clone();
-        let active = self.block("ROLLBACK TO SAVEPOINT")?;
+        let active = self.ensure()?;
         active.txn.clear_cancel();
-        active.txn.rollback_to(savepoint)?;
+        active.txn.rollback_to(active.savepoints[at].savepoint)?;
         active.savepoints.truncate(at + 1);
         active.failed = false;
         let mark = &active.savepoints[at];

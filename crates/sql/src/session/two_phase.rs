@@ -44,7 +44,7 @@ impl Session {
     ) -> Result<&'static str> {
         let in_block = self.active.as_ref().is_some_and(|active| active.block);
         if !in_block {
-            sink.notice("WARNING", "there is no transaction in progress");
+            self.tell(sink, "WARNING", "there is no transaction in progress");
             if self.active.is_none() || !self.is_block() {
                 self.commit()?;
                 return Ok("ROLLBACK");

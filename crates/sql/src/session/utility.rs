@@ -39,7 +39,8 @@ impl Session {
             }
             Utility::SetTransaction { modes, session: false } => {
                 if self.active.is_none() {
-                    sink.notice(
+                    self.tell(
+                        sink,
                         "WARNING",
                         "SET TRANSACTION can only be used in transaction blocks",
                     );
@@ -93,6 +94,10 @@ impl Session {
             }
             Utility::Fetch { name, direction, moves } => {
                 return self.fetch(name, *direction, *moves, sink);
+            }
+            Utility::Do(code) => {
+                self.run_block(code, sink)?;
+                "DO"
             }
             Utility::FinishPrepared { gid, decision } => self.finish_prepared(gid, *decision)?,
             Utility::Close(name) => {
@@ -274,7 +279,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<()> {
         if local && !self.is_block() {
-            sink.notice("WARNING", "SET LOCAL can only be used in transaction blocks");
+            self.tell(sink, "WARNING", "SET LOCAL can only be used in transaction blocks");
             return Ok(());
         }
         check_settable(name)?;
@@ -373,7 +378,7 @@ impl Session {
             } else {
                 let name = bare(&name);
                 let message = format!("permission denied to vacuum \"{name}\", skipping it");
-                sink.notice("WARNING", &message);
+                self.tell(sink, "WARNING", &message);
             }
         }
         if names.is_empty() && (!tables.is_empty() || !self.may_tend("")?) {

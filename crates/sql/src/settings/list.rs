@@ -54,6 +54,17 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
+/// Is a message of this severity told where `least` is the value of `client_min_messages`?
+pub(super) fn is_told(severity: &str, least: &str) -> bool {
+    let rank = |level: &str| MESSAGES.iter().position(|known| known.eq_ignore_ascii_case(level));
+    match severity {
+        // Someone has asked for it.
+        "INFO" => true,
+        "DEBUG" => rank("debug1") >= rank(least),
+        severity => rank(severity) >= rank(least),
+    }
+}
+
 pub(super) static SETTINGS: [Setting; 67] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),

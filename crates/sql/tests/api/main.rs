@@ -6,6 +6,7 @@
 mod arrays;
 mod asked;
 mod auto_analyze;
+mod blocks;
 mod changed_rows;
 mod clients;
 mod columns;

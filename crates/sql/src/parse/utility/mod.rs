@@ -25,7 +25,7 @@ use crate::parse::modes::{Modes, modes};
 use crate::parse::roles::{self, RoleStatement};
 use crate::parse::types::{self, TypeStatement};
 use crate::parse::view::Said;
-use crate::parse::{Parsed, Stmt, copy, run, statement};
+use crate::parse::{Parsed, Stmt, block, copy, run, statement};
 use column::ColumnChange;
 use constraint::Waits;
 use sequence::SequenceOptions;
@@ -190,6 +190,8 @@ pub(crate) enum Utility {
         nowait: bool,
     },
     Discard(String),
+    /// DO with the code of its block.
+    Do(String),
     Explain {
         options: ExplainOptions,
         statement: Box<Parsed>,
@@ -338,6 +340,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "checkpoint" => Utility::Checkpoint,
         "lock" => lock(cursor)?,
         "discard" => Utility::Discard(cursor.name()?),
+        "do" => Utility::Do(block::code(cursor)?),
         "explain" => {
             let options = explain::options(cursor)?;
             let statement = wrapped(cursor, &["explain", "prepare"])?;
