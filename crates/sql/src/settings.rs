@@ -5,11 +5,14 @@
 //! Does not do: settings of the server's files.
 
 mod about;
+mod custom;
 mod list;
 pub(crate) mod planner;
+mod shown;
 mod zone;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::sync::{Arc, Mutex};
 
@@ -18,7 +21,9 @@ use crate::error::{Result, SqlError, code};
 use crate::names::SearchPath;
 use crate::parse::modes::{Level, TransactionModes};
 use crate::types::time::{DateSetting, IntervalStyle, Styles, Zone};
-use list::{ENUMS, Kind, REPORTED, SETTINGS, Setting};
+pub(crate) use shown::Shown;
+
+use list::{Kind, REPORTED, SETTINGS, Setting};
 use planner::{MOST_TOGETHER, PlanCacheMode, Switches};
 
 /// What clients take for the server's version.
@@ -87,10 +92,13 @@ const OFTEN: Often = Often {
     as_login: true,
 };
 
+/// Values by the names of their settings. Copies share them until one of them changes.
+type Values = Arc<BTreeMap<Cow<'static, str>, String>>;
+
 /// The values at a savepoint.
 pub(crate) struct Mark {
-    values: BTreeMap<&'static str, String>,
-    local: BTreeMap<&'static str, String>,
+    values: Values,
+    local: Values,
 }
 
 /// Values that differ from their defaults.
@@ -100,12 +108,14 @@ struct State {
     /// How the database was opened.
     opened: BTreeMap<&'static str, String>,
     /// What the client asked for when it connected: what RESET returns to.
-    startup: BTreeMap<&'static str, String>,
-    values: BTreeMap<&'static str, String>,
+    startup: Values,
+    values: Values,
     /// Until the end of the transaction.
-    local: BTreeMap<&'static str, String>,
+    local: Values,
     /// As they were before the transaction's first change.
-    before: Option<BTreeMap<&'static str, String>>,
+    before: Option<Values>,
+    /// Settings of applications that had a value once.
+    custom: BTreeSet<String>,
     often: Often,
     /// The schema of temporary tables, and how often something was made in it.
     temporary: Option<(String, u64)>,
@@ -116,8 +126,8 @@ struct State {
 
 impl Default for State {
     fn default() -> State {
-        let empty = BTreeMap::new;
-        let (opened, startup, values, local) = (empty(), empty(), empty(), empty());
+        let (opened, startup) = (BTreeMap::new(), Values::default());
+        let (values, local, custom) = (Values::default(), Values::default(), BTreeSet::new());
         let (before, often) = (None, OFTEN);
         let (path, switches, styles) = (Arc::default(), often.switches, Styles::default());
         let planning = Arc::new(Planning { path, switches, styles });
@@ -129,6 +139,7 @@ impl Default for State {
             values,
             local,
             before,
+            custom,
             often,
             temporary,
             planning,
@@ -143,61 +154,6 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// A setting as `pg_settings` shows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Shown {
-    pub(crate) name: &'static str,
-    /// In its unit, without it.
-    pub(crate) value: String,
-    pub(crate) unit: Option<&'static str>,
-    pub(crate) category: &'static str,
-    pub(crate) text: Option<&'static str>,
-    /// Who can change it.
-    pub(crate) context: &'static str,
-    /// The type's name.
-    pub(crate) kind: &'static str,
-    pub(crate) source: &'static str,
-    pub(crate) least: Option<i64>,
-    pub(crate) most: Option<i64>,
-    /// All values, if they can be told.
-    pub(crate) choices: Vec<&'static str>,
-    /// What it is unless somebody says otherwise.
-    pub(crate) boot: Option<&'static str>,
-    /// What RESET would make it.
-    pub(crate) reset: String,
-}
-
-impl Setting {
-    /// PostgreSQL's name for the kind of values that it takes.
-    fn type_name(&self) -> &'static str {
-        let is_switch = matches!(self.default, "on" | "off");
-        match self.kind {
-            Kind::Int(..) | Kind::Count(..) | Kind::Millis(_) | Kind::Memory(_) => "integer",
-            Kind::Bool => "bool",
-            Kind::OneOf(_) => "enum",
-            Kind::Only(_) | Kind::Fixed if is_switch => "bool",
-            Kind::Only(_) if ENUMS.contains(&self.name) => "enum",
-            Kind::Fixed if self.default.parse::<i64>().is_ok() => "integer",
-            Kind::Only(_)
-            | Kind::Fixed
-            | Kind::Text
-            | Kind::Schemas
-            | Kind::Encoding
-            | Kind::Dates
-            | Kind::Zone
-            | Kind::Opened => "string",
-        }
-    }
-
-    fn choices(&self) -> Vec<&'static str> {
-        match self.kind {
-            Kind::OneOf(known) => known.to_vec(),
-            Kind::Only(_) if ENUMS.contains(&self.name) => vec![self.default],
-            _ => Vec::new(),
-        }
-    }
-}
-
 /// What the running transaction says of a setting that is its own.
 fn of_transaction(modes: TransactionModes, name: &str) -> Option<&'static str> {
     let switch = |on: bool| Some(if on { "on" } else { "off" });
@@ -207,12 +163,6 @@ fn of_transaction(modes: TransactionModes, name: &str) -> Option<&'static str> {
         "transaction_deferrable" => switch(modes.deferrable),
         _ => None,
     }
-}
-
-/// A name as it is shown.
-fn spelled(name: &'static str) -> &'static str {
-    let found = REPORTED.iter().find(|(_, known)| *known == name);
-    found.map_or(name, |(shown, _)| shown)
 }
 
 fn find(name: &str) -> Result<&'static Setting> {
@@ -226,13 +176,14 @@ fn find(name: &str) -> Result<&'static Setting> {
 impl State {
     fn get(&self, name: &str) -> String {
         let own = self.local.get(name).or_else(|| self.values.get(name)).cloned();
-        own.unwrap_or_else(|| find(name).map_or(String::new(), |setting| self.reset(setting)))
+        own.unwrap_or_else(|| self.reset(name))
     }
 
     /// What RESET sets.
-    fn reset(&self, setting: &Setting) -> String {
-        let given = self.startup.get(setting.name).or_else(|| self.opened.get(setting.name));
-        given.map_or(setting.default, String::as_str).to_owned()
+    fn reset(&self, name: &str) -> String {
+        let given = self.startup.get(name).or_else(|| self.opened.get(name)).cloned();
+        let default = || find(name).map_or(String::new(), |setting| setting.default.to_owned());
+        given.unwrap_or_else(default)
     }
 
     /// Where the value in force comes from, in PostgreSQL's words.
@@ -334,12 +285,27 @@ impl State {
         own.map(String::as_str)
     }
 
+    /// The name and the value of a setting as they are kept.
+    fn checked(
+        &self,
+        name: &str,
+        value: Option<&[String]>,
+    ) -> Result<(Cow<'static, str>, Option<String>)> {
+        if let Some(name) = custom::name(name)? {
+            let value = value.map(|parts| custom::value(&name, parts)).transpose()?;
+            return Ok((Cow::Owned(name), value));
+        }
+        let setting = find(name)?;
+        let value = value.map(|parts| self.check(setting, &parts.join(", "))).transpose()?;
+        Ok((Cow::Borrowed(setting.name), value))
+    }
+
     /// A value of a setting as it is kept, if it is one.
     fn check(&self, setting: &Setting, value: &str) -> Result<String> {
         match setting.kind {
             Kind::Dates => {
                 let before = DateSetting::of(&self.get(setting.name));
-                let reset = DateSetting::of(&self.reset(setting));
+                let reset = DateSetting::of(&self.reset(setting.name));
                 DateSetting::parse(value, before, reset).map(DateSetting::shown)
             }
             _ => check(setting, value),
@@ -349,13 +315,13 @@ impl State {
     /// Keeps the values as they were before the transaction's first change.
     fn remember(&mut self) {
         if self.before.is_none() {
-            self.before = Some(self.values.clone());
+            self.before = Some(Arc::clone(&self.values));
         }
     }
 
     fn forget_local(&mut self) {
         if !self.local.is_empty() {
-            self.local.clear();
+            self.local = Values::default();
             self.changed();
         }
     }
@@ -453,6 +419,9 @@ impl Settings {
     }
 
     pub(crate) fn show(&self, name: &str) -> Result<String> {
+        if let Some(value) = self.0.lock().custom_value(name) {
+            return Ok(value);
+        }
         let setting = find(name)?;
         let value = self.get(setting.name);
         Ok(match setting.kind {
@@ -464,68 +433,27 @@ impl Settings {
 
     /// As [`Settings::show`] in a transaction of this level that only reads or does not.
     pub(crate) fn show_in(&self, modes: TransactionModes, name: &str) -> Result<String> {
-        let name = find(name)?.name;
-        of_transaction(modes, name).map_or_else(|| self.show(name), |value| Ok(value.to_owned()))
-    }
-
-    /// All settings with names as PostgreSQL spells them, in its order, in such a transaction.
-    pub(crate) fn all(&self, modes: TransactionModes) -> Vec<Shown> {
-        let mut all: Vec<Shown> = SETTINGS.iter().map(|one| self.shown(one, modes)).collect();
-        all.sort_by_key(|one| one.name.to_ascii_lowercase());
-        all
-    }
-
-    fn shown(&self, setting: &'static Setting, modes: TransactionModes) -> Shown {
-        let state = self.0.lock();
-        let name = setting.name;
-        let value = of_transaction(modes, name);
-        let (category, text) = about::about(name);
-        let (least, most) = match setting.kind {
-            Kind::Int(least, most) | Kind::Count(least, most) => (Some(least), Some(most)),
-            Kind::Millis(least) | Kind::Memory(least) => {
-                (i64::try_from(least).ok(), i64::try_from(MOST).ok())
-            }
-            _ => (None, None),
-        };
-        Shown {
-            name: spelled(name),
-            value: value.map_or_else(|| state.get(name), str::to_owned),
-            unit: match setting.kind {
-                Kind::Millis(_) => Some("ms"),
-                Kind::Memory(_) => Some("kB"),
-                _ => None,
-            },
-            category,
-            text,
-            context: match setting.kind {
-                Kind::Fixed => "internal",
-                Kind::Opened => "postmaster",
-                _ => "user",
-            },
-            kind: setting.type_name(),
-            source: state.source(name),
-            least,
-            most,
-            choices: setting.choices(),
-            boot: (!matches!(setting.kind, Kind::Opened)).then_some(setting.default),
-            reset: state.reset(setting),
-        }
+        let of_transaction = of_transaction(modes, &name.to_ascii_lowercase());
+        of_transaction.map_or_else(|| self.show(name), |value| Ok(value.to_owned()))
     }
 
     /// Sets a value, `None` for the default.
     pub(crate) fn set(&self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
-        let setting = find(name)?;
         let mut state = self.0.lock();
-        let value = value.map(|parts| state.check(setting, &parts.join(", "))).transpose()?;
+        let (name, value) = state.checked(name, value)?;
+        if let Cow::Owned(custom) = &name {
+            state.admit(custom, value.as_deref())?;
+        }
         if local {
-            let value = value.unwrap_or_else(|| state.reset(setting));
-            state.local.insert(setting.name, value);
+            let value = value.unwrap_or_else(|| state.reset(&name));
+            Arc::make_mut(&mut state.local).insert(name, value);
         } else {
             state.remember();
-            state.local.remove(setting.name);
+            Arc::make_mut(&mut state.local).remove(&name);
+            let values = Arc::make_mut(&mut state.values);
             match value {
-                Some(value) => state.values.insert(setting.name, value),
-                None => state.values.remove(setting.name),
+                Some(value) => values.insert(name, value),
+                None => values.remove(&name),
             };
         }
         state.changed();
@@ -537,8 +465,11 @@ impl Settings {
     /// # Errors
     /// As of [`Settings::set`].
     pub(crate) fn checked(&self, name: &str, value: &[String]) -> Result<String> {
-        let setting = find(name)?;
-        self.0.lock().check(setting, &value.join(", "))
+        let (name, checked) = self.0.lock().checked(name, Some(value))?;
+        // A unit is told back as it was written.
+        let has_unit =
+            find(&name).is_ok_and(|one| matches!(one.kind, Kind::Millis(_) | Kind::Memory(_)));
+        Ok(checked.filter(|_| !has_unit).unwrap_or_else(|| value.join(", ")))
     }
 
     /// Nothing is set any more of as whom statements run.
@@ -546,18 +477,20 @@ impl Settings {
         let mut state = self.0.lock();
         state.remember();
         for name in ["role", "session_authorization"] {
-            state.values.remove(name);
-            state.local.remove(name);
+            Arc::make_mut(&mut state.values).remove(name);
+            Arc::make_mut(&mut state.local).remove(name);
         }
         state.changed();
     }
 
     /// Sets what RESET returns to.
     pub(crate) fn set_at_start(&self, name: &str, value: &str) -> Result<()> {
-        let setting = find(name)?;
         let mut state = self.0.lock();
-        let value = state.check(setting, value)?;
-        state.startup.insert(setting.name, value);
+        let (name, value) = state.checked(name, Some(&[value.to_owned()]))?;
+        if let Cow::Owned(custom) = &name {
+            state.admit(custom, value.as_deref())?;
+        }
+        Arc::make_mut(&mut state.startup).extend(value.map(|value| (name, value)));
         state.changed();
         Ok(())
     }
@@ -567,8 +500,8 @@ impl Settings {
         let mut state = self.0.lock();
         state.remember();
         let is_kept = |name: &str| matches!(name, "role" | "session_authorization");
-        state.values.retain(|name, _| is_kept(name));
-        state.local.retain(|name, _| is_kept(name));
+        Arc::make_mut(&mut state.values).retain(|name, _| is_kept(name));
+        Arc::make_mut(&mut state.local).retain(|name, _| is_kept(name));
         state.changed();
     }
 
@@ -585,13 +518,13 @@ impl Settings {
     /// The values as they are now, to return to.
     pub(crate) fn mark(&self) -> Mark {
         let state = self.0.lock();
-        Mark { values: state.values.clone(), local: state.local.clone() }
+        Mark { values: Arc::clone(&state.values), local: Arc::clone(&state.local) }
     }
 
     pub(crate) fn return_to(&self, mark: &Mark) {
         let mut state = self.0.lock();
         if state.values != mark.values || state.local != mark.local {
-            (state.values, state.local) = (mark.values.clone(), mark.local.clone());
+            (state.values, state.local) = (Arc::clone(&mark.values), Arc::clone(&mark.local));
             state.changed();
         }
     }

@@ -7,6 +7,7 @@
 //! Does not do: privileges on objects (`grants`).
 
 use super::access::of_database;
+use super::utility::written;
 use super::{Session, Sink};
 use crate::bind::ddl::Definition;
 use crate::error::{Result, SqlError, code};
@@ -382,7 +383,7 @@ impl Session {
                 let setting = setting.to_ascii_lowercase();
                 role.settings.retain(|(known, _)| *known != setting);
                 if let Some(value) = value {
-                    let value = self.settings.checked(&setting, value)?;
+                    let value = self.settings.checked(&setting, &written(&setting, value))?;
                     role.settings.push((setting, value));
                 }
             }

@@ -297,13 +297,8 @@ impl Session {
             self.settings.set(name, value, local)?;
             return self.tell_identity();
         }
-        if name.eq_ignore_ascii_case("search_path") {
-            // Each is one name, also one in quotes.
-            let names: Option<Vec<String>> =
-                value.map(|names| names.iter().map(|name| identifier(name)).collect());
-            return self.settings.set(name, names.as_deref(), local);
-        }
-        self.settings.set(name, value, local)
+        let value = value.map(|parts| written(name, parts));
+        self.settings.set(name, value.as_deref(), local)
     }
 
     fn show_setting(&mut self, name: &str, sink: &mut dyn Sink) -> Result<()> {
@@ -535,5 +530,13 @@ fn shown_name(name: &str) -> &str {
         "timezone" => "TimeZone",
         "intervalstyle" => "IntervalStyle",
         _ => name,
+    }
+}
+
+/// The parts of a value as settings take them: those of a path are a name each, also in quotes.
+pub(super) fn written(setting: &str, parts: &[String]) -> Vec<String> {
+    match setting.eq_ignore_ascii_case("search_path") {
+        true => parts.iter().map(|name| identifier(name)).collect(),
+        false => parts.to_vec(),
     }
 }

@@ -197,7 +197,7 @@ files!(
     addresses bit_strings log_places composites composite_types unique_indexes
     functions_made functions_of_rows functions_overloaded functions_in_catalogs
     numeric_powers interval_columns short_spellings using_index
-    generated_columns generated_definitions operator_classes blocks
+    generated_columns generated_definitions operator_classes blocks custom_settings
 );
 
 #[test]
