@@ -18,6 +18,11 @@ pub(crate) fn relation_oid(id: u32) -> u32 {
     FIRST + id
 }
 
+/// What the store has given to the object of this number.
+pub(crate) fn relation_id(oid: u32) -> Option<u32> {
+    oid.checked_sub(FIRST).filter(|id| *id < ROW_TYPES - FIRST)
+}
+
 /// The number of the type of the rows of the relation to whose entry the store has given `id`.
 pub(crate) fn row_type_oid(id: u32) -> u32 {
     ROW_TYPES + id

@@ -65,12 +65,7 @@ impl Binder<'_> {
 
     /// A sequence is asked for a number.
     pub(super) fn need_sequence(&mut self, stored: &str, ask: Ask) {
-        let privileges = match ask {
-            Ask::Next => Privileges::USAGE.and(Privileges::UPDATE),
-            Ask::Current | Ask::Last => Privileges::USAGE.and(Privileges::SELECT),
-            Ask::Set => Privileges::UPDATE,
-        };
-        self.need_of_sequence(stored, privileges);
+        self.need_of_sequence(stored, ask.privileges());
     }
 
     /// One of these privileges on a sequence is needed.

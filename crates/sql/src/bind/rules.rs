@@ -14,7 +14,7 @@ use super::scope::{Relation, Scope};
 use super::view_text::FoundForm;
 use super::{Binder, Catalog, Place, Slot};
 use crate::error::{Result, SqlError, code};
-use crate::expr::sequences::Ask;
+use crate::expr::sequences::{Ask, BY_NUMBER};
 use crate::expr::{Expr, Typed};
 use crate::names::bare;
 use crate::notes::{Deferral, ForeignKey};
@@ -22,7 +22,7 @@ use crate::parse::{self, Lines};
 use crate::plan::{ParentKey, Rules, Table, UniqueKey};
 use crate::roles::role::OWNER;
 use crate::schemas;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, RegKind, SqlType};
 
 impl Binder<'_> {
     /// Where values of column `at` go.
@@ -321,9 +321,10 @@ impl Binder<'_> {
         if !count.contains(&args.len()) {
             return Err(no_such(args.len()));
         }
-        let sequence = match args.first() {
-            Some(node) => {
-                let literal = sequence_literal(node)?;
+        let literal = args.first().map(|node| (node, sequence_literal(node)));
+        let sequence = match literal {
+            Some((node, None)) => return self.call_by_number(ask, node, &args[1..]),
+            Some((_, Some(literal))) => {
                 let parts = schemas::parts_of(&literal.name)?;
                 let found = self.find(&parts)?;
                 self.find_in_text(literal.span, &parts, FoundForm::Sequence);
@@ -344,15 +345,38 @@ impl Binder<'_> {
             self.once = true;
             bound.push(Expr::Const(Datum::Int8(i64::from(self.catalog.sequence(&sequence)?))));
         }
-        for (at, node) in args.iter().enumerate().skip(1) {
-            let ty = if at == 1 { SqlType::Int8 } else { SqlType::Bool };
+        bound.extend(self.set_arguments(ask, args.get(1..).unwrap_or_default())?);
+        Ok(Typed::new(Expr::Sequence(ask, sequence, bound), SqlType::Int8))
+    }
+
+    /// The same where an expression says which sequence it is.
+    fn call_by_number(
+        &mut self,
+        ask: Ask,
+        node: &sqlparser::ast::Expr,
+        rest: &[sqlparser::ast::Expr],
+    ) -> Result<Typed> {
+        let value = self.expr(node)?;
+        let mut bound = vec![self.coerce(value, SqlType::Reg(RegKind::Class))?];
+        // What the session has got needs no sequence.
+        if ask != Ask::Current {
+            self.name_sequence(BY_NUMBER);
+        }
+        bound.extend(self.set_arguments(ask, rest)?);
+        Ok(Typed::new(Expr::Sequence(ask, BY_NUMBER.to_owned(), bound), SqlType::Int8))
+    }
+
+    /// The arguments of `setval` behind the sequence.
+    fn set_arguments(&mut self, ask: Ask, nodes: &[sqlparser::ast::Expr]) -> Result<Vec<Expr>> {
+        let mut bound = Vec::with_capacity(2);
+        for (node, ty) in nodes.iter().zip([SqlType::Int8, SqlType::Bool]) {
             let value = self.expr(node)?;
             bound.push(self.coerce(value, ty)?);
         }
         if ask == Ask::Set && bound.len() == 1 {
             bound.push(Expr::Const(Datum::Bool(true)));
         }
-        Ok(Typed::new(Expr::Sequence(ask, sequence, bound), SqlType::Int8))
+        Ok(bound)
     }
 }
 
@@ -390,16 +414,16 @@ struct SequenceLiteral {
 }
 
 /// The string that an argument is, maybe cast to `regclass` or text.
-fn sequence_literal(node: &sqlparser::ast::Expr) -> Result<SequenceLiteral> {
+fn sequence_literal(node: &sqlparser::ast::Expr) -> Option<SequenceLiteral> {
     use sqlparser::ast::{Expr as Ast, Value};
     match node {
         Ast::Nested(inner) | Ast::Cast { expr: inner, .. } => sequence_literal(inner),
         Ast::Value(value) => match &value.value {
             Value::SingleQuotedString(name) => {
-                Ok(SequenceLiteral { name: name.clone(), span: value.span })
+                Some(SequenceLiteral { name: name.clone(), span: value.span })
             }
-            _ => Err(SqlError::unsupported("a sequence that is not named by a string")),
+            _ => None,
         },
-        _ => Err(SqlError::unsupported("a sequence that is not named by a string")),
+        _ => None,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Does not do: text that a parser would surely read back.
 
+use crate::expr::sequences::{Ask, BY_NUMBER};
 use crate::expr::{Expr, SubqueryKind, arrays, records};
 use crate::names::{identifier, reference};
 use crate::types::literal::{constant, literal};
@@ -35,7 +36,14 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
         Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
         Expr::Fit(value, modifier, _) => format!("({})::{modifier}", inner(value)),
         Expr::Pad(value, _) | Expr::Weights(value, _) => inner(value),
-        Expr::Sequence(_, name, _) => format!("nextval({}::regclass)", literal(&reference(name))),
+        Expr::Sequence(ask, name, args) if name == BY_NUMBER => {
+            format!("{}({})", ask.function(), list(args, ", "))
+        }
+        Expr::Sequence(ask, name, args) => {
+            let rest = if *ask == Ask::Set { args.as_slice() } else { &[] };
+            let rest: String = rest.iter().map(|arg| format!(", {}", inner(arg))).collect();
+            format!("{}({}::regclass{rest})", ask.function(), literal(&reference(name)))
+        }
         Expr::And(parts) => format!("({})", list(parts, " AND ")),
         Expr::Or(parts) => format!("({})", list(parts, " OR ")),
         Expr::Not(value) => format!("(NOT {})", inner(value)),

@@ -8,7 +8,9 @@
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::expr::{AnyOf, Context, Expr, domain};
+use crate::expr::sequences::{Ask, Asked, BY_NUMBER};
+use crate::expr::{AnyOf, Context, Expr, domain, privileges};
+use crate::oids::relation_id;
 use crate::types::cast::cast;
 use crate::types::declared::pad;
 use crate::types::{Datum, SqlType, json};
@@ -45,7 +47,10 @@ impl Expr {
             Expr::Sequence(ask, name, args) => {
                 let args =
                     args.iter().map(|arg| arg.eval(row, context)).collect::<Result<Vec<_>>>()?;
-                context.sequences.ask(*ask, name, &args)
+                match name.as_str() {
+                    BY_NUMBER => by_number(*ask, &args, context),
+                    name => context.sequences.ask(*ask, Asked { name, id: None }, &args),
+                }
             }
             Expr::And(list) => junction(list, false, row, context),
             Expr::Or(list) => junction(list, true, row, context),
@@ -166,6 +171,14 @@ fn bytes_to_cast(value: &Datum, to: SqlType) -> usize {
         }
         _ => 0,
     }
+}
+
+/// Asks the sequence whose number is the first argument.
+fn by_number(ask: Ask, args: &[Datum], context: &Context) -> Result<Datum> {
+    let [Datum::Reg(of), rest @ ..] = args else { return Ok(Datum::Null) };
+    let name = privileges::sequence_to_ask(of.oid, ask, context)?;
+    let of = Asked { name: &name, id: relation_id(of.oid) };
+    context.sequences.ask(ask, of, rest)
 }
 
 /// AND (decided by false) or OR (decided by true).

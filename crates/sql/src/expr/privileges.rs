@@ -8,8 +8,10 @@ use super::Context;
 use super::catalog::{asked, oid, reading};
 use super::function::{Eval, Registry};
 use super::operators::mismatch;
+use super::sequences::{Ask, not_a_sequence};
 use crate::catalog::{DATABASE, Objects};
 use crate::error::{Result, SqlError, code};
+use crate::names::bare;
 use crate::privileges::{ObjectKind, Privileges};
 use crate::roles::acl::Acl;
 use crate::roles::actor::Actor;
@@ -119,6 +121,32 @@ fn subject(
         }
         other => Ok(objects.actor(oid(other), &context.user)),
     }
+}
+
+/// The name of the sequence of this number.
+///
+/// # Errors
+/// There is none, or the role that asks has not the privileges to ask this.
+pub(super) fn sequence_to_ask(number: u32, ask: Ask, context: &Context) -> Result<String> {
+    asked(context, |objects, _| {
+        let none = || {
+            let message = format!("could not open relation with OID {number}");
+            SqlError::new(code::UNDEFINED_TABLE, message)
+        };
+        let name = objects.stored_name(number).ok_or_else(none)?.to_owned();
+        let of = objects.owned(number).ok_or_else(none)?;
+        if of.kind != ObjectKind::Sequence {
+            return Err(not_a_sequence(&name));
+        }
+        let allowed = objects.allowed(&objects.actor_named(&context.user), of).privileges;
+        match allowed.has_any(ask.privileges()) {
+            true => Ok(name),
+            false => {
+                let message = format!("permission denied for sequence {}", bare(&name));
+                Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
+            }
+        }
+    })
 }
 
 /// The privileges that a text names, one of which is enough.

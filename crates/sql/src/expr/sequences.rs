@@ -1,7 +1,8 @@
 //! `nextval`, `currval`, `lastval`, `setval`: sequences and what a session has got of them.
 //!
 //! Invariants: a sequence that a statement names is open before any of it is evaluated, and as long
-//! as anything of it is: cursors and portals outlive the statement after them.
+//! as anything of it is: cursors and portals outlive the statement after them. All are where an
+//! expression says which one is asked.
 //! Does not do: numbers (the store hands them out).
 
 use std::cell::OnceCell;
@@ -12,8 +13,12 @@ use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
 use crate::names::bare;
+use crate::privileges::Privileges;
 use crate::schemas::no_table;
 use crate::types::Datum;
+
+/// In place of the name of a sequence: the first argument gives its number when it is evaluated.
+pub(crate) const BY_NUMBER: &str = "*";
 
 /// What is asked of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,13 +32,50 @@ pub(crate) enum Ask {
     Set,
 }
 
+impl Ask {
+    /// The function that asks.
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Ask::Next => "nextval",
+            Ask::Current => "currval",
+            Ask::Last => "lastval",
+            Ask::Set => "setval",
+        }
+    }
+
+    /// The privileges of which it needs one.
+    pub(crate) fn privileges(self) -> Privileges {
+        match self {
+            Ask::Next => Privileges::USAGE.and(Privileges::UPDATE),
+            Ask::Current | Ask::Last => Privileges::USAGE.and(Privileges::SELECT),
+            Ask::Set => Privileges::UPDATE,
+        }
+    }
+}
+
+/// The sequence that is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) name: &'a str,
+    /// What the store has given it, where the statement does not name it.
+    pub(crate) id: Option<u32>,
+}
+
 /// The sequences of a statement, and what its session has got of them. Clones are the same once one
 /// is open.
 #[derive(Clone, Default)]
 pub(crate) struct Sequences {
     session: Arc<Mutex<State>>,
     /// Made for the first one that is opened.
-    open: OnceCell<Arc<Mutex<HashMap<String, Numbers>>>>,
+    open: OnceCell<Arc<Mutex<Open>>>,
+}
+
+/// Sequences that are open.
+#[derive(Default)]
+struct Open {
+    by_name: HashMap<String, Numbers>,
+    /// By what the store has given them.
+    by_id: HashMap<u32, Numbers>,
 }
 
 /// What a session has got.
@@ -59,9 +101,16 @@ impl Sequences {
     /// Opens sequences that the statement names.
     pub(crate) fn open(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
         for name in names {
-            if name.is_empty() {
-                self.open_last(txn)?;
-                continue;
+            match name.as_str() {
+                "" => {
+                    self.open_last(txn)?;
+                    continue;
+                }
+                BY_NUMBER => {
+                    self.open_all(txn)?;
+                    continue;
+                }
+                _ => {}
             }
             let numbers = match txn.numbers(name) {
                 Err(rightlink::Error::NotFound(_)) if txn.catalog().has_relation(name)? => {
@@ -86,8 +135,17 @@ impl Sequences {
         Ok(())
     }
 
+    /// Opens every sequence: which ones are asked is known later.
+    fn open_all(&self, txn: &mut Transaction) -> Result<()> {
+        for known in txn.catalog().sequences()? {
+            let numbers = txn.numbers(&known.schema.name)?;
+            self.open.get_or_init(Arc::default).lock().by_id.insert(known.id, numbers);
+        }
+        Ok(())
+    }
+
     fn add(&self, name: &str, numbers: Numbers) {
-        self.open.get_or_init(Arc::default).lock().insert(name.to_owned(), numbers);
+        self.open.get_or_init(Arc::default).lock().by_name.insert(name.to_owned(), numbers);
     }
 
     /// Forgets what the session has got.
@@ -96,13 +154,17 @@ impl Sequences {
     }
 
     /// Does `work` with a sequence that is open.
-    fn with<T>(&self, name: &str, work: impl FnOnce(&Numbers) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, of: Asked<'_>, work: impl FnOnce(&Numbers) -> Result<T>) -> Result<T> {
         let open = self.open.get().map(|open| open.lock());
-        work(open.as_ref().and_then(|open| open.get(name)).ok_or_else(|| no_table(name))?)
+        let found = open.as_ref().and_then(|open| match of.id {
+            Some(id) => open.by_id.get(&id),
+            None => open.by_name.get(of.name),
+        });
+        work(found.ok_or_else(|| no_table(of.name))?)
     }
 
-    /// Asks the sequence called `name`.
-    pub(crate) fn ask(&self, ask: Ask, name: &str, args: &[Datum]) -> Result<Datum> {
+    /// Asks a sequence.
+    pub(crate) fn ask(&self, ask: Ask, of: Asked<'_>, args: &[Datum]) -> Result<Datum> {
         let mut state = self.session.lock();
         match ask {
             Ask::Next => {
@@ -110,16 +172,17 @@ impl Sequences {
                     let number = numbers.draw().map_err(|error| exhausted(error, numbers))?;
                     Ok((numbers.id(), number))
                 };
-                let (id, number) = self.with(name, draw)?;
+                let (id, number) = self.with(of, draw)?;
                 state.current.insert(id, number);
                 state.last = Some(id);
                 Ok(Datum::Int8(number))
             }
             Ask::Current => {
-                let id = args[0].as_int().and_then(|id| u32::try_from(id).ok());
+                let named = || args[0].as_int().and_then(|id| u32::try_from(id).ok());
+                let id = of.id.or_else(named);
                 let number = id.and_then(|id| state.current.get(&id));
                 number.map(|n| Datum::Int8(*n)).ok_or_else(|| {
-                    let what = format!("currval of sequence \"{}\"", bare(name));
+                    let what = format!("currval of sequence \"{}\"", bare(of.name));
                     let message = format!("{what} is not yet defined in this session");
                     SqlError::new(code::NOT_IN_STATE, message)
                 })
@@ -128,7 +191,7 @@ impl Sequences {
                 // One that was dropped since is not open.
                 let open = self.open.get().map(|open| open.lock());
                 let is_open = |last: &u32| {
-                    open.iter().flat_map(|open| open.values()).any(|one| one.id() == *last)
+                    open.iter().flat_map(|open| open.by_name.values()).any(|one| one.id() == *last)
                 };
                 let last = state.last.filter(is_open);
                 let number = last.and_then(|last| state.current.get(&last));
@@ -141,7 +204,7 @@ impl Sequences {
                 let (Some(to), Some(Datum::Bool(after))) = (args[0].as_int(), args.get(1)) else {
                     return Ok(Datum::Null);
                 };
-                let id = self.with(name, |numbers| {
+                let id = self.with(of, |numbers| {
                     set(numbers, to, *after)?;
                     Ok(numbers.id())
                 })?;

@@ -13,6 +13,7 @@ use crate::error::{Result, SqlError};
 use crate::expr;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
+use crate::expr::sequences::BY_NUMBER;
 use crate::expr::{Body, ColumnId, Expr, PlannedSubquery, SortKey, Subquery, SubqueryKind};
 use crate::plan::bound::Bound;
 use crate::plan::known::Known;
@@ -253,6 +254,10 @@ impl<'k> Lowerer<'k> {
                 }
                 Expr::Call(function, _) => {
                     self.reads_catalog |= function.reads_catalog;
+                    return true;
+                }
+                Expr::Sequence(_, name, _) => {
+                    self.reads_catalog |= name == BY_NUMBER;
                     return true;
                 }
                 Expr::Subquery(query) => {
