@@ -26,8 +26,10 @@ pub(crate) fn parts_of(text: &str) -> Result<Vec<String>> {
     loop {
         let (name, after) = one_name(rest).ok_or_else(invalid)?;
         parts.push(name);
+        let after = after.trim_start();
         match after.strip_prefix('.') {
-            Some(more) => rest = more,
+            // Blanks may stand on either side: ADBC writes them.
+            Some(more) => rest = more.trim_start(),
             None if after.is_empty() => return Ok(parts),
             None => return Err(invalid()),
         }
