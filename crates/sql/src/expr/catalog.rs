@@ -115,6 +115,16 @@ fn names(registry: &mut Registry) {
         shown?.map_or_else(|| type_text(v), |shown| Ok(Datum::Text(shown)))
     });
     format.strict = false;
+    reading(registry, "oidvectortypes", &[T::OidVector], T::Text, |v, context| {
+        let Datum::Vector(types) = &v[0] else { return mismatch(v) };
+        let shown = |ty: &Datum| {
+            let known =
+                asked(context, |objects, asking| Ok(objects.shown_type(oid(ty), asking.path)));
+            Ok(known?.or_else(|| format_type(oid(ty), None)).unwrap_or_else(|| "???".to_owned()))
+        };
+        let names = types.values().iter().map(shown).collect::<Result<Vec<String>>>()?;
+        Ok(Datum::Text(names.join(", ")))
+    });
 }
 
 /// Functions that make a value of a type of objects.
