@@ -187,7 +187,10 @@ impl Binder<'_> {
                     let message = format!("{name} is not an aggregate function");
                     return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
                 }
-                if matches!(name.as_str(), "nextval" | "currval" | "setval" | "lastval") {
+                if matches!(
+                    name.as_str(),
+                    "nextval" | "currval" | "setval" | "lastval" | "pg_sequence_last_value"
+                ) {
                     let node = |arg: &FunctionArg| match arg {
                         FunctionArg::Unnamed(FunctionArgExpr::Expr(node)) => Ok(node.clone()),
                         _ => Err(SqlError::unsupported("such an argument of a sequence")),

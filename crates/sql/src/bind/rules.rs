@@ -14,7 +14,7 @@ use super::scope::{Relation, Scope};
 use super::view_text::FoundForm;
 use super::{Binder, Catalog, Place, Slot};
 use crate::error::{Result, SqlError, code};
-use crate::expr::sequences::{Ask, BY_NUMBER};
+use crate::expr::sequences::{Ask, BY_NUMBER, POSITIONS};
 use crate::expr::{Expr, Typed};
 use crate::names::bare;
 use crate::notes::{Deferral, ForeignKey};
@@ -316,12 +316,14 @@ impl Binder<'_> {
             "nextval" => (Ask::Next, 1..=1),
             "currval" => (Ask::Current, 1..=1),
             "lastval" => (Ask::Last, 0..=0),
+            "pg_sequence_last_value" => (Ask::Position, 1..=1),
             _ => (Ask::Set, 2..=3),
         };
         if !count.contains(&args.len()) {
             return Err(no_such(args.len()));
         }
-        let literal = args.first().map(|node| (node, sequence_literal(node)));
+        let named = |node| if ask == Ask::Position { None } else { sequence_literal(node) };
+        let literal = args.first().map(|node| (node, named(node)));
         let sequence = match literal {
             Some((node, None)) => return self.call_by_number(ask, node, &args[1..]),
             Some((_, Some(literal))) => {
@@ -358,9 +360,11 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let value = self.expr(node)?;
         let mut bound = vec![self.coerce(value, SqlType::Reg(RegKind::Class))?];
-        // What the session has got needs no sequence.
-        if ask != Ask::Current {
-            self.name_sequence(BY_NUMBER);
+        match ask {
+            // What the session has got needs no sequence.
+            Ask::Current => {}
+            Ask::Position => self.name_sequence(POSITIONS),
+            _ => self.name_sequence(BY_NUMBER),
         }
         bound.extend(self.set_arguments(ask, rest)?);
         Ok(Typed::new(Expr::Sequence(ask, BY_NUMBER.to_owned(), bound), SqlType::Int8))

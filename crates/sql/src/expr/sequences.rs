@@ -20,6 +20,14 @@ use crate::types::Datum;
 /// In place of the name of a sequence: the first argument gives its number when it is evaluated.
 pub(crate) const BY_NUMBER: &str = "*";
 
+/// The same where only the places of sequences are asked for.
+pub(crate) const POSITIONS: &str = "*places";
+
+/// Does a statement change the sequence that it names so? `lastval` and places only read.
+pub(crate) fn is_changed(name: &str) -> bool {
+    !matches!(name, "" | POSITIONS)
+}
+
 /// What is asked of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ask {
@@ -30,6 +38,8 @@ pub(crate) enum Ask {
     Last,
     /// Go on after (true) or with a number.
     Set,
+    /// The number that anybody got of it last.
+    Position,
 }
 
 impl Ask {
@@ -40,6 +50,7 @@ impl Ask {
             Ask::Current => "currval",
             Ask::Last => "lastval",
             Ask::Set => "setval",
+            Ask::Position => "pg_sequence_last_value",
         }
     }
 
@@ -47,7 +58,7 @@ impl Ask {
     pub(crate) fn privileges(self) -> Privileges {
         match self {
             Ask::Next => Privileges::USAGE.and(Privileges::UPDATE),
-            Ask::Current | Ask::Last => Privileges::USAGE.and(Privileges::SELECT),
+            Ask::Current | Ask::Last | Ask::Position => Privileges::USAGE.and(Privileges::SELECT),
             Ask::Set => Privileges::UPDATE,
         }
     }
@@ -76,6 +87,7 @@ struct Open {
     by_name: HashMap<String, Numbers>,
     /// By what the store has given them.
     by_id: HashMap<u32, Numbers>,
+    positions: HashMap<u32, SequencePosition>,
 }
 
 /// What a session has got.
@@ -110,6 +122,10 @@ impl Sequences {
                     self.open_all(txn)?;
                     continue;
                 }
+                POSITIONS => {
+                    self.look_at_all(txn)?;
+                    continue;
+                }
                 _ => {}
             }
             let numbers = match txn.numbers(name) {
@@ -140,6 +156,18 @@ impl Sequences {
         for known in txn.catalog().sequences()? {
             let numbers = txn.numbers(&known.schema.name)?;
             self.open.get_or_init(Arc::default).lock().by_id.insert(known.id, numbers);
+        }
+        Ok(())
+    }
+
+    /// Keeps the places of all sequences.
+    fn look_at_all(&self, txn: &mut Transaction) -> Result<()> {
+        for known in txn.catalog().sequences()? {
+            let at = match txn.catalog().sequence_position(&known.schema.name) {
+                Err(rightlink::Error::NotFound(_)) => continue,
+                at => at?,
+            };
+            self.open.get_or_init(Arc::default).lock().positions.insert(known.id, at);
         }
         Ok(())
     }
@@ -199,6 +227,12 @@ impl Sequences {
                     let message = "lastval is not yet defined in this session";
                     SqlError::new(code::NOT_IN_STATE, message)
                 })
+            }
+            Ask::Position => {
+                let open = self.open.get().map(|open| open.lock());
+                let known = open.as_ref().zip(of.id).and_then(|(open, id)| open.positions.get(&id));
+                let drawn = known.filter(|known| known.drawn);
+                Ok(drawn.map_or(Datum::Null, |known| Datum::Int8(known.value)))
             }
             Ask::Set => {
                 let (Some(to), Some(Datum::Bool(after))) = (args[0].as_int(), args.get(1)) else {

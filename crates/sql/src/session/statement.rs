@@ -18,6 +18,7 @@ use crate::error::{Result, SqlError};
 use crate::exec::batch::ROWS;
 use crate::exec::{self, Stream};
 use crate::expr::held::Held;
+use crate::expr::sequences::is_changed;
 use crate::expr::{Context, Db};
 use crate::names::said;
 use crate::parse::utility::Utility;
@@ -402,8 +403,7 @@ impl Session {
         if plan.writes() {
             self.check_writable(plan.verb())?;
         }
-        // `lastval` reads a sequence that it does not name.
-        if plan.sequences().iter().any(|name| !name.is_empty()) {
+        if plan.sequences().iter().any(|name| is_changed(name)) {
             self.check_writable("nextval() or setval()")?;
         }
         let place = match &*plan {
