@@ -91,6 +91,7 @@ public final class CheckLiquibase {
                 <not><tableExists tableName="customer"/></not>
               </preConditions>
               <createTable tableName="never"><column name="a" type="int"/></createTable>
+              <rollback/>
             </changeSet>
             <changeSet id="5" author="a" runInTransaction="false">
               <createSequence sequenceName="number" startValue="100" incrementBy="5"/>
@@ -98,8 +99,11 @@ public final class CheckLiquibase {
               <addUniqueConstraint tableName="purchase" columnNames="mark" constraintName="purchase_mark"/>
               <addDefaultValue tableName="purchase" columnName="price" defaultValueNumeric="1"/>
               <addNotNullConstraint tableName="purchase" columnName="price"/>
+            </changeSet>
+            <changeSet id="6" author="a">
               <sql splitStatements="false">do $$ begin if exists (select from customer) then
                 update customer set vip = true where id = 1; end if; end $$</sql>
+              <rollback/>
             </changeSet>
             """;
     private static Path folder;
@@ -146,11 +150,11 @@ public final class CheckLiquibase {
         });
         Check.equal(check.rows("select price from dear"), "[12.50]");
         Check.equal(check.rows("select nextval('number'), nextval('number')"), "[100|105]");
-        Check.equal(check.rows("select name from customer where vip"), "[Ann, A.]");
+        Check.equal(check.rows("select name from customer where vip order by id"), "[Ann, A., Bea]");
         Check.equal(check.rows("select to_regclass('never')"), "[null]");
         with(FIRST + SECOND, liquibase -> {
-            liquibase.rollback(3, ALL, ANY);
-            Check.equal(liquibase.listUnrunChangeSets(ALL, ANY).size(), 3);
+            liquibase.rollback(4, ALL, ANY);
+            Check.equal(liquibase.listUnrunChangeSets(ALL, ANY).size(), 4);
             liquibase.update(ALL, ANY);
         });
     }
@@ -173,9 +177,8 @@ public final class CheckLiquibase {
     /** Tables as they are told, and a change log of them that makes the same again. */
     private static void snapshots() throws Exception {
         Path made = folder.resolve("made.xml");
-        DatabaseSnapshot[] before = new DatabaseSnapshot[1];
         with(FIRST + SECOND, liquibase -> {
-            DatabaseSnapshot found = before[0] = snapshot(liquibase.getDatabase());
+            DatabaseSnapshot found = snapshot(liquibase.getDatabase());
             Column name = found.get(new Column(Table.class, null, null, "customer", "name"));
             Check.equal(name.getType().getTypeName() + name.getType().getColumnSize(), "varchar200");
             Check.equal(name.isNullable(), false);
@@ -186,20 +189,23 @@ public final class CheckLiquibase {
             Table customer = found.get(Table.class).stream()
                     .filter(table -> table.getName().equals("customer")).findFirst().orElseThrow();
             Check.equal(customer.getRemarks(), "those who buy");
-            liquibase.generateChangeLog(liquibase.getDatabase().getDefaultSchema(),
-                    new DiffToChangeLog(new DiffOutputControl(false, false, false, null)),
-                    new java.io.PrintStream(made.toFile()));
+            DiffResult all = DiffGeneratorFactory.getInstance().compare(
+                    found, null, CompareControl.STANDARD);
+            DiffToChangeLog log = new DiffToChangeLog(
+                    all, new DiffOutputControl(false, false, false, null));
+            log.setChangeSetAuthor("made");
+            log.print(made.toString());
             liquibase.dropAll();
-        });
-        Check.equal(check.rows("select count(*) from pg_class where relnamespace = 2200"), "[0]");
-        withFile("made.xml", liquibase -> {
-            liquibase.update(ALL, ANY);
-            DatabaseSnapshot after = snapshot(liquibase.getDatabase());
-            DiffResult diff = DiffGeneratorFactory.getInstance().compare(
-                    before[0], after, CompareControl.STANDARD);
-            Check.that(diff.areEqual(), diff.getMissingObjects() + " " + diff.getUnexpectedObjects()
-                    + " " + diff.getChangedObjects());
-            liquibase.dropAll();
+            Check.equal(check.rows("select count(*) from pg_class where relnamespace = 2200"), "[0]");
+            withFile("made.xml", again -> {
+                again.update(ALL, ANY);
+                DatabaseSnapshot after = snapshot(again.getDatabase());
+                DiffResult diff = DiffGeneratorFactory.getInstance().compare(
+                        found, after, CompareControl.STANDARD);
+                Check.that(diff.areEqual(), diff.getMissingObjects() + " "
+                        + diff.getUnexpectedObjects() + " " + diff.getChangedObjects());
+                again.dropAll();
+            });
         });
     }
 
