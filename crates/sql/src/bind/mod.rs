@@ -76,7 +76,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::bind::reading::Reading;
 use crate::bind::scope::Scope;
-use crate::bind::writing_with::writes_in_with;
+use crate::bind::writing_with::runs_in_parts;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{ColumnId, Expr, Typed, nodes_of};
@@ -323,7 +323,7 @@ impl<'a> Binder<'a> {
     /// The plan of a statement that has one.
     pub(crate) fn plan(&mut self, statement: &ast::Statement) -> Result<Option<Plan>> {
         let mut plan = match statement {
-            ast::Statement::Query(query) if writes_in_with(query) => {
+            ast::Statement::Query(query) if runs_in_parts(query) => {
                 return self.writing_with(query).map(Some);
             }
             ast::Statement::Query(query) => {

@@ -1,4 +1,4 @@
-//! WITH in a statement that writes, in WITH or behind it.
+//! WITH in a statement that writes, in WITH or behind it, or whose WITH locks rows.
 //!
 //! Each expression of WITH is planned by itself, and so is the statement behind it. What they read
 //! of each other are the rows that the context keeps under the numbers of the expressions.
@@ -16,9 +16,10 @@ use super::Binder;
 use super::scope::ScopeColumn;
 use super::select::Purpose;
 use super::with::{named, writes};
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
 use crate::expr::ColumnId;
 use crate::parse::identifiers;
+use crate::parse::locking_queries::LOCKING;
 use crate::plan::bound::Bound;
 use crate::plan::rel::Rel;
 use crate::plan::{Column, Plan, Table, WithPart, WithPlan};
@@ -27,6 +28,12 @@ use crate::plan::{Column, Plan, Table, WithPart, WithPlan};
 pub(super) fn writes_in_with(query: &Query) -> bool {
     let Some(with) = &query.with else { return false };
     writes(query) || with.cte_tables.iter().any(|cte| writes(&cte.query))
+}
+
+/// Do its parts run one after the other, as it writes or its WITH locks rows?
+pub(super) fn runs_in_parts(query: &Query) -> bool {
+    let locks = |cte: &ast::Cte| !cte.query.locks.is_empty();
+    writes_in_with(query) || query.with.iter().flat_map(|with| &with.cte_tables).any(locks)
 }
 
 /// Parts in the order in which they run: first those that the statement behind WITH reads, which
@@ -45,7 +52,9 @@ fn in_order(
     let (mut first, rest): (Vec<_>, Vec<_>) =
         parts.into_iter().partition(|part| wanted.contains(&part.number));
     let before = first.len();
-    first.extend(rest);
+    // What only locks rows runs where somebody wants them.
+    let writes = |part: &WithPart| !matches!(part.plan, Plan::Query(_) | Plan::Locked(_));
+    first.extend(rest.into_iter().filter(writes));
     (first, before)
 }
 
@@ -74,9 +83,10 @@ impl Binder<'_> {
         for cte in self.sorted_definitions(with)? {
             let name = identifiers::ident(&cte.alias.name);
             self.next_part();
-            parts.push(match writes(&cte.query) {
-                true => self.writing_part(cte, name)?,
-                false => self.reading_part(cte, with.recursive, name)?,
+            parts.push(match () {
+                () if writes(&cte.query) => self.writing_part(cte, name)?,
+                () if !cte.query.locks.is_empty() => self.locking_part(cte, name)?,
+                () => self.reading_part(cte, with.recursive, name)?,
             });
             reads.push(std::mem::take(&mut self.used_commons));
         }
@@ -102,6 +112,31 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("WITH inside of a statement in WITH"));
         }
         let plan = self.changing(query)?;
+        self.part_of(plan, cte, name)
+    }
+
+    /// An expression of WITH that locks the rows which it gives.
+    fn locking_part(&mut self, cte: &ast::Cte, name: String) -> Result<WithPart> {
+        let bound = self.query_for(&cte.query, Purpose::Client).map_err(|error| {
+            let is_unknown =
+                matches!(error.sqlstate, code::UNDEFINED_COLUMN | code::UNDEFINED_TABLE);
+            match is_unknown && name.starts_with(LOCKING) {
+                true => error.hint(
+                    "A query with FOR UPDATE or FOR SHARE cannot name columns of the statement \
+                     around it.",
+                ),
+                false => error,
+            }
+        })?;
+        let plan = match &bound.locks {
+            Some(locks) if !locks.tables.is_empty() => Plan::Locked(Box::new(self.locked(bound)?)),
+            _ => Plan::Query(Arc::new(self.planned(bound)?)),
+        };
+        self.part_of(plan, cte, name)
+    }
+
+    /// The part that a plan is, whose rows have the columns that it returns.
+    fn part_of(&mut self, plan: Plan, cte: &ast::Cte, name: String) -> Result<WithPart> {
         let returned = plan.columns().map(<[Column]>::to_vec);
         let returns_nothing = returned.is_none();
         let column = |(at, column): (usize, Column)| ScopeColumn {

@@ -1,9 +1,9 @@
 //! Statements whose WITH writes: all parts read by one snapshot, each runs once and to its end.
 //!
 //! As in PostgreSQL, parts that the statement behind WITH reads run before it, and the others after
-//! it, each in the order in which they stand; queries of WITH run when they are read. A part sees
-//! of another the rows that it returns, and nothing else. A row that several parts want to change
-//! is changed by the first.
+//! it, each in the order in which they stand; queries of WITH run when they are read, or, if they
+//! lock rows, in that order too. A part sees of another the rows that it returns, and nothing else.
+//! A row that several parts want to change is changed by the first.
 //!
 //! Invariants: rows are found by the snapshot that all parts share, however late they are written;
 //! foreign keys are looked at when all parts have run.
@@ -19,9 +19,10 @@ use crate::exec::execution::{Execution, Together};
 use crate::exec::memory::Memory;
 use crate::exec::with::CommonTable;
 use crate::exec::write::{self, Changed};
-use crate::exec::{Ready, Stream, insert, references, source};
+use crate::exec::{Ready, Stream, insert, locked, references, source};
 use crate::expr::Context;
 use crate::plan::{Plan, WithPart, WithPlan};
+use crate::types::Row;
 
 /// The statement behind WITH, which has run or gives its rows.
 pub(crate) struct Main {
@@ -75,10 +76,12 @@ fn run_parts(
             ..context.clone()
         };
         let common = match &part.plan {
-            Plan::Query(query) => {
+            Plan::Query(query) if query.locks.is_none() => {
                 source::prepare(&[], &query.views, txn, &own)?;
                 CommonTable::of_query(part.number, &query.root, own)
             }
+            Plan::Query(query) => kept(write::select_locked(query, txn, &own, budget)?, budget)?,
+            Plan::Locked(query) => kept(locked::select(query, txn, &own, budget)?, budget)?,
             plan => {
                 let Changed { rows, memory, .. } = change(plan, txn, &own, budget)?;
                 CommonTable::of_rows(rows, memory.unwrap_or_else(|| Memory::new(budget)))
@@ -90,6 +93,13 @@ fn run_parts(
             .insert(part.number, Arc::new(Mutex::new(common)));
     }
     Ok(())
+}
+
+/// Rows that are there, for the parts that read them.
+fn kept(rows: Vec<Row>, budget: &Budget) -> Result<CommonTable> {
+    let mut memory = Memory::new(budget);
+    rows.iter().try_for_each(|row| memory.charge_row(row))?;
+    Ok(CommonTable::of_rows(rows, memory))
 }
 
 /// Runs a part that writes.

@@ -10,7 +10,7 @@
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
 //! | `chain`, `column_names` | operators by PostgreSQL's ranks; names of columns that have none |
 //! | `order` | options of identity columns in one order |
-//! | `depth` | how deep expressions nest |
+//! | `depth`, `locking_queries` | how deep expressions nest; FOR UPDATE inside of a statement |
 //! | `view` | views: what sqlparser does not know, and their queries as they are kept |
 //! | `weight` | how much memory reading a message takes |
 //!
@@ -39,6 +39,7 @@ pub(crate) mod functions;
 pub(crate) mod grouping;
 pub(crate) mod identifiers;
 pub(crate) mod like;
+pub(crate) mod locking_queries;
 pub(crate) mod modes;
 pub(crate) mod named_arguments;
 mod order;
@@ -374,6 +375,7 @@ pub fn is_complete(text: &str) -> bool {
 
 /// One statement from its tokens.
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+    locking_queries::hoist(&mut tokens);
     table_query::queries(&mut tokens);
     order::options(&mut tokens);
     typed_literals::literals(&mut tokens);

@@ -24,6 +24,7 @@ mod functions;
 mod gather;
 mod generated_columns;
 mod interrupts;
+mod job_queue;
 mod joined_changes;
 mod kept_catalog;
 mod key_twice;

@@ -198,7 +198,7 @@ files!(
     functions_made functions_of_rows functions_overloaded functions_in_catalogs
     numeric_powers interval_columns short_spellings using_index
     generated_columns generated_definitions operator_classes blocks custom_settings
-    sequences_by_number
+    sequences_by_number locking_queries
 );
 
 #[test]
