@@ -174,7 +174,8 @@ async function changesByHand() {
   await tables.addIndex("shelves", ["place"], { unique: true, name: "shelves_place" });
   await tables.addConstraint("shelves", { fields: ["place"], type: "check", name: "low",
     where: { place: { [Op.lt]: 100 } } });
-  await tables.addConstraint("shelves", { fields: ["hall", "place"], type: "unique", name: "spot" });
+  await tables.addConstraint("shelves", { fields: ["hall", "place"], type: "unique",
+    name: "spot" });
   assert.deepStrictEqual(await types("shelves"), { id: "INTEGER", place: "INTEGER",
     hall: "CHARACTER VARYING(255)", genre: "CHARACTER VARYING(255)" });
   const { hall } = await tables.describeTable("shelves");
@@ -283,7 +284,8 @@ async function asksOfTypes() {
     .map((book) => book.title);
   assert.deepStrictEqual(await titles({ "data.deep.odd": true, "data.n": { [Op.lt]: 6 } }),
     ["t1", "t3", "t5"]);
-  assert.deepStrictEqual(await titles({ data: { [Op.contains]: { deep: { list: [7] } } } }), ["t7"]);
+  assert.deepStrictEqual(await titles({ data: { [Op.contains]: { deep: { list: [7] } } } }),
+    ["t7"]);
   assert.deepStrictEqual(await titles({ title: { [Op.iRegexp]: "^T1[0-1]$" } }), ["t10", "t11"]);
   assert.deepStrictEqual(await titles({ title: { [Op.iLike]: { [Op.any]: ["%OUR", "T9"] } } }),
     ["four", "t9"]);

@@ -1,5 +1,7 @@
 // What the programs of Node's tools share: where the server is, which the command line says with a
 // port and the name of a database, and the end of a program, which fails it if a check has failed.
+const { dependencies } = require("./package.json");
+
 const port = Number(process.argv[2]);
 const database = process.argv[3];
 const at = { host: "127.0.0.1", port, user: "rightlink", database };
@@ -15,7 +17,7 @@ async function check(tool, checks) {
       process.exit(1);
     }
   }
-  console.log(tool, require(`${tool}/package.json`).version, "works");
+  console.log(tool, dependencies[tool], "works");
 }
 
 module.exports = { at, url, check };
