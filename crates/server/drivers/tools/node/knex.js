@@ -1,5 +1,5 @@
 // Knex against a server: `knex.js PORT DATABASE`. Two migrations make tables of authors and books
-// and change them; they go up, down and up again, and after each step the catalogs are asked whether
+// and change them; they go up, down and up again, and after each step the catalogs are asked if
 // they did. Then rows are written, joined, counted, locked and taken back.
 const assert = require("node:assert");
 const knex = require("knex");
