@@ -12,6 +12,9 @@ const ROW_TYPES: u32 = 1 << 29;
 /// Where the numbers of types of arrays begin, of elements that were made.
 const ARRAY_TYPES: u32 = 1 << 30;
 
+/// Where the numbers of constraints begin that indexes stand for.
+const KEYS: u32 = 3 << 29;
+
 /// The number of the table, index or sequence to which the store has given `id`, and of the enum,
 /// domain or relation of a composite type of which that is the entry.
 pub(crate) fn relation_oid(id: u32) -> u32 {
@@ -31,4 +34,14 @@ pub(crate) fn row_type_oid(id: u32) -> u32 {
 /// The number of the type of arrays of the type to whose entry the store has given `id`.
 pub(crate) fn array_type_oid(id: u32) -> u32 {
     ARRAY_TYPES + id
+}
+
+/// The number of the constraint for which the index stands to which the store has given `id`.
+pub(crate) fn key_oid(id: u32) -> u32 {
+    KEYS + id
+}
+
+/// The number of the index that stands for a constraint.
+pub(crate) fn relation_of_key(number: u32) -> Option<u32> {
+    (KEYS..1 << 31).contains(&number).then(|| relation_oid(number - KEYS))
 }

@@ -16,7 +16,7 @@ use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::{Purpose, Stored};
 use super::view_text::FoundForm;
 use super::{Binder, Place};
-use crate::catalog::{functions_named, relation_oid, system_views};
+use crate::catalog::{functions_named, relation_oid, system_parts, system_views};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, JsonPart, SetFunction};
 use crate::expr::{ColumnOrigin, Expr, Typed};
@@ -36,9 +36,6 @@ pub(crate) const TID: &str = "ctid";
 
 /// Names that no column of a table can have.
 const SYSTEM_COLUMNS: [&str; 6] = [TID, "cmax", "cmin", "tableoid", "xmax", "xmin"];
-
-/// Catalogs that not everybody may read.
-const SECRET: [&str; 3] = ["pg_authid", "pg_shadow", "pg_statistic"];
 
 /// Fails if a column of a table cannot be called `name`.
 pub(crate) fn check_column_name(name: &str) -> Result<()> {
@@ -383,8 +380,7 @@ impl Binder<'_> {
         args: Vec<Expr>,
         alias: Option<&TableAlias>,
     ) -> Result<Sourced> {
-        // Passwords, and values of tables that not everybody may read.
-        if SECRET.contains(&view.name) {
+        if !system_parts::is_public(view) {
             self.need_catalog(view.oid, view.name);
         }
         let first = self.new_columns(view.columns.len());
@@ -393,8 +389,7 @@ impl Binder<'_> {
             ..ScopeColumn::new(first + at, *name, *ty)
         };
         let mut shown: Vec<ScopeColumn> = view.columns.iter().enumerate().map(column).collect();
-        // A catalog begins with a number that each of its rows has.
-        if matches!(view.columns, [(_, SqlType::Oid | SqlType::Reg(_)), ..]) && view.oid != 0 {
+        if view.has_table_number() {
             shown.push(tableoid(view.oid, first));
         }
         let schema = system_views::of_oid(view.oid).map_or("pg_catalog", |placed| placed.schema);

@@ -298,7 +298,7 @@ pub(crate) fn is_class_by_bytes(name: &str) -> bool {
     ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"].contains(&name)
 }
 
-fn named(name: &str) -> &'static View {
+pub(super) fn named(name: &str) -> &'static View {
     system_views::relation(&[name.to_owned()]).expect("it is listed")
 }
 

@@ -1,20 +1,15 @@
-//! Rows of `pg_constraint` and `pg_depend`.
+//! Rows of `pg_constraint`.
 //!
 //! Invariants: columns are those of PostgreSQL 15. Does not do: finding the constraints (`rules`).
 
-use super::numbers::{
-    INFORMATION_OID, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_PROC, PG_REWRITE, PG_TYPE, array,
-    char, oid, relation_oid, short, text,
-};
+use super::numbers::{INFORMATION_OID, array, char, oid, relation_oid, short, text};
 use super::objects::Objects;
-use super::relations::{default_oid, default_text, rewrite_oid, type_oid};
 use super::rules::{self, Constraint, Key, Reference, Rule, place};
 use super::system_rows;
 use crate::error::Result;
 use crate::names::bare;
-use crate::notes::{Action, ColumnNotes, Deferral, TableNotes};
-use crate::parse;
-use crate::schemas;
+use crate::notes::{Action, Deferral};
+use crate::oids::key_oid;
 use crate::types::{Datum, Row, SqlType};
 
 /// Rows of `pg_constraint`: keys, then checks and foreign keys.
@@ -66,11 +61,11 @@ fn places(columns: &[usize]) -> Result<Datum> {
 fn key_row(key: Key<'_>, objects: &Objects) -> Result<Row> {
     let Key { table, index } = key;
     let kind = rules::key_kind(table, index).unwrap_or_default();
-    let own = relation_oid(index.id);
+    let own = key_oid(index.id);
     let letter = if kind.primary { 'p' } else { 'u' };
     let mut row = head(own, bare(&index.name), &table.name, letter, objects);
     row.splice(DEFERRABLE..DEFERRABLE + 2, deferral(kind.deferral));
-    row.extend([relation_oid(table.id), 0, own, 0, 0].map(oid));
+    row.extend([relation_oid(table.id), 0, relation_oid(index.id), 0, 0].map(oid));
     row.extend([' ', ' ', ' '].map(char));
     row.extend([Datum::Bool(true), Datum::Int4(0), Datum::Bool(true)]);
     let columns: Vec<usize> =
@@ -125,99 +120,4 @@ impl Constraint {
         }
         Ok(row)
     }
-}
-
-/// Rows of `pg_depend`: sequences and defaults on their columns, indexes on their constraints,
-/// constraints on columns, views on what they read, functions on types, and types of rows on their
-/// relations.
-pub(super) fn dependencies(objects: &Objects) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let mut add = |from: [u32; 2], to: [u32; 2], part: usize, kind: char| {
-        let part = Datum::Int4(i32::try_from(part).unwrap_or(0));
-        let mut row = from.map(oid).to_vec();
-        row.push(Datum::Int4(0));
-        row.extend(to.map(oid));
-        row.extend([part, char(kind)]);
-        rows.push(row);
-    };
-    for one in objects.sequences() {
-        if let Some(owner) = one.owner {
-            let kind = if owner.identity { 'i' } else { 'a' };
-            add([PG_CLASS, one.oid], [PG_CLASS, owner.table], owner.column, kind);
-        }
-    }
-    for object in objects.tables() {
-        // The type of its rows, which has its number.
-        add([PG_TYPE, object.oid], [PG_CLASS, object.oid], 0, 'i');
-        for (at, column) in object.table.columns.iter().enumerate() {
-            if let Some(shown) = default_text(column, &ColumnNotes::decode(&column.note)) {
-                let own = default_oid(object.oid, at + 1);
-                add([PG_ATTRDEF, own], [PG_CLASS, object.oid], at + 1, 'a');
-                parse::with_sequences(&shown, |name| {
-                    let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
-                    if let Some(asked) = objects.relation_named(&stored) {
-                        add([PG_ATTRDEF, own], [PG_CLASS, asked], 0, 'n');
-                    }
-                    Ok(None)
-                })?;
-            }
-        }
-        for one in objects.generated(&object) {
-            let own = default_oid(object.oid, one.place);
-            add([PG_ATTRDEF, own], [PG_CLASS, object.oid], one.place, 'i');
-            for part in one.from {
-                add([PG_ATTRDEF, own], [PG_CLASS, object.oid], part, 'n');
-            }
-        }
-        for (at, column) in object.table.columns.iter().enumerate() {
-            let notes = ColumnNotes::decode(&column.note);
-            if notes.made.is_some() || notes.domain.is_some() {
-                let ty = type_oid(column, &notes, objects);
-                add([PG_CLASS, object.oid], [PG_TYPE, ty], at + 1, 'n');
-            }
-        }
-        let Some(notes) = TableNotes::decode(&object.table.note).view else { continue };
-        let own = rewrite_oid(object.oid);
-        add([PG_REWRITE, own], [PG_CLASS, object.oid], 0, 'i');
-        for source in &notes.sources {
-            let Some(read) = objects.relation_named(&source.name) else { continue };
-            add([PG_REWRITE, own], [PG_CLASS, read], 0, 'n');
-            let table = objects.table(&source.name).map(|object| object.table);
-            for column in source.columns.iter().filter(|column| column.is_used) {
-                let part = table.and_then(|table| place(table, &column.name));
-                part.into_iter()
-                    .for_each(|part| add([PG_REWRITE, own], [PG_CLASS, read], part, 'n'));
-            }
-        }
-    }
-    for function in objects.functions() {
-        let is_made = |ty: &SqlType| {
-            matches!(ty.element().unwrap_or(*ty), SqlType::Enum(_) | SqlType::Composite(_))
-        };
-        let made = function.parts().iter().map(|part| part.ty).filter(is_made);
-        made.for_each(|ty| add([PG_PROC, function.oid], [PG_TYPE, ty.oid()], 0, 'n'));
-    }
-    for Key { table, index } in objects.keys() {
-        let (own, table_oid) = (relation_oid(index.id), relation_oid(table.id));
-        add([PG_CLASS, own], [PG_CONSTRAINT, own], 0, 'i');
-        for part in index.columns.iter().filter_map(|key| place(table, &key.name)) {
-            add([PG_CONSTRAINT, own], [PG_CLASS, table_oid], part, 'a');
-        }
-    }
-    for one in objects.constraints() {
-        for part in &one.columns {
-            add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'a');
-            // The condition of a check reads them, too.
-            if matches!(one.rule, Rule::Check(_)) {
-                add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'n');
-            }
-        }
-        if let Rule::Reference(reference) = &one.rule {
-            add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.index], 0, 'n');
-            for part in &reference.columns {
-                add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.parent], *part, 'n');
-            }
-        }
-    }
-    Ok(rows)
 }

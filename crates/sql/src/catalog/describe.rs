@@ -12,10 +12,11 @@ use super::numbers::{
 };
 use super::objects::{Objects, Part};
 use super::relations::{default_oid, rewrite_oid};
-use super::system_views;
 use super::{Asking, rules};
+use super::{system_indexes, system_views};
 use crate::error::{Result, SqlError, code};
 use crate::names::{SearchPath, bare, identifier};
+use crate::oids::relation_of_key;
 use crate::types::RegKind;
 
 /// The number of `pg_operator`.
@@ -71,6 +72,9 @@ impl Objects {
             let word = if of_system.view.told.is_table { "table" } else { "view" };
             return Some(format!("{word} {}", of_system.shown()));
         }
+        if let Some(index) = system_indexes::index_name(number) {
+            return Some(format!("index {index}"));
+        }
         let shown = self.spelled(self.stored_name(number)?, path);
         let word = match self.of_oid(number).map(|object| object.kind()) {
             Some('i') => "index",
@@ -108,7 +112,10 @@ impl Objects {
         if let Some((_, name)) = checks.find(|(own, _)| *own == number) {
             return Some(format!("constraint {}", identifier(name)));
         }
-        let object = self.of_oid(number)?;
+        if let Some(of_system) = system_indexes::described_constraint(number) {
+            return Some(of_system);
+        }
+        let object = self.of_oid(relation_of_key(number)?)?;
         let index = object.index.filter(|index| self.is_key(object.table, index))?;
         of_table(bare(&index.name), object.table_oid())
     }

@@ -20,7 +20,7 @@ use crate::roles::role::{READ_ALL_STATS, Roles};
 use crate::statistics::Statistics;
 use crate::statistics::record::Record;
 use crate::types::calendar::EPOCH_SECONDS;
-use crate::types::{Datum, Decimal, Row};
+use crate::types::{Datum, Decimal, Row, SqlType};
 
 /// With what is `known` of tables that were analyzed.
 pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<Vec<Row>> {
@@ -101,6 +101,12 @@ fn optional(value: Option<impl Into<String>>) -> Datum {
     value.map_or(Datum::Null, text)
 }
 
+/// An address of a client, null for one of this machine.
+fn address(value: Option<&str>) -> Datum {
+    let read = |one: &str| Datum::from_text(SqlType::Inet, one).ok();
+    value.and_then(read).unwrap_or_default()
+}
+
 fn kind(lock: &LockInfo) -> &'static str {
     match lock.what {
         Locked::Table(_) => "relation",
@@ -109,7 +115,7 @@ fn kind(lock: &LockInfo) -> &'static str {
 }
 
 /// A row with these values, and nulls in all other columns.
-fn row_of(view: &View, values: Vec<(&str, Datum)>) -> Row {
+pub(super) fn row_of(view: &View, values: Vec<(&str, Datum)>) -> Row {
     let mut row = vec![Datum::Null; view.columns.len()];
     for (name, value) in values {
         let at = view.columns.iter().position(|(known, _)| *known == name);
@@ -155,7 +161,7 @@ pub(super) fn activity(
             _ => (Some("Client"), Some("ClientRead")),
         };
         known.extend([
-            ("client_addr", optional(who.address.as_deref())),
+            ("client_addr", address(who.address.as_deref())),
             ("client_port", who.port.map_or(Datum::Null, |port| Datum::Int4(i32::from(port)))),
             ("backend_start", time(client.started)),
             ("xact_start", time(client.transaction_started())),

@@ -11,12 +11,13 @@ use super::functions::{FunctionObject, named};
 use super::numbers::DATABASE;
 use super::objects::{How, Object, Objects};
 use super::rules::{self, Constraint, Key, Reference, Rule};
-use super::system_rows;
+use super::{system_indexes, system_parts, system_rows};
 use crate::catalog::system_views;
 use crate::error::{Result, SqlError, code};
 use crate::names;
 use crate::names::{SearchPath, bare, full_reference, identifier, said, schema_of};
 use crate::notes::ColumnNotes;
+use crate::oids::relation_of_key;
 use crate::parse;
 use crate::privileges::Privileges;
 use crate::roles::rights;
@@ -90,6 +91,9 @@ impl Objects {
     fn shown_relation(&self, oid: u32, path: &SearchPath) -> Option<String> {
         if let Some(placed) = system_views::of_oid(oid) {
             return Some(placed.shown());
+        }
+        if let Some(index) = system_indexes::index_name(oid) {
+            return Some(index.to_owned());
         }
         let stored = self.stored_name(oid)?;
         Some(match self.is_visible(stored, path) {
@@ -196,13 +200,18 @@ impl Objects {
 
     /// Is there a relation of this number?
     pub(crate) fn has_relation(&self, oid: u32) -> bool {
-        self.stored_name(oid).is_some() || system_views::of_oid(oid).is_some()
+        self.stored_name(oid).is_some()
+            || system_views::of_oid(oid).is_some()
+            || system_indexes::index_name(oid).is_some()
     }
 
     /// Is the relation meant by its name alone? None if it is not there.
     pub(crate) fn relation_is_visible(&self, oid: u32, path: &SearchPath) -> Option<bool> {
         if let Some(placed) = system_views::of_oid(oid) {
             return Some(placed.is_visible());
+        }
+        if system_indexes::index_name(oid).is_some() {
+            return Some(true);
         }
         self.stored_name(oid).map(|stored| self.is_visible(stored, path))
     }
@@ -235,11 +244,15 @@ impl Objects {
                 return Ok(Some(format!("CHECK ({condition}){valid}")));
             }
         }
+        if let Some(text) = system_indexes::constraint_definition(oid) {
+            return Ok(Some(text));
+        }
         if let Some(check) = system_rows::CHECKS.iter().find(|check| check.oid == oid) {
             let condition = if pretty { check.pretty } else { check.condition };
             return Ok(Some(format!("CHECK ({condition})")));
         }
-        let Some(object) = self.of_oid(oid) else { return Ok(None) };
+        let Some(index) = relation_of_key(oid) else { return Ok(None) };
+        let Some(object) = self.of_oid(index) else { return Ok(None) };
         let index = object.index.filter(|index| self.is_key(object.table, index));
         Ok(index.map(|index| rules::key_definition(Key { table: object.table, index })))
     }
@@ -260,6 +273,10 @@ impl Objects {
         pretty: bool,
         path: &SearchPath,
     ) -> Result<Option<String>> {
+        let of_system = |place| system_indexes::index_definition(oid, place);
+        if let Some(text) = usize::try_from(column).ok().and_then(of_system) {
+            return Ok(Some(text));
+        }
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
         let Some(index) = object.index else { return Ok(None) };
         let how = How { is_pretty: pretty, path };
@@ -439,9 +456,10 @@ impl Objects {
 
     /// The comment on an object, or on a column of it.
     pub(crate) fn comment(&self, oid: u32, catalog: Option<u32>, part: usize) -> Option<&str> {
-        let mut all = self.comments().get(&(oid, part))?.iter();
+        let mut all = self.comments().get(&(oid, part)).into_iter().flatten();
         let found = all.find(|one| catalog.is_none_or(|catalog| one.catalog == catalog));
-        found.map(|one| one.text.as_str())
+        let of_system = || system_parts::description(oid, catalog).filter(|_| part == 0);
+        found.map(|one| one.text.as_str()).or_else(of_system)
     }
 
     /// Is it a table?

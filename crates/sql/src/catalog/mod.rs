@@ -6,15 +6,15 @@
 //! | `lookups` | names, numbers and definitions, as functions ask for them |
 //! | `system_views` | the relations and their columns |
 //! | `views` | which rows a relation has; settings and statistics |
-//! | `relations`, `constraints`, `types`, `shared` | rows of `pg_catalog` |
+//! | `relations`, `constraints`, `dependencies`, `types`, `shared` | rows of `pg_catalog` |
 //! | `information` | rows of `information_schema` |
 //! | `builtin`, `system_rows` | rows that are the same in every database; those about catalogs |
+//! | `system_parts`, `system_indexes` | privileges, rules, comments and indexes of catalogs |
 //! | `numbers` | numbers of objects, values of columns |
 //! | `rules`, `sequences` | constraints; sequences, and the columns that they go with |
 //! | `deparse`, `describe` | definitions in PostgreSQL's spelling; objects in words |
 //! | `view_text`, `like` | the query of a view under the names of now; what LIKE copies |
-//! | `column_statistics` | what ANALYZE has found out |
-//! | `figures` | who does what, what tables and indexes are used for, locks |
+//! | `column_statistics`, `figures` | what ANALYZE has found out; who does what, locks |
 //! | `tuples`, `trees` | rows of functions about pages |
 //!
 //! A catalog is a relation of the planner (`system_views`). A statement that reads one, or calls a
@@ -22,12 +22,13 @@
 //! made of that when an operator asks for them.
 //!
 //! Invariants: all that a statement reads of catalogs is as its transaction saw it at one time.
-//! Does not do: indexes and dependencies of the catalogs themselves.
+//! Does not do: reading catalogs by their indexes, which are listed for clients alone.
 
 mod builtin;
 mod column_statistics;
 mod constraints;
 mod deparse;
+mod dependencies;
 mod describe;
 mod figures;
 mod functions;
@@ -44,6 +45,8 @@ mod roles;
 mod rules;
 mod sequences;
 mod shared;
+mod system_indexes;
+pub(crate) mod system_parts;
 mod system_rows;
 pub(crate) mod system_views;
 mod trees;

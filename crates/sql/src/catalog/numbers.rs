@@ -22,6 +22,7 @@ pub(crate) const DATABASE: u32 = 5;
 pub(super) const PG_ATTRDEF: u32 = 2_604;
 pub(super) const PG_AUTHID: u32 = 1_260;
 pub(super) const PG_CLASS: u32 = 1_259;
+pub(super) const PG_COLLATION: u32 = 3_456;
 pub(super) const PG_CONSTRAINT: u32 = 2_606;
 pub(super) const PG_DATABASE: u32 = 1_262;
 pub(super) const PG_NAMESPACE: u32 = 2_615;

@@ -15,6 +15,7 @@ use super::functions::{self, FunctionObject};
 use super::numbers::{PUBLIC_OID, STANDARD_SCHEMAS, relation_oid};
 use super::rules::{self, Constraint, Key, has_form_of_key};
 use super::sequences::{self, Sequence};
+use super::system_indexes;
 use super::type_objects::{
     CompositeObject, DomainObject, MadeObject, domain_object, made_object, made_types,
 };
@@ -485,6 +486,16 @@ impl Objects {
     pub(crate) fn find(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
         if let Some(view) = system_views::relation(parts).filter(|view| view.oid != 0) {
             return Some(view.oid);
+        }
+        let (schema, name) = match parts {
+            [name] => (None, name),
+            [schema, name] => (Some(schema), name),
+            _ => return None,
+        };
+        if schema.is_none_or(|schema| *schema == names::CATALOGS[0]) {
+            if let Some(index) = system_indexes::index_named(name) {
+                return Some(index);
+            }
         }
         match parts {
             [name] => path

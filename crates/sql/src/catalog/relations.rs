@@ -153,10 +153,11 @@ fn method_oid(object: &Object<'_>) -> u32 {
     }
 }
 
-/// Rows when it was analyzed; -1: never. How many an index of some rows has is not counted.
+/// Rows when it was analyzed; -1: never. How many an index of some rows has is not counted, unless
+/// the table has none.
 fn tuples(object: &Object<'_>, objects: &Objects) -> Datum {
     let whole = object.index.is_none_or(|index| index.is_whole());
-    let known = objects.statistics(object.table).filter(|_| whole);
+    let known = objects.statistics(object.table).filter(|known| whole || known.rows == 0.0);
     Datum::Float4(known.map_or(-1.0, |known| known.rows as f32))
 }
 
@@ -208,6 +209,42 @@ pub(super) struct Attribute<'a> {
     pub(super) is_generated: bool,
 }
 
+/// A column that a table has without being told.
+#[derive(Clone, Copy)]
+pub(super) struct SystemColumn {
+    name: &'static str,
+    place: i16,
+    ty: SqlType,
+}
+
+const TID: SystemColumn = SystemColumn { name: "ctid", place: -1, ty: SqlType::Tid };
+pub(super) const TABLE_OID: SystemColumn =
+    SystemColumn { name: "tableoid", place: -6, ty: SqlType::Oid };
+
+impl SystemColumn {
+    /// Its row of `pg_attribute`.
+    pub(super) fn row(self, relation: u32) -> Row {
+        let mut row = attribute(&Attribute {
+            relation,
+            place: 0,
+            name: self.name,
+            ty: self.ty.oid(),
+            base: self.ty.oid(),
+            modifier: -1,
+            collation: 0,
+            is_array: false,
+            is_label: false,
+            is_row: false,
+            not_null: true,
+            has_default: false,
+            identity: '\0',
+            is_generated: false,
+        });
+        row[5] = Datum::Int2(self.place);
+        row
+    }
+}
+
 /// Rows of `pg_attribute`.
 pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -218,6 +255,9 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
                 rows.extend(
                     columns.map(|(at, column)| of_column(&object, at + 1, column, objects)),
                 );
+                if !object.is_view() {
+                    rows.extend([TID, TABLE_OID].map(|one| one.row(object.oid)));
+                }
             }
             Some(index) => rows.extend(of_index(&object, index, objects)),
         }

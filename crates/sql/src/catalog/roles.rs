@@ -6,6 +6,7 @@
 use super::SessionInfo;
 use super::numbers::{OWNER_OID, made_oid, oid, text, texts};
 use super::objects::Objects;
+use super::{system_parts, system_views};
 use crate::error::Result;
 use crate::oids::PUBLIC_OID;
 use crate::privileges::{ObjectKind, Privileges};
@@ -82,8 +83,19 @@ impl Objects {
                 let (kind, owner) = (ObjectKind::Schema, DATABASE_OWNER);
                 self.acl_texts(&rights::usual(Owned { kind, oid: number, owner }))
             }
-            None => Datum::Null,
+            None => {
+                let acl = system_parts::acl_of_schema(number);
+                acl.map_or(Datum::Null, |acl| self.acl_texts(&acl))
+            }
         }
+    }
+
+    /// What an actor may do to a relation of the system.
+    pub(crate) fn allowed_of_system(&self, actor: &Actor, number: u32) -> Privileges {
+        let Some(placed) = system_views::of_oid(number) else { return Privileges::NONE };
+        let (kind, usual) = (ObjectKind::Table, || Acl::usual(ObjectKind::Table, OWNER_OID));
+        let acl = system_parts::acl(placed.view).unwrap_or_else(usual);
+        rights::allowed_by(actor, kind, &acl)
     }
 
     pub(crate) fn acl_texts(&self, acl: &Acl) -> Datum {

@@ -3,26 +3,28 @@
 //! Invariants: there is one database. Does not do: roles and privileges (`roles`).
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use rightlink::ColumnSchema;
 
 use super::SessionInfo;
 use super::builtin;
 use super::numbers::{
-    CATALOGS_OID, DATABASE, OWNER, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
-    PG_PROC, PG_TYPE, PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid, relation_oid,
+    CATALOGS_OID, DATABASE, OWNER, PG_AUTHID, PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_DATABASE,
+    PG_NAMESPACE, PG_PROC, PG_TYPE, PUBLIC_OID, STANDARD_SCHEMAS, TABLESPACE, char, made_oid, oid,
     text,
 };
 use super::objects::{Comment, Objects};
 use super::system_views::{FUNCTIONS, View};
 use crate::error::Result;
 use crate::notes::{ColumnNotes, TableNotes};
+use crate::oids::key_oid;
 use crate::types::{Datum, Row, collate};
 
+/// The number of the encoding that texts have.
+const UTF8: i32 = 6;
 /// The number of the collation that texts have unless another is said.
 const DEFAULT_COLLATION: u32 = 100;
-/// Where the numbers of collations begin that are there without being made.
-const BUILT_IN_COLLATIONS: u32 = 12_340;
 /// Where those of collations begin that were made: nothing else goes by these numbers.
 const MADE_COLLATIONS: u32 = 20_000;
 
@@ -35,14 +37,25 @@ pub(super) fn namespaces(objects: &Objects) -> Result<Vec<Row>> {
     Ok(STANDARD_SCHEMAS.into_iter().chain(made).map(one).collect())
 }
 
-/// The number of a collation that is there without being made, by its place among them.
-fn built_in_oid(at: usize, name: &str) -> u32 {
-    match name {
-        "default" => DEFAULT_COLLATION,
-        "C" => 950,
-        "POSIX" => 951,
-        _ => BUILT_IN_COLLATIONS + u32::try_from(at).unwrap_or(0),
-    }
+/// A collation that is there without being made.
+struct BuiltInCollation {
+    oid: u32,
+    name: &'static str,
+    /// Empty: none.
+    comment: &'static str,
+}
+
+/// They in the order of their numbers, of a line each.
+fn built_in_collations() -> &'static [BuiltInCollation] {
+    static COLLATIONS: OnceLock<Vec<BuiltInCollation>> = OnceLock::new();
+    COLLATIONS.get_or_init(|| {
+        let one = |line: &'static str| {
+            let mut fields = line.splitn(3, '\t');
+            let oid = fields.next()?.parse().ok()?;
+            Some(BuiltInCollation { oid, name: fields.next()?, comment: fields.next()? })
+        };
+        include_str!("builtin/collations.tsv").lines().filter_map(one).collect()
+    })
 }
 
 /// The number of the collation of this name; 0 if there is none.
@@ -51,8 +64,8 @@ pub(super) fn collation_oid(name: &str, objects: &Objects) -> u32 {
     match made {
         Some(at) => MADE_COLLATIONS + at as u32,
         None => {
-            let mut all = collate::all_built_in().enumerate();
-            all.find(|(_, known)| known == name).map_or(0, |(at, known)| built_in_oid(at, &known))
+            let mut all = built_in_collations().iter();
+            all.find(|known| known.name == name).map_or(0, |known| known.oid)
         }
     }
 }
@@ -74,7 +87,9 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
             _ => ('c', text(name)),
         };
         let mut row = vec![oid(own), text(name), oid(CATALOGS_OID), OWNER];
-        row.extend([char(provider), Datum::Bool(true), Datum::Int4(-1)]);
+        // The code points' own order is of texts in UTF-8 alone.
+        let encoding = if name == "ucs_basic" { UTF8 } else { -1 };
+        row.extend([char(provider), Datum::Bool(true), Datum::Int4(encoding)]);
         row.extend([locale.clone(), locale, Datum::Null, Datum::Null]);
         row
     };
@@ -90,11 +105,10 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
         row
     };
     let mut rows = Vec::new();
-    for (at, name) in collate::all_built_in().enumerate() {
-        let own = built_in_oid(at, &name);
-        rows.push(match collate::built_in(&name) {
-            Ok(Some(known)) => icu(own, CATALOGS_OID, &known),
-            _ => by_bytes(own, &name),
+    for one in built_in_collations() {
+        rows.push(match collate::built_in(one.name) {
+            Ok(Some(known)) => icu(one.oid, CATALOGS_OID, &known),
+            _ => by_bytes(one.oid, one.name),
         });
     }
     for (at, known) in objects.collations.iter().enumerate() {
@@ -105,7 +119,6 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
 
 /// Rows of `pg_database`.
 pub(super) fn databases(objects: &Objects, session: &SessionInfo<'_>) -> Result<Vec<Row>> {
-    const UTF8: i32 = 6;
     let mut row = vec![oid(DATABASE), text(session.database), OWNER, Datum::Int4(UTF8)];
     row.extend([char('c'), Datum::Bool(false), Datum::Bool(true), Datum::Int4(-1)]);
     row.extend([Datum::Int8(0), Datum::Int8(0), oid(TABLESPACE), text("C"), text("C")]);
@@ -143,7 +156,7 @@ fn comments(objects: &Objects) -> Vec<Comment> {
         let notes = TableNotes::decode(&object.table.note);
         for (id, comment) in notes.of_keys {
             let there = object.table.indexes.iter().any(|index| index.id == id);
-            add(relation_oid(id), PG_CONSTRAINT, 0, Some(comment).filter(|_| there));
+            add(key_oid(id), PG_CONSTRAINT, 0, Some(comment).filter(|_| there));
         }
         for (name, comment) in notes.of_checks {
             add(made_oid(object.oid, &name), PG_CONSTRAINT, 0, Some(comment));
@@ -174,7 +187,13 @@ pub(super) fn descriptions(objects: &Objects) -> Result<Vec<Row>> {
         let part = Datum::Int4(i32::try_from(comment.part).unwrap_or(0));
         vec![oid(comment.oid), oid(comment.catalog), part, text(comment.text)]
     };
-    Ok(comments(objects).into_iter().map(one).collect())
+    let mut rows: Vec<Row> = comments(objects).into_iter().map(one).collect();
+    let with_comment = built_in_collations().iter().filter(|one| !one.comment.is_empty());
+    rows.extend(
+        with_comment
+            .map(|one| vec![oid(one.oid), oid(PG_COLLATION), Datum::Int4(0), text(one.comment)]),
+    );
+    Ok(rows)
 }
 
 /// Rows of `pg_shdescription`.

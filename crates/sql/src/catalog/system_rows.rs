@@ -2,7 +2,7 @@
 //!
 //! Invariants: the rows are the same in every database, but for the names of the database and of
 //! its owner; a column is told of the type that its values have here.
-//! Does not do: indexes, comments and dependencies of catalogs, of which there are none.
+//! Does not do: their indexes, rules and comments (`system_parts`).
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,9 @@ use super::numbers::{
     CATALOGS_OID, INFORMATION_OID, char, count, nulls, number, oid, short, text, yes,
 };
 use super::objects::Objects;
-use super::relations::{Attribute, HEAP, attribute, is_collatable};
+use super::relations::{Attribute, HEAP, TABLE_OID, attribute, is_collatable};
+use super::system_indexes;
+use super::system_parts;
 use super::system_views::{self, Information, Kind, Placed, ToldColumn, View};
 use super::types::Head;
 use crate::names::CATALOGS;
@@ -57,8 +59,8 @@ fn schema_oid(schema: &str) -> u32 {
 /// The rows of a relation that are about relations of the system.
 pub(super) fn of(kind: Kind, objects: &Objects, database: &str) -> Vec<Row> {
     match kind {
-        Kind::Class => system_views::numbered().map(class).collect(),
-        Kind::Attribute => attributes().to_vec(),
+        Kind::Class => system_views::numbered().map(|placed| class(placed, objects)).collect(),
+        Kind::Attribute => system_parts::with_acls(attributes().to_vec(), objects),
         Kind::Type => system_views::numbered().flat_map(types).collect(),
         Kind::Tables => tables(&objects.owner_name(OWNER)),
         Kind::Information(Information::Tables) => standard_tables(database),
@@ -74,18 +76,21 @@ fn told(view: &View) -> impl Iterator<Item = ToldColumn> {
 }
 
 /// A row of `pg_class`.
-fn class(Placed { schema, view }: Placed) -> Row {
+fn class(Placed { schema, view }: Placed, objects: &Objects) -> Row {
     let is_table = view.told.is_table;
     let mut row = vec![oid(view.oid), text(view.name), oid(schema_oid(schema))];
     row.extend([oid(view.told.row_type), oid(0), oid(OWNER)]);
-    row.extend([oid(if is_table { HEAP } else { 0 }), oid(0), oid(0), count(0)]);
+    let tablespace = system_indexes::tablespace(view.told.is_shared);
+    row.extend([oid(if is_table { HEAP } else { 0 }), oid(0), oid(tablespace), count(0)]);
     row.extend([Datum::Float4(-1.0), Datum::Int4(0), oid(0)]);
-    row.extend([Datum::Bool(false), Datum::Bool(view.told.is_shared), char('p')]);
+    row.extend([system_indexes::is_indexed(view), view.told.is_shared].map(Datum::Bool));
+    row.push(char('p'));
     row.extend([char(if is_table { 'r' } else { 'v' }), short(view.columns.len()), short(0)]);
     row.push(Datum::Bool(!is_table));
     row.extend(std::iter::repeat_n(Datum::Bool(false), 4));
     row.extend([Datum::Bool(true), char('n'), Datum::Bool(false), oid(0), number(0), number(0)]);
-    row.extend([Datum::Null, Datum::Null, Datum::Null]);
+    let acl = system_parts::acl(view).map_or(Datum::Null, |acl| objects.acl_texts(&acl));
+    row.extend([acl, system_parts::options(view), Datum::Null]);
     row
 }
 
@@ -98,24 +103,27 @@ fn attributes() -> &'static [Row] {
 }
 
 fn of_columns(view: &'static View) -> impl Iterator<Item = Row> {
-    view.columns.iter().zip(told(view)).enumerate().map(move |(at, ((name, ty), told))| {
-        attribute(&Attribute {
-            relation: view.oid,
-            place: at + 1,
-            name,
-            ty: told.domain.map_or_else(|| ty.oid(), |domain| domain.oid),
-            base: ty.oid(),
-            modifier: -1,
-            collation: if is_collatable(ty.oid()) { BYTE_ORDER } else { 0 },
-            is_array: ty.is_array(),
-            is_label: false,
-            is_row: false,
-            not_null: told.is_required,
-            has_default: false,
-            identity: '\0',
-            is_generated: false,
-        })
-    })
+    let number = (view.told.is_table && view.has_table_number()).then(|| TABLE_OID.row(view.oid));
+    let columns =
+        view.columns.iter().zip(told(view)).enumerate().map(move |(at, ((name, ty), told))| {
+            attribute(&Attribute {
+                relation: view.oid,
+                place: at + 1,
+                name,
+                ty: told.domain.map_or_else(|| ty.oid(), |domain| domain.oid),
+                base: ty.oid(),
+                modifier: -1,
+                collation: if is_collatable(ty.oid()) { BYTE_ORDER } else { 0 },
+                is_array: ty.is_array(),
+                is_label: false,
+                is_row: false,
+                not_null: told.is_required,
+                has_default: false,
+                identity: '\0',
+                is_generated: false,
+            })
+        });
+    columns.chain(number)
 }
 
 /// Rows of `pg_type`: the type of the rows of a catalog, and of arrays of them.

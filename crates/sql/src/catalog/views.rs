@@ -8,14 +8,14 @@
 
 use rightlink::{Database, Transaction};
 
-use super::numbers::{number, text};
+use super::numbers::{DATABASE, number, text};
 use super::objects::Objects;
 use super::{Listing, SessionInfo};
 use super::{
-    builtin, column_statistics, constraints, figures, information, keywords, relations, roles,
-    shared,
+    builtin, column_statistics, constraints, dependencies, figures, information, keywords,
+    relations, roles, shared,
 };
-use super::{system_rows, trees, tuples, types, zones};
+use super::{system_indexes, system_parts, system_rows, trees, tuples, types, zones};
 use crate::catalog::system_views::{Kind, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
@@ -92,7 +92,7 @@ pub(crate) fn rows_of_objects(
         Kind::AttributeDefault => relations::defaults(objects)?,
         Kind::Index => relations::indexes(objects)?,
         Kind::Constraint => constraints::rows(objects)?,
-        Kind::Depend => constraints::dependencies(objects)?,
+        Kind::Depend => dependencies::rows(objects)?,
         Kind::Tables => relations::tables(objects)?,
         Kind::Views => relations::views(objects)?,
         Kind::MaterializedViews => relations::materialized_views(objects)?,
@@ -112,10 +112,12 @@ pub(crate) fn rows_of_objects(
         Kind::ColumnStatistics => column_statistics::shown(objects, session.user),
         Kind::KeptStatistics => column_statistics::kept(objects),
         Kind::Information(about) => information::rows(about, objects, session)?,
-        Kind::Nothing | Kind::Lookups => Vec::new(),
+        Kind::Nothing | Kind::Lookups | Kind::FirstPrivileges => Vec::new(),
         _ => unreachable!("rows that are not of objects are made when the statement begins"),
     };
     rows.extend(system_rows::of(view.kind, objects, session.database));
+    rows.extend(system_parts::of(view.kind, objects)?);
+    rows.extend(system_indexes::of(view.kind)?);
     check_width(view, &rows);
     Ok(rows)
 }
@@ -133,7 +135,7 @@ pub(crate) fn rows(
     check_may_look(view, txn, session)?;
     let rows = match view.kind {
         Kind::Sequences => all_sequences(objects.expect("asked for where objects are known"), txn)?,
-        Kind::VacuumProgress => vacuums(txn, db, session.database)?,
+        Kind::VacuumProgress => vacuums(view, txn, db, session.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
         Kind::TableUse => figures::tables(db, &crate::statistics::store::load_all(txn)?)?,
@@ -232,7 +234,7 @@ fn position(args: &[Datum], txn: &mut Transaction) -> Result<Vec<Row>> {
     Ok(vec![vec![Datum::Int8(at.value), Datum::Null, Datum::Bool(at.drawn)]])
 }
 
-fn vacuums(txn: &mut Transaction, db: &Database, database: &str) -> Result<Vec<Row>> {
+fn vacuums(view: &View, txn: &mut Transaction, db: &Database, database: &str) -> Result<Vec<Row>> {
     let running = db.vacuum_progress();
     if running.is_empty() {
         return Ok(Vec::new());
@@ -240,24 +242,28 @@ fn vacuums(txn: &mut Transaction, db: &Database, database: &str) -> Result<Vec<R
     let objects = Objects::of(txn)?;
     let oid = |name: &str| objects.relation_named(name).map_or(Datum::Null, Datum::Oid);
     let one = |progress: rightlink::VacuumProgress| {
-        vec![
-            text(database),
-            oid(&progress.table),
-            text(bare(&progress.table)),
-            Datum::Bool(progress.automatic),
-            text(match progress.phase {
-                rightlink::VacuumPhase::Waiting => "initializing",
-                rightlink::VacuumPhase::Heap => "scanning heap",
-                rightlink::VacuumPhase::Indexes => "vacuuming indexes",
-                rightlink::VacuumPhase::Freeing => "vacuuming heap",
-            }),
-            number(progress.heap_blocks),
-            number(progress.heap_blocks_done),
-            number(progress.index_passes),
-            number(progress.index_blocks),
-            number(progress.index_blocks_done),
-            number(progress.dead_rows),
-        ]
+        let phase = match progress.phase {
+            rightlink::VacuumPhase::Waiting => "initializing",
+            rightlink::VacuumPhase::Heap => "scanning heap",
+            rightlink::VacuumPhase::Indexes => "vacuuming indexes",
+            rightlink::VacuumPhase::Freeing => "vacuuming heap",
+        };
+        let known = vec![
+            ("datid", Datum::Oid(DATABASE)),
+            ("datname", text(database)),
+            ("relid", oid(&progress.table)),
+            ("relname", text(bare(&progress.table))),
+            ("automatic", Datum::Bool(progress.automatic)),
+            ("phase", text(phase)),
+            ("heap_blks_total", number(progress.heap_blocks)),
+            ("heap_blks_scanned", number(progress.heap_blocks_done)),
+            ("index_vacuum_count", number(progress.index_passes)),
+            ("index_blks_total", number(progress.index_blocks)),
+            ("index_blks_vacuumed", number(progress.index_blocks_done)),
+            ("num_dead_tuples", number(progress.dead_rows)),
+        ];
+        let is_told = |name: &str| view.columns.iter().any(|(known, _)| *known == name);
+        figures::row_of(view, known.into_iter().filter(|(name, _)| is_told(name)).collect())
     };
     Ok(running.into_iter().map(one).collect())
 }

@@ -216,10 +216,10 @@ fn of_relation_at(args: &[Datum], at: usize, context: &Context, kind: ObjectKind
                 }
                 Ok(has(objects, &actor, of, &wanted))
             }
-            // Everybody may read catalogs.
             None if objects.has_relation(number) => {
-                let reads = |one: &Wanted| one.privilege == Privileges::SELECT && !one.option;
-                Ok(Datum::Bool(actor.is_superuser || wanted.iter().any(reads)))
+                let given = objects.allowed_of_system(&actor, number);
+                let has = |one: &Wanted| given.has_all(one.privilege) && !one.option;
+                Ok(Datum::Bool(actor.is_superuser || wanted.iter().any(has)))
             }
             None => Ok(Datum::Null),
         }

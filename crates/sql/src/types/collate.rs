@@ -168,12 +168,6 @@ pub(crate) fn built_in(name: &str) -> std::result::Result<Option<Collation>, ()>
     if plain && collation.locale() == tag { Ok(Some(collation.named(name))) } else { Err(()) }
 }
 
-/// Names of the collations that are there without being made.
-pub(crate) fn all_built_in() -> impl Iterator<Item = String> {
-    let icu = LANGUAGES.split_whitespace().map(|language| format!("{language}{ICU}"));
-    ["default", "C", "POSIX", "ucs_basic"].into_iter().map(str::to_owned).chain(icu)
-}
-
 /// The error for a collation that is not there.
 pub(crate) fn no_collation(name: &str) -> SqlError {
     let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");

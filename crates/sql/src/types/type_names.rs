@@ -12,6 +12,9 @@ pub(crate) const VARCHAR_OID: u32 = 1043;
 /// Their arrays.
 pub(crate) const VARCHAR_ARRAY_OID: u32 = 1015;
 
+/// The type of a literal before it has one.
+const UNKNOWN_OID: u32 = 705;
+
 /// Types that no value here has, which the catalogs name: of what functions take and give, and of
 /// columns of `information_schema`.
 const PSEUDO: [(u32, &str); 29] = [
@@ -158,6 +161,7 @@ impl SqlType {
         match oid {
             VARCHAR_OID => Some(VARCHAR),
             VARCHAR_ARRAY_OID => Some(VARCHAR_ARRAY),
+            UNKNOWN_OID => Some("unknown"),
             _ => {
                 let known = SqlType::every().find(|ty| ty.oid() == oid).map(SqlType::name);
                 known.or_else(|| SqlType::pseudo_name(oid))

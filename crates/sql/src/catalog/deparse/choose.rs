@@ -45,7 +45,6 @@ struct Unlisted {
     result: u32,
 }
 
-const COMPARISONS: &[&str] = &["=", "<>", "<", "<=", ">", ">="];
 const fn unlisted(
     names: &'static [&'static str],
     operands: &'static [u32],
@@ -53,15 +52,7 @@ const fn unlisted(
 ) -> Unlisted {
     Unlisted { names, operands, result }
 }
-const UNLISTED: [Unlisted; 16] = [
-    unlisted(COMPARISONS, &[ANY_ARRAY, ANY_ARRAY], BOOL),
-    unlisted(COMPARISONS, &[ANY_ENUM, ANY_ENUM], BOOL),
-    unlisted(&["&&", "@>", "<@"], &[ANY_ARRAY, ANY_ARRAY], BOOL),
-    unlisted(&["||"], &[ANY_COMPATIBLE_ARRAY, ANY_COMPATIBLE], ANY_COMPATIBLE_ARRAY),
-    unlisted(&["||"], &[ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY], ANY_COMPATIBLE_ARRAY),
-    unlisted(&["||"], &[ANY_COMPATIBLE_ARRAY, ANY_COMPATIBLE_ARRAY], ANY_COMPATIBLE_ARRAY),
-    unlisted(&["||"], &[TEXT, ANY_NON_ARRAY], TEXT),
-    unlisted(&["||"], &[ANY_NON_ARRAY, TEXT], TEXT),
+const UNLISTED: [Unlisted; 8] = [
     unlisted(&["|/", "||/"], &[FLOAT8], FLOAT8),
     unlisted(&["@"], &[INT2], INT2),
     unlisted(&["@"], &[INT4], INT4),

@@ -107,6 +107,8 @@ pub(crate) enum Kind {
     Groups,
     AuthMembers,
     DefaultAcl,
+    /// Privileges that were there at the beginning.
+    FirstPrivileges,
     /// What roles have settings for.
     RoleSettings,
     Rewrite,
@@ -259,6 +261,7 @@ fn catalog_kind(name: &str) -> Kind {
         "pg_description" => Kind::Description,
         "pg_index" => Kind::Index,
         "pg_indexes" => Kind::Indexes,
+        "pg_init_privs" => Kind::FirstPrivileges,
         "pg_namespace" => Kind::Namespace,
         "pg_rewrite" => Kind::Rewrite,
         "pg_roles" => Kind::Roles,
@@ -282,6 +285,7 @@ fn catalog_kind(name: &str) -> Kind {
         "pg_stat_bgwriter" => Kind::Checkpoints,
         "pg_stat_database" => Kind::DatabaseUse,
         "pg_stat_io" => Kind::PageUse,
+        "pg_stat_progress_vacuum" => Kind::VacuumProgress,
         "pg_stat_wal" => Kind::LogUse,
         "pg_statistic" => Kind::KeptStatistics,
         "pg_stats" => Kind::ColumnStatistics,
@@ -328,6 +332,11 @@ fn information_kind(name: &str) -> Kind {
 }
 
 impl View {
+    /// Has it `tableoid`? A catalog begins with a number that each of its rows has.
+    pub(crate) fn has_table_number(&self) -> bool {
+        matches!(self.columns, [(_, SqlType::Oid | SqlType::Reg(_)), ..]) && self.oid != 0
+    }
+
     /// The size that a column tells.
     pub(crate) fn size_at(&self, at: usize) -> Option<SizeColumn> {
         match (self.kind, self.columns[at].0) {

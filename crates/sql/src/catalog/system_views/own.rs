@@ -23,8 +23,8 @@ const fn function(
 
 pub(super) static OWN: [View; 9] = [
     view(
-        "pg_stat_progress_vacuum",
-        12_302,
+        "rightlink_vacuums",
+        14_003,
         Kind::VacuumProgress,
         &[
             ("datname", Name),
