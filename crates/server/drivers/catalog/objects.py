@@ -14,6 +14,7 @@ ASK = {
     "default": "select oid, adrelid::regclass || ' ' || adnum from pg_attrdef",
     "rule": "select oid, ev_class::regclass || ' ' || rulename from pg_rewrite where oid >= 16384",
     "database": "select oid, datname from pg_database where datname = current_database()",
+    "collation": "select oid, collname from pg_collation where oid >= 12000",
     "role": "select oid, 'user' from pg_roles where rolname = current_user",
 }
 MARK = re.compile(r"\{oid (\w+ [^}]*)\}")
