@@ -4,7 +4,8 @@
 
 The server runs on this machine with wal_level = logical, lets everybody in, and logs to FILE with
 `%m [%p] ` before each line. DIR has the tools: a virtual environment `py`, `node/node_modules`,
-`java/pg.jar`, `java/hibernate/cp.txt` with Hibernate's class path, `go/gorm`.
+`java/pg.jar`, `java/hibernate/cp.txt` and `java/debezium/cp.txt` with the class paths of Hibernate and
+of Debezium's embedded engine with its connector (2.7.4), `go/gorm`.
 """
 
 import argparse
@@ -28,6 +29,8 @@ STATEMENT = re.compile(r"^(?:statement|execute [^:]*|parse [^:]*): (.*)", re.S)
 CATALOGS = re.compile(
     r"\bpg_\w+|information_schema|current_schema|regclass|regtype|\bto_reg|_description\b|version\(", re.I
 )
+# Positions of the log, numbers of transactions and slots are nothing that catalogs tell alike.
+MOVING = re.compile(r"\bpg_(current|last)_wal_\w+|\btxid_|\bpg_(create|drop)_\w*slot")
 PYTHON = ["sqlalchemy", "alembic", "django", "pandas", "asyncpg", "psycopg", "pgcli", "peewee"]
 PYTHON += ["adbc", "polars"]
 NODE = ["knex", "sequelize", "typeorm"]
@@ -46,8 +49,9 @@ def commands(tools, port):
     url = f"host=127.0.0.1 port={port} user=rightlink dbname={DATABASE} sslmode=disable"
     other = ["psql", "-X", "-q", *at, "-d", "postgres", "-v", f"port={port}"]
     other += ["-v", f"database={DATABASE}", "-v", f"at={url}"]
-    hibernate = tools / "java/hibernate/cp.txt"
-    classes = hibernate.read_text().strip() if hibernate.exists() else ""
+    paths = {name: tools / f"java/{name}/cp.txt" for name in ("hibernate", "debezium")}
+    classes = {name: path.read_text().strip() if path.exists() else "" for name, path in paths.items()}
+    compile_and_run = 'javac -d . -cp "$1" "$2" && java -cp ".:$1" "$3" "$4" "$5"'
     drizzle = f"--config={HERE}/tools/drizzle.config.js"
     kit = f"{tools}/node/node_modules/.bin/drizzle-kit"
     found = {
@@ -56,8 +60,12 @@ def commands(tools, port):
         "pgjdbc": ["java", "-cp", f"{tools}/java/pg.jar", HERE / "tools/Tools.java", str(port), DATABASE],
         "gorm": [tools / "go/gorm", url],
         "hibernate": [
-            "sh", "-c", 'javac -d . -cp "$1" "$2" && java -cp ".:$1" Hibernate "$3" "$4"',
-            "sh", classes, HERE / "tools/Hibernate.java", str(port), DATABASE,
+            "sh", "-c", compile_and_run, "sh", classes["hibernate"], HERE / "tools/Hibernate.java",
+            "Hibernate", str(port), DATABASE,
+        ],
+        "debezium": [
+            "sh", "-c", compile_and_run, "sh", classes["debezium"], HERE / "tools/Debezium.java",
+            "Debezium", str(port), DATABASE,
         ],
         "pgbench": ["sh", "-c", 'pgbench -q -i "$@" && pgbench -t 2 "$@"', "sh", *at, DATABASE],
         "postgres_fdw": [*other, "-f", HERE / "tools/fdw.sql"],
@@ -98,7 +106,8 @@ def queries(text):
         elif kind == "DETAIL" and found and rest.startswith("parameters: "):
             found[-1] = bound(found[-1], rest)
     asks = re.compile(r"^(--[^\n]*\n|/\*.*?\*/|\s)*\(?\s*(select|with|show|execute)\b", re.I | re.S)
-    return [one for one in found if asks.match(one) and CATALOGS.search(one)]
+    asked = [one for one in found if asks.match(one) and CATALOGS.search(one)]
+    return [one for one in asked if not MOVING.search(one)]
 
 
 def without_near_copies(found):
