@@ -5,15 +5,15 @@
 
 use std::collections::HashMap;
 
-use rightlink::{Database, LockInfo, LockMode, Locked, PreparedTransaction};
+use rightlink::{Database, LockInfo, LockMode, Locked, PreparedTransaction, TableFigures};
 
 use super::SessionInfo;
 use super::numbers::{DATABASE, OWNER, number, oid, relation_oid, text};
+use super::objects::{Object, Objects};
 use super::system_views::View;
 use crate::activity::advisory::{Entry, Key};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
-use crate::names::{bare, is_own, is_shown, schema_of};
 use crate::roles::actor::Actor;
 use crate::roles::preparer::Preparer;
 use crate::roles::role::{READ_ALL_STATS, Roles};
@@ -22,24 +22,39 @@ use crate::statistics::record::Record;
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Decimal, Row, SqlType};
 
+/// Figures of the tables that are in memory, by number. Of others there are none.
+fn used(db: &Database) -> Result<HashMap<u32, TableFigures>> {
+    Ok(db.used_table_figures()?.into_iter().map(|one| (one.table, one)).collect())
+}
+
 /// With what is `known` of tables that were analyzed.
-pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<Vec<Row>> {
-    let one = |table: rightlink::TableFigures| {
-        let sum =
-            |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
+pub(super) fn tables(
+    db: &Database,
+    objects: &Objects,
+    known: &HashMap<u32, Statistics>,
+) -> Result<Vec<Row>> {
+    let mut used = used(db)?;
+    let one = |object: Object<'_>| {
+        let figures = used.remove(&object.table.id).unwrap_or_default();
+        let table = TableFigures { table: object.table.id, ..figures };
+        let indexes = &table.indexes;
+        let sum = |of: fn(&rightlink::IndexFigures) -> u64| match object.table.indexes.is_empty() {
+            true => Datum::Null,
+            false => number(indexes.iter().map(of).sum::<u64>()),
+        };
         let known = known.get(&table.table);
         let none = Record::default();
         let record = known.map_or(&none, |known| &known.record);
         let analyzed = record.last.map(|last| when(Some(last).filter(|last| *last != 0)));
         let [analyzed, analyzed_unasked] = analyzed;
         vec![
-            oid(relation_oid(table.table)),
-            text(schema_of(&table.name)),
-            text(bare(&table.name)),
+            oid(object.oid),
+            text(object.schema()),
+            text(object.name()),
             number(table.rows.scans),
             number(table.rows.rows_scanned),
-            number(sum(|index| index.scans)),
-            number(sum(|index| index.rows)),
+            sum(|index| index.scans),
+            sum(|index| index.rows),
             number(table.rows.inserted),
             number(table.rows.updated),
             number(table.rows.deleted),
@@ -59,32 +74,23 @@ pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<
             number(record.counts[1]),
         ]
     };
-    let tables = db.table_figures()?.into_iter();
-    Ok(tables.filter(|table| is_listed(&table.name)).map(one).collect())
+    Ok(objects.tables().filter(|object| !object.is_view()).map(one).collect())
 }
 
-pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for table in db.table_figures()?.iter().filter(|table| is_listed(&table.name)) {
-        for index in &table.indexes {
-            rows.push(vec![
-                oid(relation_oid(table.table)),
-                oid(relation_oid(index.index)),
-                text(schema_of(&table.name)),
-                text(bare(&table.name)),
-                text(bare(&index.name)),
-                number(index.scans),
-                number(index.entries),
-                number(index.rows),
-            ]);
-        }
-    }
-    Ok(rows)
-}
-
-/// Is the table one of the clients?
-fn is_listed(name: &str) -> bool {
-    is_shown(name) && !is_own(name)
+pub(super) fn indexes(db: &Database, objects: &Objects) -> Result<Vec<Row>> {
+    let used = used(db)?;
+    let one = |object: Object<'_>| {
+        let index = object.index?;
+        let table = used.get(&object.table.id);
+        let figures = table.and_then(|one| one.indexes.iter().find(|one| one.index == index.id));
+        let [scans, entries, rows] =
+            figures.map_or([0; 3], |one| [one.scans, one.entries, one.rows]);
+        let mut row = vec![oid(object.table_oid()), oid(object.oid), text(object.schema())];
+        row.extend([text(object.table_name()), text(object.name())]);
+        row.extend([scans, entries, rows].map(number));
+        Some(row)
+    };
+    Ok(objects.all().filter_map(one).collect())
 }
 
 /// A time as clocks have it.

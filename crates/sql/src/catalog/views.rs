@@ -60,7 +60,7 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
 
 /// Are the rows made also of what the transaction sees of the store's catalog?
 pub(crate) fn asks_objects(kind: Kind) -> bool {
-    kind == Kind::Sequences || is_of_objects(kind)
+    matches!(kind, Kind::Sequences | Kind::TableUse | Kind::IndexUse) || is_of_objects(kind)
 }
 
 /// Can its rows serve other statements, which see the same objects? Those cannot that tell of the
@@ -138,10 +138,15 @@ pub(crate) fn rows(
         Kind::VacuumProgress => vacuums(view, txn, db, session.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
-        Kind::TableUse => figures::tables(db, &crate::statistics::store::load_all(txn)?)?,
+        Kind::TableUse => {
+            let objects = objects.expect("asked for where objects are known");
+            figures::tables(db, objects, &crate::statistics::store::load_all(txn)?)?
+        }
         Kind::Keywords => keywords::rows(),
         Kind::Tuples => tuples::rows(args, txn, session)?,
-        Kind::IndexUse => figures::indexes(db)?,
+        Kind::IndexUse => {
+            figures::indexes(db, objects.expect("asked for where objects are known"))?
+        }
         Kind::Activity => figures::activity(view, db, session, &Roles::load(txn)?),
         Kind::DatabaseUse => vec![figures::database(view, db, session)?],
         Kind::Checkpoints => vec![figures::checkpoints(view, db)],

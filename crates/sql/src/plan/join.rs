@@ -20,7 +20,7 @@ use crate::plan::node::Estimate;
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
 use crate::plan::path;
 use crate::plan::rel::{self, Join, JoinKind, Rel};
-use crate::plan::term::{compares_alike, flatten};
+use crate::plan::term::{compares_alike, flatten, put_dear_last};
 use crate::settings::planner::penalty;
 use crate::types::SqlType;
 
@@ -320,6 +320,7 @@ impl Lowerer<'_> {
         };
         let mut both = left.layout.clone();
         both.extend(&right_layout);
+        put_dear_last(&mut residual);
         residual.iter_mut().try_for_each(|one| self.place(one, &both))?;
         let condition = match residual.len() {
             0 | 1 => residual.pop(),

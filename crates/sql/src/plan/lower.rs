@@ -22,7 +22,7 @@ use crate::plan::node::{CteNode, CteSteps, Node, Op, SetNode};
 use crate::plan::path::{self, Demand, Path, Wanted};
 use crate::plan::rel::{self, BoundSubquery, Cte, CteBody, Grouping, Limit, Rel, SetKind, SetOp};
 use crate::plan::rewrite::{is_asked_once, is_stable, rewrite};
-use crate::plan::term::ELEMENTS;
+use crate::plan::term::{ELEMENTS, put_dear_last};
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Again, Asks, Group, Query, Reads, Table, TableScan, ViewUse};
 use crate::statistics::Statistics;
@@ -446,6 +446,7 @@ impl<'k> Lowerer<'k> {
         mut conditions: Vec<Expr>,
         layout: &[ColumnId],
     ) -> Result<Arc<Node>> {
+        put_dear_last(&mut conditions);
         conditions.iter_mut().try_for_each(|one| self.place(one, layout))?;
         let share = (1.0f64 / 3.0).powi(i32::try_from(conditions.len()).unwrap_or(10).min(10));
         let condition = match conditions.len() {

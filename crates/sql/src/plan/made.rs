@@ -170,7 +170,7 @@ impl Lowerer<'_> {
     ) -> Result<Lowered> {
         let own: BTreeSet<ColumnId> = columns.iter().copied().collect();
         let keys = conditions.iter().enumerate();
-        let keys = keys.filter_map(|(at, one)| Some((at, key_of(one, &columns, &own)?)));
+        let keys = keys.filter_map(|(at, one)| Some((at, key_of(view, one, &columns, &own)?)));
         // The first of those that leave as many rows.
         let found = keys.reduce(|best, one| {
             let of = |key: &ViewKey| values(view, key.column);
@@ -201,12 +201,25 @@ impl Lowerer<'_> {
 }
 
 /// The column of a relation that a condition compares with a value of something else.
-fn key_of(condition: &Expr, columns: &[ColumnId], own: &BTreeSet<ColumnId>) -> Option<ViewKey> {
+fn key_of(
+    view: &View,
+    condition: &Expr,
+    columns: &[ColumnId],
+    own: &BTreeSet<ColumnId>,
+) -> Option<ViewKey> {
     let Expr::Call(function, pair) = condition else { return None };
     let ([a, b], "=") = (pair.as_slice(), function.name) else { return None };
     [(a, b), (b, a)].into_iter().find_map(|(column, value)| {
-        let Expr::Column(id) = column else { return None };
-        let column = columns.iter().position(|known| known == id)?;
+        let place = |id: &ColumnId| columns.iter().position(|known| known == id);
+        let column = match column {
+            Expr::Column(id) => place(id)?,
+            // A name is equal to a text that has the same bytes.
+            Expr::Cast(inner, SqlType::Text) => match **inner {
+                Expr::Column(id) => place(&id).filter(|at| view.columns[*at].1 == SqlType::Name)?,
+                _ => return None,
+            },
+            _ => return None,
+        };
         let mut named = BTreeSet::new();
         expr::columns_of(value, &mut named);
         let fits = named.is_disjoint(own) && !value.is_volatile() && !value.has_query();

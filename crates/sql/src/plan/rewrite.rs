@@ -302,7 +302,57 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
         JoinKind::Full | JoinKind::Right => stay = conditions,
     }
     let (left, right) = (push(left, to_left), push(right, to_right));
-    Rel::Join(Box::new(Join { kind, left, right, on, is_list })).filtered(stay)
+    below_outer_joins(Join { kind, left, right, on, is_list }).filtered(stay)
+}
+
+/// An inner join with what meets a row at most once, or with a few constant rows, comes before outer
+/// joins on its other side, whose columns it does not ask for: it leaves no more rows to these, and
+/// can be ordered with inner joins below them.
+fn below_outer_joins(mut join: Join) -> Rel {
+    if join.kind != JoinKind::Inner {
+        return Rel::Join(Box::new(join));
+    }
+    if comes_first(&join.left, &join.right, &join.on) {
+        let Rel::Join(mut outer) = std::mem::replace(&mut join.left, Rel::Single) else {
+            unreachable!("it is a join")
+        };
+        join.left = std::mem::replace(&mut outer.left, Rel::Single);
+        outer.left = below_outer_joins(join);
+        return Rel::Join(outer);
+    }
+    if comes_first(&join.right, &join.left, &join.on) && join.right.free().is_empty() {
+        let Rel::Join(mut outer) = std::mem::replace(&mut join.right, Rel::Single) else {
+            unreachable!("it is a join")
+        };
+        join.right = std::mem::replace(&mut outer.left, Rel::Single);
+        outer.left = below_outer_joins(join);
+        return Rel::Join(outer);
+    }
+    Rel::Join(Box::new(join))
+}
+
+/// May an inner join of `outer` and `other` be made of the rows that are filled up in `outer`?
+fn comes_first(outer: &Rel, other: &Rel, on: &[Expr]) -> bool {
+    let Rel::Join(outer) = outer else { return false };
+    if outer.kind != JoinKind::Left || !on.iter().all(may_move) {
+        return false;
+    }
+    let filled = columns(&outer.right);
+    let mut asked: BTreeSet<ColumnId> = on.iter().flat_map(named).collect();
+    asked.extend(other.free());
+    let is_apart = asked.is_disjoint(&filled);
+    let is_few = || !on.is_empty() && is_constant(other);
+    is_apart && (meets_one(&columns(&outer.left), other, on) || is_few())
+}
+
+/// Are the rows of a relation written in the statement?
+fn is_constant(rel: &Rel) -> bool {
+    match rel {
+        Rel::Single | Rel::Values { .. } => true,
+        Rel::Project { input, .. } | Rel::Filter { input, .. } => is_constant(input),
+        Rel::SetOp(set) => is_constant(&set.left) && is_constant(&set.right),
+        _ => false,
+    }
 }
 
 /// What a condition of pairs says of one side alone: of an OR whose every arm says something about

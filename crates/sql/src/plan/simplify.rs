@@ -3,7 +3,7 @@
 //! - A part that all arms of an OR share stands beside it: `(a AND b) OR (a AND c)` becomes
 //!   `a AND (b OR c)`. So a join of which each arm names the same keys is one by these keys.
 //! - A date that is compared with a timestamp is compared with a date, as an index on it holds it.
-//! - Operators over constants are evaluated.
+//! - Operators over constants are evaluated, and casts of them to a declared length.
 //!
 //! Invariants: a condition is true, false and null for the same rows as before; what fails when it
 //! is evaluated here fails when the statement runs. Does not do: moving conditions (`rewrite`).
@@ -23,6 +23,9 @@ pub(super) fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
     let parts = flatten(conditions).into_iter().map(|one| match one {
         Expr::Or(arms) => factored(arms),
         Expr::Call(function, args) => compared(function, args),
+        Expr::In(needle, list, negated) => {
+            Expr::In(needle, list.into_iter().map(folded).collect(), negated)
+        }
         other => other,
     });
     flatten(parts.collect())
@@ -118,7 +121,8 @@ fn folded(expr: Expr) -> Expr {
 }
 
 /// The value of an expression that depends on nothing but constants and parameters: of operators
-/// over numbers, dates, timestamps and intervals. `None` for any other, and where it fails.
+/// over numbers, dates, timestamps and intervals, and of casts to a declared length. `None` for any
+/// other, and where it fails.
 pub(super) fn value_of<'e>(expr: &'e Expr, params: &'e [Datum]) -> Option<Cow<'e, Datum>> {
     match expr {
         Expr::Const(value) => Some(Cow::Borrowed(value)),
@@ -139,6 +143,9 @@ fn computed(expr: &Expr, params: &[Datum], context: &Context) -> Option<Datum> {
             let value = computed(inner, params, context)?;
             let plain = !matches!(value, Datum::Text(_) | Datum::Bytes(_) | Datum::Timestamptz(_));
             if plain { cast(value, *to, &context.times).ok() } else { None }
+        }
+        Expr::Fit(inner, modifier, written) => {
+            modifier.fit(computed(inner, params, context)?, *written).ok()
         }
         _ => None,
     }

@@ -70,6 +70,22 @@ pub(crate) fn flatten(list: Vec<Expr>) -> Vec<Expr> {
     out
 }
 
+/// Puts conditions behind the others that look into catalogs or have a query for each row: those
+/// that are false before spare them, as in PostgreSQL.
+pub(super) fn put_dear_last(conditions: &mut [Expr]) {
+    conditions.sort_by_cached_key(|one| {
+        let mut is_dear = false;
+        one.walk(&mut |inner| {
+            is_dear |= match inner {
+                Expr::Call(function, _) => function.reads_catalog,
+                Expr::Subquery(_) => true,
+                _ => false,
+            };
+        });
+        is_dear
+    });
+}
+
 /// The same of one condition, where they stand.
 pub(crate) fn parts_of(condition: &Expr) -> Vec<&Expr> {
     match condition {

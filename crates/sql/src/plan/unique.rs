@@ -1,7 +1,8 @@
 //! Whether a row meets at most one row of a relation.
 //!
-//! Groups differ in their keys, and rows without duplicates in all their columns. A semi join with
-//! such rows by all these columns is an inner join, which the planner may put in any order.
+//! Groups differ in their keys, rows without duplicates in all their columns, and rows of catalogs
+//! in their numbers. A semi join with such rows by all these columns is an inner join, which the
+//! planner may put in any order.
 //!
 //! Invariants: equal in the condition is equal in the groups. Does not do: unique indexes, of whose
 //! keys a snapshot may see two rows (`Snapshot::may_see_key_twice`).
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::expr::{ColumnId, Expr};
 use crate::plan::join::{equality, turned};
-use crate::plan::rel::Rel;
+use crate::plan::rel::{JoinKind, Rel};
 use crate::types::SqlType;
 
 /// Do these conditions, all true, leave at most one row of `right` for a row that has the columns
@@ -51,6 +52,20 @@ fn keys_of(rel: &Rel) -> Option<BTreeSet<ColumnId>> {
             };
             keys_of(input)?.into_iter().map(shown).collect()
         }
+        // A catalog that begins with a number has one row of each.
+        Rel::View { view, columns, .. } => {
+            let is_numbered = view.oid != 0 && matches!(view.columns, [("oid", SqlType::Oid), ..]);
+            is_numbered.then(|| columns.iter().copied().take(1).collect())
+        }
+        Rel::Single => Some(BTreeSet::new()),
+        Rel::Join(join) => match join.kind {
+            JoinKind::Inner | JoinKind::Left => {
+                let (left, right) = (keys_of(&join.left)?, keys_of(&join.right)?);
+                Some(left.into_iter().chain(right).collect())
+            }
+            JoinKind::Semi | JoinKind::Anti => keys_of(&join.left),
+            JoinKind::Right | JoinKind::Full => None,
+        },
         _ => None,
     }
 }

@@ -3,6 +3,9 @@
 //! Invariants: `varchar` has a name and a number of its own, though its values are texts.
 //! Does not do: names of types that users made, schemas (`catalog::types`).
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use super::SqlType;
 
 /// The name of text with a limit, or declared as such.
@@ -163,7 +166,9 @@ impl SqlType {
             VARCHAR_ARRAY_OID => Some(VARCHAR_ARRAY),
             UNKNOWN_OID => Some("unknown"),
             _ => {
-                let known = SqlType::every().find(|ty| ty.oid() == oid).map(SqlType::name);
+                static NAMES: OnceLock<HashMap<u32, &str>> = OnceLock::new();
+                let all = || SqlType::every().map(|ty| (ty.oid(), ty.name())).collect();
+                let known = NAMES.get_or_init(all).get(&oid).copied();
                 known.or_else(|| SqlType::pseudo_name(oid))
             }
         }

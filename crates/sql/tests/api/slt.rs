@@ -180,7 +180,7 @@ files!(
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
     copy_choices
-    session_state catalog_joins catalog_names hidden_values catalog_relations catalog_parts
+    session_state catalog_joins catalog_names hidden_values catalog_relations catalog_parts early_joins
     strict_syntax casing tool_start numerics joins
     subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions

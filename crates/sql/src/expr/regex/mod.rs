@@ -54,8 +54,18 @@ struct Options {
 /// Patterns that a statement has compiled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns {
+    /// The one that was asked last: a scan asks the same for each row.
+    last: RefCell<Option<(String, Options, Arc<Test>)>>,
     tests: Kept<Regex>,
     finders: Kept<Arc<Finder>>,
+}
+
+/// A pattern of which it is asked whether texts match it.
+#[derive(Debug)]
+struct Test {
+    regex: Regex,
+    /// A text that does not begin so cannot match.
+    prefix: String,
 }
 
 /// Patterns by their text and the way they are read.
@@ -117,8 +127,43 @@ impl Patterns {
 
     fn is_match(&self, text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
         let flags = Flags { ignore_case, dot_all: true, ..Flags::default() };
-        Ok(self.compiled(pattern, flags)?.is_match(text))
+        let options = Options { flags, expanded: false };
+        let mut last = self.last.borrow_mut();
+        let known = last.as_ref().filter(|(of, how, _)| of == pattern && *how == options);
+        let test = match known {
+            Some((_, _, test)) => test,
+            None => {
+                let regex = self.test(pattern, options)?;
+                let test = Arc::new(Test { regex, prefix: prefix(pattern, options) });
+                &last.insert((pattern.to_owned(), options, test)).2
+            }
+        };
+        Ok(text.starts_with(&test.prefix) && test.regex.is_match(text))
     }
+}
+
+/// What each text begins with that matches a pattern: the letters and digits behind `^` or `^(`, as
+/// `psql` sends it. Empty if that is not plain.
+fn prefix(pattern: &str, options: Options) -> String {
+    let Flags { ignore_case, lines, .. } = options.flags;
+    let Some(rest) = pattern.strip_prefix('^') else { return String::new() };
+    if ignore_case || lines || options.expanded || pattern.contains('|') {
+        return String::new();
+    }
+    let inner = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(")$"));
+    let inner = match inner {
+        Some(inner) if !inner.contains(['(', ')']) => inner,
+        _ => rest,
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || c == '_';
+    let end = inner.find(|c| !is_plain(c)).unwrap_or(inner.len());
+    let (plain, behind) = inner.split_at(end);
+    let mut plain = plain.to_owned();
+    // A quantifier says how often the last one stands there, which may be never.
+    if behind.starts_with(['*', '?', '+', '{']) {
+        plain.pop();
+    }
+    plain
 }
 
 /// Adds operators and functions.
@@ -196,6 +241,30 @@ mod tests {
             assert_eq!(found, wanted, "{text} ~ {pattern}");
         }
         assert!(Patterns::default().is_match("ABC", "^abc$", true).unwrap());
+    }
+
+    #[test]
+    fn a_text_that_does_not_begin_as_the_pattern_says_is_no_match() {
+        for (pattern, wanted) in [
+            ("^(t001.*)$", "t001"),
+            ("^(t001)$", "t001"),
+            ("^pg_", "pg_"),
+            ("^ab*c", "a"),
+            ("^ab{0,2}", "a"),
+            ("^(ab)?c", ""),
+            ("^(ab)*$", ""),
+            ("^(a|b)$", ""),
+            ("^a|b", ""),
+            ("^(?i)ab", ""),
+            (r"^\dab", ""),
+            ("ab", ""),
+            ("***=ab", ""),
+            ("^.ab", ""),
+        ] {
+            assert_eq!(prefix(pattern, Options::default()), wanted, "{pattern}");
+        }
+        let folded = Flags { ignore_case: true, ..Flags::default() };
+        assert_eq!(prefix("^ab", Options { flags: folded, expanded: false }), "");
     }
 
     #[test]
