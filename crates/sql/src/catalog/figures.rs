@@ -10,10 +10,12 @@ use rightlink::{Database, LockInfo, LockMode, Locked, PreparedTransaction, Table
 use super::SessionInfo;
 use super::numbers::{DATABASE, OWNER, number, oid, relation_oid, text};
 use super::objects::{Object, Objects};
+use super::sequences::Sequence;
 use super::system_views::View;
 use crate::activity::advisory::{Entry, Key};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
+use crate::names::{bare, schema_of};
 use crate::roles::actor::Actor;
 use crate::roles::preparer::Preparer;
 use crate::roles::role::{READ_ALL_STATS, Roles};
@@ -91,6 +93,40 @@ pub(super) fn indexes(db: &Database, objects: &Objects) -> Result<Vec<Row>> {
         Some(row)
     };
     Ok(objects.all().filter_map(one).collect())
+}
+
+/// Tables, without what was read of each, which nobody counts.
+pub(super) fn blocks_of_tables(view: &View, objects: &Objects) -> Vec<Row> {
+    let one = |object: Object<'_>| {
+        let own = [("relid", oid(object.oid)), ("schemaname", text(object.schema()))];
+        row_of(view, own.into_iter().chain([("relname", text(object.name()))]).collect())
+    };
+    objects.tables().filter(|object| !object.is_view()).map(one).collect()
+}
+
+/// The same of indexes.
+pub(super) fn blocks_of_indexes(view: &View, objects: &Objects) -> Vec<Row> {
+    let one = |object: Object<'_>| {
+        let own = vec![
+            ("relid", oid(object.table_oid())),
+            ("indexrelid", oid(object.oid)),
+            ("schemaname", text(object.schema())),
+            ("relname", text(object.table_name())),
+            ("indexrelname", text(object.name())),
+        ];
+        row_of(view, own)
+    };
+    objects.all().filter(|object| object.index.is_some()).map(one).collect()
+}
+
+/// The same of sequences.
+pub(super) fn blocks_of_sequences(view: &View, objects: &Objects) -> Vec<Row> {
+    let one = |sequence: &Sequence| {
+        let name = &sequence.schema.name;
+        let own = [("relid", oid(sequence.oid)), ("schemaname", text(schema_of(name)))];
+        row_of(view, own.into_iter().chain([("relname", text(bare(name)))]).collect())
+    };
+    objects.sequences().iter().map(one).collect()
 }
 
 /// A time as clocks have it.

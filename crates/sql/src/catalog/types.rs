@@ -295,9 +295,25 @@ impl Objects {
         let found = match (of_system, parts.as_slice()) {
             (Some(number), _) => Some(number).filter(|number| *number != 0),
             (None, [schema, name]) if *schema == CATALOGS[0] => SqlType::number_of_short_name(name),
-            (None, parts) => self.type_named(parts, path),
+            (None, parts) => self.type_named(parts, path).or_else(|| self.array_named(parts, path)),
         };
         Ok(if is_array { found.and_then(|oid| self.array_of(oid)) } else { found })
+    }
+
+    /// The number of the type of arrays that these parts name as `pg_type` does.
+    fn array_named(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
+        let (name, schema) = parts.split_last()?;
+        // Only names with more `_` in front than one are others.
+        let mut element = schema.to_vec();
+        element.push(name.strip_prefix('_')?.trim_start_matches('_').to_owned());
+        let mut candidates = vec![element.clone()];
+        element.pop();
+        element.push(name[1..].to_owned());
+        candidates.push(element);
+        let names = array_names(self);
+        let fits = |oid: &u32| names.get(oid).is_some_and(|array| array == name);
+        let found = candidates.iter().filter_map(|parts| self.type_named(parts, path)).find(fits);
+        found.and_then(|oid| self.array_of(oid))
     }
 
     /// The number of the type of arrays of a type.

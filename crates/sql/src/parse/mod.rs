@@ -9,7 +9,7 @@
 //! | `create_as`, `typed_literals` | CREATE TABLE AS, SELECT INTO; literals behind their types |
 //! | `grouping`, `frame` | sets of GROUP BY; EXCLUDE of window frames |
 //! | `chain`, `column_names` | operators by PostgreSQL's ranks; names of columns that have none |
-//! | `order` | options of identity columns in one order |
+//! | `order`, `identity_names` | options of identity columns; names of their sequences |
 //! | `depth`, `locking_queries` | how deep expressions nest; FOR UPDATE inside of a statement |
 //! | `view` | views: what sqlparser does not know, and their queries as they are kept |
 //! | `weight` | how much memory reading a message takes |
@@ -38,6 +38,7 @@ pub(crate) mod frame;
 pub(crate) mod functions;
 pub(crate) mod grouping;
 pub(crate) mod identifiers;
+pub(crate) mod identity_names;
 pub(crate) mod like;
 pub(crate) mod locking_queries;
 pub(crate) mod modes;
@@ -376,6 +377,7 @@ pub fn is_complete(text: &str) -> bool {
 /// One statement from its tokens.
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     locking_queries::hoist(&mut tokens);
+    let named = identity_names::take(&mut tokens);
     table_query::queries(&mut tokens);
     order::options(&mut tokens);
     typed_literals::literals(&mut tokens);
@@ -389,6 +391,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());
     let stmt = match utility::utility(&mut cursor)? {
+        Some(_) if !named.is_empty() => return Err(identity_names::misplaced()),
         Some(utility) => {
             cursor.end()?;
             Stmt::Utility(utility)
@@ -422,6 +425,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
                     Some(arbiter.into_iter().chain(overriding).chain(of_conflict).collect());
             }
             view::put_back(&mut statement, about_view);
+            identity_names::put_back(&mut statement, named)?;
             assigned::put_back(&mut statement, &mut subscripts);
             match create_as::select_into(&mut statement, &lines)? {
                 Some(create) => Stmt::Utility(Utility::CreateTableAs(create)),

@@ -305,9 +305,9 @@ fn push_into_join(join: Join, conditions: Vec<Expr>) -> Rel {
     below_outer_joins(Join { kind, left, right, on, is_list }).filtered(stay)
 }
 
-/// An inner join with what meets a row at most once, or with a few constant rows, comes before outer
-/// joins on its other side, whose columns it does not ask for: it leaves no more rows to these, and
-/// can be ordered with inner joins below them.
+/// An inner join with what meets a row at most once, or with a few constant rows, comes before
+/// outer joins on its other side, whose columns it does not ask for: it leaves no more rows to
+/// these, and can be ordered with inner joins below them.
 fn below_outer_joins(mut join: Join) -> Rel {
     if join.kind != JoinKind::Inner {
         return Rel::Join(Box::new(join));

@@ -180,8 +180,8 @@ files!(
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
     copy_choices
-    session_state catalog_joins catalog_names hidden_values catalog_relations catalog_parts early_joins
-    strict_syntax casing tool_start numerics joins
+    session_state catalog_joins catalog_names hidden_values catalog_relations catalog_parts
+    early_joins strict_syntax casing tool_start numerics joins
     subqueries
     set_operations windows update_from set_returning ordered_aggregates grouping_sets functions
     recursive regular_expressions window_exclusion planner sessions
@@ -198,7 +198,7 @@ files!(
     functions_made functions_of_rows functions_overloaded functions_in_catalogs
     numeric_powers interval_columns short_spellings using_index
     generated_columns generated_definitions operator_classes blocks custom_settings
-    sequences_by_number locking_queries
+    sequences_by_number locking_queries tool_names
 );
 
 #[test]

@@ -190,6 +190,8 @@ pub(crate) struct NewTable {
     pub(crate) generated: Vec<Option<Ast>>,
     /// The name of the collation of each column.
     pub(crate) collations: Vec<Option<String>>,
+    /// Names that sequences of identity columns are given.
+    pub(crate) sequences: Vec<NamedSequence>,
     pub(crate) checks: Vec<NewCheck>,
     pub(crate) keys: Vec<ForeignKey>,
     /// Places among the indexes of those that nobody has named.
@@ -200,6 +202,13 @@ pub(crate) struct NewTable {
     /// Name of the primary key, if one is given.
     pub(crate) primary_name: Option<String>,
     pub(crate) analyze: AnalyzeAfter,
+}
+
+/// The name that the sequence of an identity column is given.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedSequence {
+    pub(crate) column: String,
+    pub(crate) parts: Vec<String>,
 }
 
 /// A check to make.

@@ -11,14 +11,14 @@ use sqlparser::ast::{
 
 use super::super::from::check_column_name;
 use super::{
-    Definition, KeyIndex, LateIndex, NewCheck, NewPrimary, NewTable, columns_in_name,
-    plain_columns, primary, sequence, storage, unique,
+    Definition, KeyIndex, LateIndex, NamedSequence, NewCheck, NewPrimary, NewTable,
+    columns_in_name, plain_columns, primary, sequence, storage, unique,
 };
 use crate::error::{Result, SqlError, code};
 use crate::names::{self, bare, beside};
 use crate::notes::{Action, AnalyzeAfter, ColumnNotes, Deferral, ForeignKey, MadeTypes};
-use crate::parse::identifiers;
 use crate::parse::utility::sequence::SequenceOptions;
+use crate::parse::{identifiers, identity_names};
 use crate::plan::Column;
 use crate::schemas::{self, Resolver};
 use crate::types::SqlType;
@@ -183,6 +183,7 @@ impl NewTable {
             defaults: Vec::new(),
             generated: Vec::new(),
             collations: Vec::new(),
+            sequences: Vec::new(),
             checks: Vec::new(),
             keys: Vec::new(),
             unnamed: Vec::new(),
@@ -384,7 +385,12 @@ impl NewTable {
             ColumnOption::Generated { .. } => {
                 return Err(SqlError::unsupported("a generated column that is not stored"));
             }
-            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+            other => match sequence_named(other) {
+                Some(parts) => {
+                    self.sequences.push(NamedSequence { column: name.to_owned(), parts });
+                }
+                None => return Err(SqlError::unsupported(format!("the column option {other}"))),
+            },
         }
         Ok(())
     }
@@ -463,6 +469,14 @@ impl NewTable {
             free = format!("{wanted}{number}");
         }
         schema.indexes.push(IndexSchema { name: free, ..index });
+    }
+}
+
+/// The name that the sequence of an identity column is given.
+fn sequence_named(option: &ColumnOption) -> Option<Vec<String>> {
+    match option {
+        ColumnOption::Comment(text) => identity_names::parts_of(text),
+        _ => None,
     }
 }
 

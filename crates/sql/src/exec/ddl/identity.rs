@@ -56,7 +56,7 @@ impl Definer<'_> {
                 }
                 self.add_identity(&table, at, *always, options)?;
                 match sequence {
-                    Some(parts) => self.name_identity(&table, column, parts),
+                    Some(parts) => self.name_identity(&table.info.name, column, parts),
                     None => Ok(()),
                 }
             }
@@ -79,8 +79,12 @@ impl Definer<'_> {
     }
 
     /// Gives the new sequence of a column the name that the statement says.
-    fn name_identity(&mut self, table: &Table, column: &str, parts: &[String]) -> Result<()> {
-        let name = &table.info.name;
+    pub(super) fn name_identity(
+        &mut self,
+        name: &str,
+        column: &str,
+        parts: &[String],
+    ) -> Result<()> {
         let (last, schema) = parts.split_last().expect("a name has a part");
         if schema.last().is_some_and(|schema| schema != schema_of(name)) {
             let message = "sequence must be in same schema as table it is linked to";

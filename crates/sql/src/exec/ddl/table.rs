@@ -5,7 +5,7 @@
 use rightlink::{Busy, ColumnDefault, ColumnSchema, LockMode};
 
 use super::{Definer, check_keys, named};
-use crate::bind::ddl::NewTable;
+use crate::bind::ddl::{NamedSequence, NewTable};
 use crate::bind::reading::Reading;
 use crate::bind::{Binder, Catalog, Slot};
 use crate::error::{Result, SqlError, code};
@@ -58,6 +58,9 @@ impl Definer<'_> {
             }
         }
         self.note_generated(name, &table.generated)?;
+        for NamedSequence { column, parts } in &table.sequences {
+            self.name_identity(name, column, parts)?;
+        }
         for (at, kind) in &table.late {
             self.add_late(name, &schema.indexes[*at].name, *kind)?;
         }
