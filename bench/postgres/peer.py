@@ -67,9 +67,9 @@ class Group:
 
 class Postgres:
     """A PostgreSQL server, gone when it is closed. Its processes call `enter` first, if given;
-    `programs` is the directory of its programs."""
+    `programs` is the directory of its programs, `user` its superuser."""
 
-    def __init__(self, folder, settings, enter=None, programs=BIN):
+    def __init__(self, folder, settings, enter=None, programs=BIN, user="postgres", locale="C.UTF-8"):
         self.enter = enter
         self.programs = pathlib.Path(programs)
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-postgres-", dir=folder))
@@ -77,8 +77,9 @@ class Postgres:
         self.port = free_port()
         if os.geteuid() == 0:
             shutil.chown(self.home, "postgres", "postgres")
-        self.tool("initdb", "-D", self.data, "-A", "trust", "-U", "postgres",
-                  "--locale=C.UTF-8", "--encoding=UTF8")
+        self.user = user
+        self.tool("initdb", "-D", self.data, "-A", "trust", "-U", user,
+                  f"--locale={locale}", "--encoding=UTF8")
         lines = [f"{name} = {value}" for name, value in settings.items()]
         lines += ["listen_addresses = '127.0.0.1'", f"port = {self.port}",
                   f"unix_socket_directories = '{self.home}'"]
@@ -104,7 +105,7 @@ class Postgres:
 
     @property
     def connection(self):
-        return {"host": str(self.home), "port": str(self.port), "user": "postgres",
+        return {"host": str(self.home), "port": str(self.port), "user": self.user,
                 "dbname": "postgres"}
 
     def close(self):
