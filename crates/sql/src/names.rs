@@ -9,6 +9,9 @@
 //! Invariants: no name of a client has the separator in it (`parse` refuses it).
 //! Does not do: looking names up (`schemas`).
 
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
 /// What errors call a view.
 pub(crate) const VIEW: &str = "view";
 
@@ -323,8 +326,14 @@ pub(crate) fn identifier(name: &str) -> String {
         && name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
-        && !RESERVED.split(' ').any(|word| word == name);
+        && !is_reserved(name);
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Is a word no name without quotes?
+fn is_reserved(word: &str) -> bool {
+    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
+    WORDS.get_or_init(|| RESERVED.split(' ').collect()).contains(word)
 }
 
 /// Words that are no names without quotes: those that PostgreSQL does not call unreserved.

@@ -53,7 +53,8 @@ mod type_names;
 pub(crate) mod volatility;
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use rightlink::{RowId, Type};
 
@@ -266,7 +267,11 @@ impl SqlType {
             VARCHAR_OID => Some(SqlType::Text),
             VARCHAR_ARRAY_OID => SqlType::array_of(SqlType::Text),
             0 | 705 => Some(SqlType::Unknown),
-            _ => SqlType::every().find(|ty| ty.oid() == oid),
+            _ => {
+                static TYPES: OnceLock<HashMap<u32, SqlType>> = OnceLock::new();
+                let all = || SqlType::every().map(|ty| (ty.oid(), ty)).collect();
+                TYPES.get_or_init(all).get(&oid).copied()
+            }
         }
     }
 
