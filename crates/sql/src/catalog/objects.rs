@@ -492,10 +492,10 @@ impl Objects {
             [schema, name] => (Some(schema), name),
             _ => return None,
         };
-        if schema.is_none_or(|schema| *schema == names::CATALOGS[0]) {
-            if let Some(index) = system_indexes::index_named(name) {
-                return Some(index);
-            }
+        if schema.is_none_or(|schema| *schema == names::CATALOGS[0])
+            && let Some(index) = system_indexes::index_named(name)
+        {
+            return Some(index);
         }
         match parts {
             [name] => path
