@@ -1,0 +1,1 @@
+drop index by_title;

@@ -1,0 +1,2 @@
+-- no-transaction
+create index concurrently by_title on thing (title, owner_id);
