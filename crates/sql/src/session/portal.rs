@@ -268,9 +268,11 @@ impl Session {
                 self.declare(name, *kind, query, (&planned.params, params))?;
                 return Ok(Execution::Complete("DECLARE CURSOR".into()));
             }
-            if let Stmt::Utility(Utility::Explain { options, statement: query }) = &parsed.stmt {
+            // Without a plan it explains another statement, and has no parameters.
+            if let (Stmt::Utility(Utility::Explain { options, statement: query }), Some(planned)) =
+                (&parsed.stmt, &statement.planned)
+            {
                 self.check_usable()?;
-                let planned = statement.planned.as_ref().expect("its query was planned");
                 self.explain(*options, query, &planned.params, params, sink)?;
                 return Ok(Execution::Complete("EXPLAIN".into()));
             }

@@ -292,7 +292,7 @@ impl Session {
             Some(Stmt::Utility(
                 utility @ (Utility::Declare { query, .. }
                 | Utility::Explain { statement: query, .. }),
-            )) => {
+            )) if matches!(query.stmt, Stmt::Sql(_)) => {
                 self.check_usable()?;
                 let plan = self.plan(&Arc::new(Parsed::clone(query)), declared.types())?;
                 let columns = self.utility_columns(utility);

@@ -3,6 +3,7 @@
 //! Invariants: one that cannot be undone does not run inside of a block.
 //! Does not do: transactions (`transaction`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rightlink::{Busy, Database, VacuumOptions, Watch};
@@ -10,6 +11,7 @@ use sqlparser::ast;
 
 use super::declared_types::DeclaredTypes;
 use super::explain::Run;
+use super::prepared::convert;
 use super::{Session, Sink};
 use crate::bind::ddl::{self, Definition};
 use crate::bind::reading::Reading;
@@ -118,7 +120,7 @@ impl Session {
         match utility {
             Utility::Show(name) if name == "all" => text(&["name", "setting", "description"]),
             Utility::Show(name) => text(&[shown_name(name)]),
-            Utility::Explain { .. } => text(&["QUERY PLAN"]),
+            Utility::Explain { options, .. } => Some(vec![options.column()]),
             Utility::Fetch { name, moves: false, .. } => self.cursor_columns(name),
             Utility::Execute { name, .. } => self.describe_statement(name).ok()?.columns,
             _ => None,
@@ -472,7 +474,8 @@ impl Session {
         Ok(())
     }
 
-    /// EXPLAIN, with types and values of parameters.
+    /// EXPLAIN, with types and values of parameters. EXECUTE stands for the statement that it
+    /// names, with its arguments.
     pub(super) fn explain(
         &mut self,
         options: ExplainOptions,
@@ -481,8 +484,17 @@ impl Session {
         params: Vec<Datum>,
         sink: &mut dyn Sink,
     ) -> Result<()> {
+        let (statement, types, params) = match &statement.stmt {
+            Stmt::Utility(Utility::Execute { name, args }) => {
+                let args = self.constants(args)?;
+                let (parsed, types) = self.prepared_for(name, args.len())?;
+                let params = convert(args, &types, || self.times())?;
+                (parsed, Cow::Owned(types), params)
+            }
+            _ => (Arc::new(statement.clone()), Cow::Borrowed(types), params),
+        };
         let probe = Probe::new();
-        let (planned, planning) = probe.timed(|| self.plan(&Arc::new(statement.clone()), types));
+        let (planned, planning) = probe.timed(|| self.plan(&statement, &types));
         let planned = planned?;
         let mut run = Run { options, probe: None, planning, execution: None };
         if options.analyze {
@@ -502,7 +514,8 @@ impl Session {
             self.check_needs(planned.plan.asks().needs.all())?;
         }
         let lines = super::explain::show(&planned.plan, &run)?;
-        self.show(&["QUERY PLAN"], lines.into_iter().map(|line| vec![line]).collect(), sink)
+        sink.columns(&[options.column()])?;
+        lines.into_iter().try_for_each(|line| sink.row(vec![line]))
     }
 }
 

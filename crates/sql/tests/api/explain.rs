@@ -1,7 +1,7 @@
 //! EXPLAIN: what nodes did, and the same as JSON.
 
 use rightlink::Database;
-use rightlink_sql::{Datum, Session};
+use rightlink_sql::{Datum, Session, SqlType};
 
 fn shown(session: &mut Session, sql: &str) -> String {
     let outcomes = session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
@@ -57,6 +57,21 @@ fn files_are_told() {
     session.execute("set work_mem = '64kB'").unwrap();
     let text = shown(&mut session, sql);
     assert_eq!(text.matches("Temporary Files: used").count(), 2, "{text}");
+}
+
+/// As sqlx asks it, by the extended protocol.
+#[test]
+fn explains_prepared_statements_as_json() {
+    let (_dir, db) = filled();
+    let mut session = Session::new(&db);
+    session.prepare("one", "select v from c where id = $1", &[]).unwrap();
+    let asked = "explain (verbose, format json) execute one(null)";
+    let columns = session.prepare("two", asked, &[]).unwrap().columns.unwrap();
+    assert_eq!((columns[0].name.as_str(), columns[0].ty), ("QUERY PLAN", SqlType::Json));
+    session.bind("", "two", Vec::new()).unwrap();
+    let mut found = crate::gather::Gather::default();
+    session.execute_portal("", 0, &mut found).unwrap();
+    assert!(matches!(&found.rows[0][0], Datum::Json(text) if text.contains("Index Scan")));
 }
 
 #[test]

@@ -16,7 +16,8 @@ use rightlink::StreamStats;
 use crate::error::Result;
 use crate::expr::probe::{Figures, Probe};
 use crate::parse::explain::{ExplainOptions, Format};
-use crate::plan::Plan;
+use crate::plan::{Column, Plan};
+use crate::types::{Datum, SqlType};
 use tree::Entry;
 
 /// What is shown of a statement beside its plan.
@@ -29,11 +30,22 @@ pub(super) struct Run<'p> {
 }
 
 /// A plan, in rows of one column.
-pub(super) fn show(plan: &Plan, run: &Run<'_>) -> Result<Vec<String>> {
+pub(super) fn show(plan: &Plan, run: &Run<'_>) -> Result<Vec<Datum>> {
     let entry = tree::tree(plan);
     match run.options.format {
-        Format::Text => Ok(text::lines(&entry, run)),
-        Format::Json => Ok(vec![json::document(&entry, run)?]),
+        Format::Text => Ok(text::lines(&entry, run).into_iter().map(Datum::Text).collect()),
+        Format::Json => Ok(vec![Datum::Json(json::document(&entry, run)?)]),
+    }
+}
+
+impl ExplainOptions {
+    /// The column of what is shown.
+    pub(super) fn column(self) -> Column {
+        let ty = match self.format {
+            Format::Text => SqlType::Text,
+            Format::Json => SqlType::Json,
+        };
+        Column::new("QUERY PLAN", ty)
     }
 }
 
