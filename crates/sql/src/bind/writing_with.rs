@@ -32,7 +32,8 @@ pub(super) fn writes_in_with(query: &Query) -> bool {
 
 /// Do its parts run one after the other, as it writes or its WITH locks rows?
 pub(super) fn runs_in_parts(query: &Query) -> bool {
-    let locks = |cte: &ast::Cte| !cte.query.locks.is_empty();
+    let is_one = |query: &Query| !matches!(&*query.body, SetExpr::SetOperation { .. });
+    let locks = |cte: &ast::Cte| !cte.query.locks.is_empty() && is_one(&cte.query);
     writes_in_with(query) || query.with.iter().flat_map(|with| &with.cte_tables).any(locks)
 }
 
