@@ -285,6 +285,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     if let Some(made) = like::create_like(cursor)? {
         return Ok(Some(Utility::CreateTableLike(made)));
     }
+    if (cursor.is("create") || cursor.is("drop")) && cursor.is_at(1, "cast") {
+        return Err(SqlError::unsupported("a cast that users make"));
+    }
     if cursor.is("create") && cursor.is_at(1, "schema") {
         return create_schema(cursor);
     }
