@@ -8,7 +8,7 @@ use crate::paths::production_paths;
 use crate::tree::Tree;
 
 /// Each folder, and the crates of ours it may depend on. Folders not listed are free (`bench`).
-const DEPENDENCIES: [(&str, &[&str]); 9] = [
+const DEPENDENCIES: [(&str, &[&str]); 10] = [
     ("crates/env/", &[]),
     ("crates/aio/", &["rightlink-env"]),
     ("crates/radix/", &["rightlink-env"]),
@@ -16,6 +16,8 @@ const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("crates/engine/", &["rightlink-env", "rightlink-aio", "rightlink-radix", "rightlink-derive"]),
     ("crates/sql/", &["rightlink", "rightlink-env"]),
     ("crates/server/", &["rightlink", "rightlink-env", "rightlink-sql"]),
+    // A program that tests with another library, outside of the workspace.
+    ("crates/server/drivers/tools/sqlx/", &[]),
     ("crates/cli/", &["rightlink", "rightlink-env", "rightlink-sql", "rightlink-server"]),
     ("xtask/", &[]),
 ];

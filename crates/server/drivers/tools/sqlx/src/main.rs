@@ -65,7 +65,8 @@ async fn main() -> Done {
     listen(&pool).await?;
     MIGRATIONS.undo(&pool, 0).await?;
     let left: Vec<String> = sqlx::query_scalar(
-        "select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'",
+        "select relname::text from pg_class
+         where relnamespace = 'public'::regnamespace and relkind = 'r'",
     )
     .fetch_all(&pool)
     .await?;
@@ -192,7 +193,8 @@ async fn fill(pool: &PgPool) -> Result<i64, Box<dyn Error>> {
 
 async fn query(pool: &PgPool) -> Done {
     let sums: Vec<(String, i64, Option<Decimal>)> = sqlx::query_as(
-        "select full_name, count(t.id), sum(double) from owner o left join thing t on t.owner_id = o.id
+        "select full_name, count(t.id), sum(double)
+           from owner o left join thing t on t.owner_id = o.id
          group by o.id order by o.id",
     )
     .fetch_all(pool)
@@ -230,7 +232,8 @@ async fn query(pool: &PgPool) -> Done {
     );
     equal(
         titles(
-            "with ranked as (select title, row_number() over (partition by owner_id order by price desc) n
+            "with ranked as (select title,
+               row_number() over (partition by owner_id order by price desc) n
              from thing) select title from ranked where n = 1 order by 1",
         )
         .fetch_all(pool)
