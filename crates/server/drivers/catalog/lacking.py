@@ -244,7 +244,8 @@ class Lacking:
         if self.refuses("select convert('a', 'latin1', 'utf8')"):
             for number in self.suspects["pg_conversion"]:
                 self.add("pg_conversion", number, "conversions of encodings")
-        if self.refuses("do language plpgsql 'begin end'"):
+        made = "create function pg_temp.made() returns int language plpgsql as 'begin return 1; end'"
+        if self.refuses(made):
             for name in ("pg_language", "pg_extension"):
                 for number in self.suspects[name]:
                     self.add(name, number, "PL/pgSQL")
