@@ -361,7 +361,7 @@ impl Binder<'_> {
         let value = self.expr(node)?;
         let mut bound = vec![self.coerce(value, SqlType::Reg(RegKind::Class))?];
         match ask {
-            // What the session has got needs no sequence.
+            // Numbers that the session has got need no sequence.
             Ask::Current => {}
             Ask::Position => self.name_sequence(POSITIONS),
             _ => self.name_sequence(BY_NUMBER),

@@ -302,7 +302,7 @@ pub(super) fn named(name: &str) -> &'static View {
     system_views::relation(&[name.to_owned()]).expect("it is listed")
 }
 
-/// What is known of the type that has this number.
+/// The facts about the type that has this number.
 pub(crate) fn type_facts(oid: u32) -> Option<&'static TypeFacts> {
     types().get(&oid)
 }

@@ -2,8 +2,9 @@
 //! columns, constraints on columns, views on what they read, functions on types, types on relations
 //! and elements, and everything on its schema.
 //!
-//! Invariants: kinds and columns are those that PostgreSQL 15 tells; what it takes for granted,
-//! such as the types of the system, is not told. Does not do: dropping what depends.
+//! Invariants: kinds and columns are those that PostgreSQL 15 tells; dependencies that it takes for
+//! granted, such as those on types of the system, are not told.
+//! Does not do: dropping what depends.
 
 use rightlink::{IndexInfo, TableInfo};
 
@@ -116,84 +117,114 @@ impl Dependencies {
             }
         }
     }
+
+    /// Sequences, in their schemas and with the columns that they belong to.
+    fn sequences(&mut self, objects: &Objects) {
+        for one in objects.sequences() {
+            self.in_schema([PG_CLASS, one.oid], &one.schema.name, objects);
+            if let Some(owner) = one.owner {
+                let kind = if owner.identity { 'i' } else { 'a' };
+                self.add([PG_CLASS, one.oid], [PG_CLASS, owner.table], owner.column, kind);
+            }
+        }
+    }
+
+    /// A table or view: its schema, its defaults and its columns' types; the query of a view.
+    fn table(&mut self, object: &Object<'_>, objects: &Objects) -> Result<()> {
+        let relation = [PG_CLASS, object.oid];
+        self.in_schema(relation, &object.table.name, objects);
+        for (at, column) in object.table.columns.iter().enumerate() {
+            let notes = ColumnNotes::decode(&column.note);
+            if let Some(shown) = default_text(column, &notes) {
+                let own = [PG_ATTRDEF, default_oid(object.oid, at + 1)];
+                self.add(own, relation, at + 1, 'a');
+                self.asked_sequences(own, &shown, objects)?;
+            }
+            if notes.made.is_some() || notes.domain.is_some() {
+                let ty = type_oid(column, &notes, objects);
+                self.add(relation, [PG_TYPE, ty], at + 1, 'n');
+            }
+        }
+        for one in objects.generated(object) {
+            let own = [PG_ATTRDEF, default_oid(object.oid, one.place)];
+            self.add(own, relation, one.place, 'i');
+            one.from.into_iter().for_each(|part| self.add(own, relation, part, 'n'));
+        }
+        self.view(object, objects);
+        Ok(())
+    }
+
+    /// The sequences that the text of a default asks.
+    fn asked_sequences(&mut self, own: Address, text: &str, objects: &Objects) -> Result<()> {
+        parse::with_sequences(text, |name| {
+            let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
+            if let Some(asked) = objects.relation_named(&stored) {
+                self.add(own, [PG_CLASS, asked], 0, 'n');
+            }
+            Ok(None)
+        })?;
+        Ok(())
+    }
+
+    /// Functions, in their schemas and with types that users made.
+    fn functions(&mut self, objects: &Objects) {
+        for function in objects.functions() {
+            let own = [PG_PROC, function.oid];
+            self.in_schema(own, &function.stored, objects);
+            for ty in function.parts().iter().map(|part| part.ty) {
+                let element = ty.element().unwrap_or(ty);
+                if matches!(element, SqlType::Enum(_) | SqlType::Composite(_)) {
+                    self.add(own, [PG_TYPE, ty.oid()], 0, 'n');
+                }
+            }
+        }
+    }
+
+    /// Primary keys and unique constraints, with their indexes.
+    fn keys(&mut self, objects: &Objects) {
+        for Key { table, index } in objects.keys() {
+            let own = [PG_CONSTRAINT, key_oid(index.id)];
+            self.add([PG_CLASS, relation_oid(index.id)], own, 0, 'i');
+            for part in index.columns.iter().filter_map(|key| place(table, &key.name)) {
+                self.add(own, [PG_CLASS, relation_oid(table.id)], part, 'a');
+            }
+        }
+    }
+
+    /// Checks and foreign keys.
+    fn constraints(&mut self, objects: &Objects) {
+        for one in objects.constraints() {
+            let own = [PG_CONSTRAINT, one.oid];
+            for part in &one.columns {
+                self.add(own, [PG_CLASS, one.table], *part, 'a');
+                // The condition of a check reads them, too.
+                if matches!(one.rule, Rule::Check(_)) {
+                    self.add(own, [PG_CLASS, one.table], *part, 'n');
+                }
+            }
+            if let Rule::Reference(reference) = &one.rule {
+                self.add(own, [PG_CLASS, reference.index], 0, 'n');
+                for part in &reference.columns {
+                    self.add(own, [PG_CLASS, reference.parent], *part, 'n');
+                }
+            }
+        }
+    }
 }
 
 /// Rows of `pg_depend`.
 pub(super) fn rows(objects: &Objects) -> Result<Vec<Row>> {
     let mut all = Dependencies::default();
     all.types(objects);
-    for one in objects.sequences() {
-        all.in_schema([PG_CLASS, one.oid], &one.schema.name, objects);
-        if let Some(owner) = one.owner {
-            let kind = if owner.identity { 'i' } else { 'a' };
-            all.add([PG_CLASS, one.oid], [PG_CLASS, owner.table], owner.column, kind);
-        }
-    }
-    for object in objects.tables() {
-        all.in_schema([PG_CLASS, object.oid], &object.table.name, objects);
-        for (at, column) in object.table.columns.iter().enumerate() {
-            if let Some(shown) = default_text(column, &ColumnNotes::decode(&column.note)) {
-                let own = default_oid(object.oid, at + 1);
-                all.add([PG_ATTRDEF, own], [PG_CLASS, object.oid], at + 1, 'a');
-                parse::with_sequences(&shown, |name| {
-                    let stored = schemas::find_kept(&schemas::parts_of(name)?)?.name;
-                    if let Some(asked) = objects.relation_named(&stored) {
-                        all.add([PG_ATTRDEF, own], [PG_CLASS, asked], 0, 'n');
-                    }
-                    Ok(None)
-                })?;
-            }
-        }
-        for one in objects.generated(&object) {
-            let own = default_oid(object.oid, one.place);
-            all.add([PG_ATTRDEF, own], [PG_CLASS, object.oid], one.place, 'i');
-            for part in one.from {
-                all.add([PG_ATTRDEF, own], [PG_CLASS, object.oid], part, 'n');
-            }
-        }
-        for (at, column) in object.table.columns.iter().enumerate() {
-            let notes = ColumnNotes::decode(&column.note);
-            if notes.made.is_some() || notes.domain.is_some() {
-                let ty = type_oid(column, &notes, objects);
-                all.add([PG_CLASS, object.oid], [PG_TYPE, ty], at + 1, 'n');
-            }
-        }
-        all.view(&object, objects);
-    }
+    all.sequences(objects);
+    objects.tables().try_for_each(|object| all.table(&object, objects))?;
     for object in objects.all() {
         if let Some(index) = object.index.filter(|index| !objects.is_key(object.table, index)) {
             all.index(object.table, index);
         }
     }
-    for function in objects.functions() {
-        all.in_schema([PG_PROC, function.oid], &function.stored, objects);
-        let is_made = |ty: &SqlType| {
-            matches!(ty.element().unwrap_or(*ty), SqlType::Enum(_) | SqlType::Composite(_))
-        };
-        let made = function.parts().iter().map(|part| part.ty).filter(is_made);
-        made.for_each(|ty| all.add([PG_PROC, function.oid], [PG_TYPE, ty.oid()], 0, 'n'));
-    }
-    for Key { table, index } in objects.keys() {
-        let (own, table_oid) = (key_oid(index.id), relation_oid(table.id));
-        all.add([PG_CLASS, relation_oid(index.id)], [PG_CONSTRAINT, own], 0, 'i');
-        for part in index.columns.iter().filter_map(|key| place(table, &key.name)) {
-            all.add([PG_CONSTRAINT, own], [PG_CLASS, table_oid], part, 'a');
-        }
-    }
-    for one in objects.constraints() {
-        for part in &one.columns {
-            all.add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'a');
-            // The condition of a check reads them, too.
-            if matches!(one.rule, Rule::Check(_)) {
-                all.add([PG_CONSTRAINT, one.oid], [PG_CLASS, one.table], *part, 'n');
-            }
-        }
-        if let Rule::Reference(reference) = &one.rule {
-            all.add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.index], 0, 'n');
-            for part in &reference.columns {
-                all.add([PG_CONSTRAINT, one.oid], [PG_CLASS, reference.parent], *part, 'n');
-            }
-        }
-    }
+    all.functions(objects);
+    all.keys(objects);
+    all.constraints(objects);
     Ok(all.0)
 }

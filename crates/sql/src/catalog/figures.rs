@@ -95,7 +95,7 @@ pub(super) fn indexes(db: &Database, objects: &Objects) -> Result<Vec<Row>> {
     Ok(objects.all().filter_map(one).collect())
 }
 
-/// Tables, without what was read of each, which nobody counts.
+/// Tables, without figures of the blocks read of each, which nobody counts.
 pub(super) fn blocks_of_tables(view: &View, objects: &Objects) -> Vec<Row> {
     let one = |object: Object<'_>| {
         let own = [("relid", oid(object.oid)), ("schemaname", text(object.schema()))];

@@ -209,6 +209,28 @@ pub(super) struct Attribute<'a> {
     pub(super) is_generated: bool,
 }
 
+impl<'a> Attribute<'a> {
+    /// A column without a length, a collation, a default or anything else to tell of it.
+    pub(super) fn plain(relation: u32, place: usize, name: &'a str, ty: u32) -> Attribute<'a> {
+        Attribute {
+            relation,
+            place,
+            name,
+            ty,
+            base: ty,
+            modifier: -1,
+            collation: 0,
+            is_array: false,
+            is_label: false,
+            is_row: false,
+            not_null: false,
+            has_default: false,
+            identity: '\0',
+            is_generated: false,
+        }
+    }
+}
+
 /// A column that a table has without being told.
 #[derive(Clone, Copy)]
 pub(super) struct SystemColumn {
@@ -224,22 +246,8 @@ pub(super) const TABLE_OID: SystemColumn =
 impl SystemColumn {
     /// Its row of `pg_attribute`.
     pub(super) fn row(self, relation: u32) -> Row {
-        let mut row = attribute(&Attribute {
-            relation,
-            place: 0,
-            name: self.name,
-            ty: self.ty.oid(),
-            base: self.ty.oid(),
-            modifier: -1,
-            collation: 0,
-            is_array: false,
-            is_label: false,
-            is_row: false,
-            not_null: true,
-            has_default: false,
-            identity: '\0',
-            is_generated: false,
-        });
+        let plain = Attribute::plain(relation, 0, self.name, self.ty.oid());
+        let mut row = attribute(&Attribute { not_null: true, ..plain });
         row[5] = Datum::Int2(self.place);
         row
     }
@@ -276,22 +284,8 @@ pub(super) fn attributes(objects: &Objects) -> Result<Vec<Row>> {
             ("is_called", SqlType::Bool),
         ];
         for (at, (name, ty)) in columns.into_iter().enumerate() {
-            rows.push(attribute(&Attribute {
-                relation: sequence.oid,
-                place: at + 1,
-                name,
-                ty: ty.oid(),
-                base: ty.oid(),
-                modifier: -1,
-                collation: 0,
-                is_array: false,
-                is_label: false,
-                is_row: false,
-                not_null: true,
-                has_default: false,
-                identity: '\0',
-                is_generated: false,
-            }));
+            let plain = Attribute::plain(sequence.oid, at + 1, name, ty.oid());
+            rows.push(attribute(&Attribute { not_null: true, ..plain }));
         }
     }
     Ok(rows)

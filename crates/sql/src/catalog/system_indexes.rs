@@ -110,22 +110,8 @@ impl Index {
         columns.map(|(at, ((place, class), collation))| {
             let (name, ty) = self.table.view.columns[*place - 1];
             let ty = if *class == NAME_OPS { C_STRING } else { ty.oid() };
-            attribute(&Attribute {
-                relation: self.oid,
-                place: at + 1,
-                name,
-                ty,
-                base: ty,
-                modifier: -1,
-                collation: *collation,
-                is_array: false,
-                is_label: false,
-                is_row: false,
-                not_null: false,
-                has_default: false,
-                identity: '\0',
-                is_generated: false,
-            })
+            let plain = Attribute::plain(self.oid, at + 1, name, ty);
+            attribute(&Attribute { collation: *collation, ..plain })
         })
     }
 

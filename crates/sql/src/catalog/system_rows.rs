@@ -106,21 +106,13 @@ fn of_columns(view: &'static View) -> impl Iterator<Item = Row> {
     let number = (view.told.is_table && view.has_table_number()).then(|| TABLE_OID.row(view.oid));
     let columns =
         view.columns.iter().zip(told(view)).enumerate().map(move |(at, ((name, ty), told))| {
+            let shown = told.domain.map_or_else(|| ty.oid(), |domain| domain.oid);
             attribute(&Attribute {
-                relation: view.oid,
-                place: at + 1,
-                name,
-                ty: told.domain.map_or_else(|| ty.oid(), |domain| domain.oid),
                 base: ty.oid(),
-                modifier: -1,
                 collation: if is_collatable(ty.oid()) { BYTE_ORDER } else { 0 },
                 is_array: ty.is_array(),
-                is_label: false,
-                is_row: false,
                 not_null: told.is_required,
-                has_default: false,
-                identity: '\0',
-                is_generated: false,
+                ..Attribute::plain(view.oid, at + 1, name, shown)
             })
         });
     columns.chain(number)

@@ -303,17 +303,20 @@ impl Objects {
     /// The number of the type of arrays that these parts name as `pg_type` does.
     fn array_named(&self, parts: &[String], path: &SearchPath) -> Option<u32> {
         let (name, schema) = parts.split_last()?;
-        // Only names with more `_` in front than one are others.
-        let mut element = schema.to_vec();
-        element.push(name.strip_prefix('_')?.trim_start_matches('_').to_owned());
-        let mut candidates = vec![element.clone()];
-        element.pop();
-        element.push(name[1..].to_owned());
-        candidates.push(element);
+        if !name.starts_with('_') {
+            return None;
+        }
         let names = array_names(self);
-        let fits = |oid: &u32| names.get(oid).is_some_and(|array| array == name);
-        let found = candidates.iter().filter_map(|parts| self.type_named(parts, path)).find(fits);
-        found.and_then(|oid| self.array_of(oid))
+        let is_it = |one: &&MadeObject| names.get(&one.oid).is_some_and(|array| array == name);
+        let in_schema = |schema: &String| {
+            self.types().iter().filter(is_it).find(|one| schema_of(&one.stored) == schema)
+        };
+        let found = match schema {
+            [] => path.of_tables().find_map(in_schema),
+            [schema] => in_schema(schema),
+            _ => None,
+        };
+        found.map(|one| one.array_oid)
     }
 
     /// The number of the type of arrays of a type.

@@ -547,6 +547,15 @@ impl Expr {
         stable
     }
 
+    /// Does it look into catalogs by itself, whatever its operands do?
+    pub(crate) fn reads_catalog(&self) -> bool {
+        match self {
+            Expr::Call(function, _) => function.reads_catalog,
+            Expr::Sequence(_, name, _) => name == sequences::BY_NUMBER,
+            _ => false,
+        }
+    }
+
     /// Does it have to be evaluated whether or not its value is needed?
     pub(crate) fn is_volatile(&self) -> bool {
         let mut found = false;

@@ -30,30 +30,30 @@ struct Group {
 /// Puts the queries of a statement that lock rows into its WITH.
 pub(super) fn hoist(tokens: &mut Vec<TokenWithSpan>) {
     let begins = |token: &TokenWithSpan| STATEMENTS.iter().any(|word| is(&token.token, word));
-    if !tokens.first().is_some_and(begins) {
+    let is_asked = tokens.first().is_some_and(begins);
+    if !is_asked || !(0..tokens.len()).any(|at| locks_at(tokens, at)) {
         return;
     }
     let places = Places::of(tokens);
     let groups = places.locking(tokens);
-    if groups.is_empty() {
-        return;
-    }
+    // Groups and the places of their expressions follow one another as the tokens do.
+    let mut expressions = groups.iter().map(|group| places.expression_of(group)).enumerate();
+    let mut next = expressions.next();
+    let mut queries = groups.iter().enumerate().peekable();
     let mut out = Vec::with_capacity(tokens.len() + 16 * groups.len());
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
-        let own = groups.iter().enumerate().filter(|(_, group)| places.expression_of(group) == at);
-        for (number, group) in own {
-            let expression = expression(tokens, number + 1, *group);
-            places.put(expression, at, number == 0, &mut out);
+        while let Some((number, _)) = next.filter(|(_, place)| *place == at) {
+            places.put(expression(tokens, number + 1, groups[number]), at, number == 0, &mut out);
+            next = expressions.next();
         }
         out.push(token.clone());
-        if let Some(number) = groups.iter().position(|group| group.open == at) {
+        at += 1;
+        if let Some((number, group)) = queries.next_if(|(_, group)| group.open + 1 == at) {
             let word = |word: &str| spanned(Token::make_keyword(word), token);
             let star = spanned(Token::Mul, token);
             out.extend([word("SELECT"), star, word("FROM"), name(number + 1, token)]);
-            at = groups[number].close;
-        } else {
-            at += 1;
+            at = group.close;
         }
     }
     *tokens = out;
@@ -91,8 +91,8 @@ impl Places {
         match group.open > self.main {
             true => self.main,
             false => {
-                let before = self.expressions.iter().rev().find(|start| **start < group.open);
-                before.copied().unwrap_or(self.main)
+                let before = self.expressions.partition_point(|start| *start < group.open);
+                before.checked_sub(1).map_or(self.main, |last| self.expressions[last])
             }
         }
     }
@@ -107,7 +107,9 @@ impl Places {
                     let Some(first) = open.pop() else { return Vec::new() };
                     if marked.last() == Some(&first) {
                         marked.pop();
-                        groups.retain(|inner| inner.open < first);
+                        while groups.last().is_some_and(|inner| inner.open > first) {
+                            groups.pop();
+                        }
                         groups.push(Group { open: first, close: at });
                     }
                 }

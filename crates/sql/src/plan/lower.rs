@@ -13,7 +13,6 @@ use crate::error::{Result, SqlError};
 use crate::expr;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
-use crate::expr::sequences::BY_NUMBER;
 use crate::expr::{Body, ColumnId, Expr, PlannedSubquery, SortKey, Subquery, SubqueryKind};
 use crate::plan::bound::Bound;
 use crate::plan::known::Known;
@@ -252,12 +251,8 @@ impl<'k> Lowerer<'k> {
                         None => Expr::Outer(self.slot(*id)),
                     };
                 }
-                Expr::Call(function, _) => {
-                    self.reads_catalog |= function.reads_catalog;
-                    return true;
-                }
-                Expr::Sequence(_, name, _) => {
-                    self.reads_catalog |= name == BY_NUMBER;
+                Expr::Call(..) | Expr::Sequence(..) => {
+                    self.reads_catalog |= inner.reads_catalog();
                     return true;
                 }
                 Expr::Subquery(query) => {

@@ -76,11 +76,7 @@ pub(super) fn put_dear_last(conditions: &mut [Expr]) {
     conditions.sort_by_cached_key(|one| {
         let mut is_dear = false;
         one.walk(&mut |inner| {
-            is_dear |= match inner {
-                Expr::Call(function, _) => function.reads_catalog,
-                Expr::Subquery(_) => true,
-                _ => false,
-            };
+            is_dear |= matches!(inner, Expr::Subquery(_)) || inner.reads_catalog();
         });
         is_dear
     });

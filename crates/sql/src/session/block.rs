@@ -141,10 +141,7 @@ impl Session {
 
     /// Runs a statement that has a plan.
     fn query(&mut self, parsed: &Arc<Parsed>, inner: &mut Inner<'_>) -> Result<()> {
-        let planned = self.plan(parsed, &[])?;
-        if !planned.params.is_empty() {
-            return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
-        }
+        let planned = self.plan_alone(parsed)?;
         if planned.plan.columns().is_some() && !inner.takes_rows {
             return Err(no_destination());
         }

@@ -14,7 +14,7 @@ use super::prepared::Planned;
 use super::temporary;
 use super::{Session, Sink};
 use crate::bind::ddl;
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
 use crate::exec::batch::ROWS;
 use crate::exec::{self, Stream};
 use crate::expr::held::Held;
@@ -172,14 +172,19 @@ impl Session {
         if ddl::is_definition(statement) {
             return self.definition(statement, &parsed.lines, sink);
         }
-        let planned = self.plan(parsed, &[])?;
-        if !planned.params.is_empty() {
-            let message = "there is no parameter $1";
-            return Err(SqlError::new(crate::error::code::UNDEFINED_PARAMETER, message));
-        }
+        let planned = self.plan_alone(parsed)?;
         let tag = self.run_plan(&planned.plan, Vec::new(), sink)?;
         self.cache.last = Some(planned);
         Ok(tag)
+    }
+
+    /// Binds a statement without parameters.
+    pub(super) fn plan_alone(&mut self, parsed: &Arc<Parsed>) -> Result<Planned> {
+        let planned = self.plan(parsed, &[])?;
+        match planned.params.is_empty() {
+            true => Ok(planned),
+            false => Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1")),
+        }
     }
 
     /// Binds a statement that has a plan.

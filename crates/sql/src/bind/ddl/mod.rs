@@ -234,20 +234,20 @@ pub(crate) struct NewIndex {
     pub(crate) named: bool,
     /// Which rows it holds; not in the schema yet.
     pub(crate) condition: Option<Ast>,
-    /// What the schema does not say of its key columns yet.
+    /// Properties of its key columns that the schema does not have yet.
     pub(crate) parts: Vec<IndexPart>,
     /// The demand of its key, if the key may be checked late.
     pub(crate) late: Option<KeyKind>,
 }
 
-/// What is said of a key column of an index beside its name and its order.
+/// Properties of a key column of an index beside its name and its order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexPart {
     /// The name of its collation.
     pub(crate) collation: Option<String>,
     /// The name of its operator class.
     pub(crate) class: Option<String>,
-    /// What it is if it is no column of the table; it has no name in the schema yet.
+    /// Its expression if it is no column of the table; it has no name in the schema yet.
     pub(crate) expression: Option<Ast>,
 }
 

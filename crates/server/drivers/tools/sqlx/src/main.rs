@@ -1,5 +1,5 @@
-//! sqlx on a server: migrations there, back and there again, what it describes of statements,
-//! queries with types of all kinds, and errors of its own kinds.
+//! sqlx on a server: migrations there, back and there again, descriptions of statements, queries
+//! with types of all kinds, and errors of its own kinds.
 //!
 //! `sqlx-check PORT DATABASE`. Each step asserts what PostgreSQL 15 answers.
 
@@ -118,7 +118,8 @@ async fn migrate(pool: &PgPool) -> Done {
     Ok(())
 }
 
-/// What the macros of sqlx ask at compile time: types of parameters and columns, and nulls.
+/// The descriptions that the macros of sqlx ask for when they compile: types of parameters and of
+/// columns, and nulls.
 async fn describe(pool: &PgPool) -> Done {
     let mut connection = pool.acquire().await?;
     let sql = "select t.id, t.title, o.email, t.price, t.mood, t.words, t.data, count(*) over () n,
