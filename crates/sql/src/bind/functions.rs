@@ -17,87 +17,73 @@ use super::Binder;
 use super::from::{Sourced, renamed};
 use super::lock::refuse_locks;
 use super::overloads::Chosen;
-use super::records::{field_by, row_of, row_of_type, shape_of, with_shape};
+use super::promise::{Elements, Promise, Results, Shape, name_of, no_result};
+use super::records::{field_by, row_of, shape_of, with_shape};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::Purpose;
-use super::writing_with::writes_in_with;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{ColumnId, Expr, SubqueryKind, Typed};
 use crate::notes::functions::Gives;
-use crate::parse::view::function_body;
+use crate::parse::view::{FunctionBody, function_body};
 use crate::plan::bound::Bound;
 use crate::plan::rel::{Join, JoinKind, Limit, Rel};
 use crate::plan::window::{Frame, Window, WindowCall, WindowFunction};
 use crate::types::cast::CastContext;
-use crate::types::composite::Field;
-use crate::types::{CompositeType, Datum, ElementType, SqlType};
-use crate::user_types::functions::{Part, UserFunction, not_built};
+use crate::types::{Datum, SqlType};
+use crate::user_types::functions::{Part, UserFunction};
 
 /// The arguments that a body which is being bound sees as `$1` and so on.
 #[derive(Clone)]
 pub(super) struct Arguments {
-    first: ColumnId,
+    values: ArgumentValues,
     parts: Vec<Part>,
 }
 
+/// The values of arguments.
+#[derive(Clone, Copy)]
+enum ArgumentValues {
+    /// Columns of a row around the body, from this one on.
+    Columns(ColumnId),
+    /// The parameters of the statement.
+    Parameters,
+}
+
 impl Arguments {
+    /// Those of a body whose statements run.
+    pub(super) fn parameters(parts: Vec<Part>) -> Arguments {
+        Arguments { values: ArgumentValues::Parameters, parts }
+    }
+
+    /// Those that have names, as columns of a row.
+    pub(super) fn named_columns(&self) -> Vec<ScopeColumn> {
+        let columns = self.parts.iter().enumerate().filter(|(_, part)| part.name.is_some());
+        columns.map(|(at, _)| self.column(at)).collect()
+    }
+
+    fn column(&self, at: usize) -> ScopeColumn {
+        let part = &self.parts[at];
+        let (id, computed) = match self.values {
+            ArgumentValues::Columns(first) => (first + at, None),
+            ArgumentValues::Parameters => (at, Some(Box::new(Expr::Param(at)))),
+        };
+        let name = part.name.clone().unwrap_or_default();
+        let modifier = part.modifier;
+        ScopeColumn { modifier, computed, ..ScopeColumn::new(id, name, part.ty) }
+    }
+
     /// The argument of this name.
     pub(super) fn named(&self, name: &str) -> Option<Typed> {
         let at = self.parts.iter().position(|part| part.name.as_deref() == Some(name))?;
-        Some(column(self.first + at, &self.parts[at]).value())
+        Some(self.column(at).value())
     }
 
     /// An argument, counted from 1.
     pub(super) fn value(&self, number: usize) -> Result<Typed> {
-        match number.checked_sub(1).and_then(|at| Some((at, self.parts.get(at)?))) {
-            Some((at, part)) => Ok(column(self.first + at, part).value()),
+        match number.checked_sub(1).filter(|at| *at < self.parts.len()) {
+            Some(at) => Ok(self.column(at).value()),
             None => {
                 let message = format!("there is no parameter ${number}");
                 Err(SqlError::new(code::UNDEFINED_PARAMETER, message))
-            }
-        }
-    }
-}
-
-fn column(id: ColumnId, part: &Part) -> ScopeColumn {
-    let name = part.name.clone().unwrap_or_default();
-    ScopeColumn { modifier: part.modifier, ..ScopeColumn::new(id, name, part.ty) }
-}
-
-/// The values of a body, and the way it gives them.
-enum Shape {
-    Void,
-    /// A value in the one column.
-    Value,
-    /// A row of a type that has a name: in the one column, or in a column for each field.
-    Composite {
-        ty: CompositeType,
-        is_whole: bool,
-    },
-    /// A row of the columns.
-    Record,
-}
-
-/// The rows of a body.
-struct Results {
-    rel: Rel,
-    columns: Vec<ScopeColumn>,
-    shape: Shape,
-}
-
-impl Results {
-    /// Each row as a value.
-    fn value(&self) -> Typed {
-        let values: Vec<Typed> = self.columns.iter().map(ScopeColumn::value).collect();
-        match self.shape {
-            Shape::Void => Typed::new(Expr::null(), SqlType::Void),
-            Shape::Composite { ty, is_whole: false } => row_of_type(ty, values),
-            Shape::Value | Shape::Composite { .. } => {
-                values.into_iter().next().expect("it has one column")
-            }
-            Shape::Record => {
-                let names = self.columns.iter().map(|column| column.name.clone()).collect();
-                row_of(names, values)
             }
         }
     }
@@ -115,7 +101,11 @@ impl Binder<'_> {
     /// A call of a function in place of a value.
     pub(super) fn user_call(&mut self, chosen: Chosen) -> Result<Typed> {
         let function = chosen.function.clone();
-        let BoundCall { arguments, body } = self.bound_call(chosen)?;
+        let body = function_body(&function.notes.body)?;
+        if self.is_run(&function, &body) {
+            return self.run_call(chosen);
+        }
+        let BoundCall { arguments, body } = self.bound_call(chosen, body)?;
         let value = body.value();
         if function.notes.gives.is_set() {
             return self.unnested_call(lateral(arguments, body.rel), value);
@@ -141,24 +131,30 @@ impl Binder<'_> {
     /// A call of a function that gives rows, where a value stands: an array of `value` in each of
     /// them, unnested.
     fn unnested_call(&mut self, rows: Rel, value: Typed) -> Result<Typed> {
-        let (ty, modifier) = (value.ty, value.modifier);
-        let (value, element, is_boxed) = match ElementType::of(ty) {
-            Some(element) => (value, element, false),
-            None => {
-                let element = ElementType::of(SqlType::Record).expect("rows are elements");
-                (row_of(vec!["f1".to_owned()], vec![value]), element, true)
-            }
-        };
+        let Typed { ty, modifier, .. } = value;
         let shape = shape_of(&value.expr);
+        let elements = Elements::of(Elements { ty, modifier, shape, is_boxed: false });
+        let value = match elements.is_boxed {
+            true => row_of(vec!["f1".to_owned()], vec![value]),
+            false => value,
+        };
         let id = self.new_columns(1);
         let rows = Bound::new(projected(rows, id, value.expr), vec![id], Vec::new());
-        let kind = SubqueryKind::Array { element, of_arrays: false };
-        let all = Typed::new(Self::subquery(kind, rows), SqlType::Array(element));
-        let one = self.unnested(vec![Typed { modifier, ..all }])?;
+        let kind = SubqueryKind::Array { element: elements.element(), of_arrays: false };
+        self.elements_of(Self::subquery(kind, rows), &elements)
+    }
+
+    /// The elements of an array, one for a row.
+    pub(super) fn elements_of(&mut self, array: Expr, elements: &Elements) -> Result<Typed> {
+        let Elements { ty, modifier, shape, is_boxed } = elements;
+        let array = Typed::new(array, SqlType::Array(elements.element()));
+        let one = self.unnested(vec![Typed { modifier: *modifier, ..array }])?;
         Ok(match shape {
-            Some(nulls) if is_boxed => Typed { modifier, ..field_by(one.expr, &nulls, 0) },
-            Some(nulls) if ty == SqlType::Record => {
-                Typed { expr: with_shape(one.expr, nulls), ..Typed::new(Expr::null(), ty) }
+            Some(nulls) if *is_boxed => {
+                Typed { modifier: *modifier, ..field_by(one.expr, nulls, 0) }
+            }
+            Some(nulls) if *ty == SqlType::Record => {
+                Typed { expr: with_shape(one.expr, nulls.clone()), ..Typed::new(Expr::null(), *ty) }
             }
             _ => one,
         })
@@ -177,16 +173,10 @@ impl Binder<'_> {
         ordinality: bool,
     ) -> Result<Sourced> {
         let function = chosen.function.clone();
-        let BoundCall { arguments, body } = self.bound_call(chosen)?;
-        let Results { rel, columns, shape } = body;
-        let rel = match function.notes.gives.is_set() {
-            true => lateral(arguments, rel),
-            // There is a row in any case.
-            false => {
-                let (left, right) = (Rel::Single, lateral(arguments, first_row(rel)));
-                let (kind, on) = (JoinKind::Left, Vec::new());
-                Rel::Join(Box::new(Join { kind, left, right, on, is_list: false }))
-            }
+        let body = function_body(&function.notes.body)?;
+        let Results { rel, columns, shape } = match self.is_run(&function, &body) {
+            true => self.run_rows(chosen)?,
+            false => self.body_rows(chosen, body)?,
         };
         let takes_alias = matches!(shape, Shape::Value) && function.result_name().is_none();
         let (mut rel, mut columns) = match shape {
@@ -212,7 +202,23 @@ impl Binder<'_> {
         Ok(Sourced::of(rel, relation))
     }
 
-    fn bound_call(&mut self, chosen: Chosen) -> Result<BoundCall> {
+    /// The rows of a call whose body is bound where it stands.
+    fn body_rows(&mut self, chosen: Chosen, body: FunctionBody) -> Result<Results> {
+        let is_set = chosen.function.notes.gives.is_set();
+        let BoundCall { arguments, body } = self.bound_call(chosen, body)?;
+        let rel = match is_set {
+            true => lateral(arguments, body.rel),
+            // There is a row in any case.
+            false => {
+                let (left, right) = (Rel::Single, lateral(arguments, first_row(body.rel)));
+                let (kind, on) = (JoinKind::Left, Vec::new());
+                Rel::Join(Box::new(Join { kind, left, right, on, is_list: false }))
+            }
+        };
+        Ok(Results { rel, ..body })
+    }
+
+    fn bound_call(&mut self, chosen: Chosen, body: FunctionBody) -> Result<BoundCall> {
         let Chosen { function, values } = chosen;
         let given = values.len();
         let first = self.new_columns(given);
@@ -224,39 +230,44 @@ impl Binder<'_> {
             let conditions = (first..first + given).map(is_given).collect();
             arguments = Rel::Filter { input: Box::new(arguments), conditions };
         }
-        Ok(BoundCall { arguments, body: self.body_of(&function, first)? })
+        Ok(BoundCall { arguments, body: self.body_of(&function, body, first)? })
     }
 
     /// Fails unless the body of a new function gives what the function promises.
-    pub(crate) fn check_function(&mut self, function: &UserFunction) -> Result<()> {
+    pub(crate) fn check_query(
+        &mut self,
+        function: &UserFunction,
+        body: FunctionBody,
+    ) -> Result<()> {
         let first = self.new_columns(function.arguments.len());
-        self.body_of(function, first).map(drop)
+        self.body_of(function, body, first).map(drop)
     }
 
     /// The rows of the body for arguments that are columns from `first` on.
-    fn body_of(&mut self, function: &UserFunction, first: ColumnId) -> Result<Results> {
-        let Some(kept) = function_body(&function.notes.body)? else {
-            return match function.notes.gives {
-                Gives::Void => {
-                    Ok(Results { rel: Rel::Single, columns: Vec::new(), shape: Shape::Void })
-                }
-                _ => Err(mismatch(function).detail(
-                    "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.",
-                )),
-            };
+    fn body_of(
+        &mut self,
+        function: &UserFunction,
+        body: FunctionBody,
+        first: ColumnId,
+    ) -> Result<Results> {
+        let kept = match body {
+            FunctionBody::Query(kept) => kept,
+            FunctionBody::Statements => unreachable!("the caller has looked"),
+            FunctionBody::Empty if function.notes.gives == Gives::Void => {
+                return Ok(Results { rel: Rel::Single, columns: Vec::new(), shape: Shape::Void });
+            }
+            FunctionBody::Empty => return Err(no_result(function)),
         };
-        if writes_in_with(&kept.query) {
-            return Err(not_built("that writes"));
-        }
-        let parts = function.arguments.clone();
-        let columns = parts.iter().enumerate().filter(|(_, part)| part.name.is_some());
-        let columns = columns.map(|(at, part)| column(first + at, part)).collect();
-        let alias = function.bare().to_owned();
+        let (values, parts) = (ArgumentValues::Columns(first), function.arguments.clone());
+        let arguments = Arguments { values, parts };
+        let (alias, columns) = (function.bare().to_owned(), arguments.named_columns());
         let around = Scope::of(Relation { alias, columns, ..Relation::default() });
-        let arguments = Arguments { first, parts };
+        self.bodies.push(function.entry.clone());
         let bound = self.inside_function(around, arguments, kept.depth, |binder| {
             binder.query_for(&kept.query, Purpose::Inner)
-        })?;
+        });
+        self.bodies.pop();
+        let bound = bound?;
         refuse_locks(&bound)?;
         self.results(function, bound)
     }
@@ -264,62 +275,27 @@ impl Binder<'_> {
     /// The rows of a body with the types that the function promises.
     fn results(&mut self, function: &UserFunction, bound: Bound) -> Result<Results> {
         let values: Vec<Typed> = bound.scope_columns().iter().map(ScopeColumn::value).collect();
-        if function.notes.gives == Gives::Void {
+        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        let promise = Promise::of(function, &types)?;
+        if matches!(promise.shape, Shape::Void) {
             return Ok(Results { rel: bound.rel, columns: Vec::new(), shape: Shape::Void });
         }
-        let (wanted, shape) = match function.results.as_slice() {
-            [one] => match one.ty {
-                SqlType::Composite(ty) => {
-                    let is_whole = matches!(values.as_slice(), [only] if only.ty == one.ty);
-                    let fields = ty.fields().iter().map(part_of_field).collect();
-                    let wanted = if is_whole { vec![one.clone()] } else { fields };
-                    (wanted, Shape::Composite { ty, is_whole })
-                }
-                _ => (vec![one.clone()], Shape::Value),
-            },
-            several => (several.to_vec(), Shape::Record),
-        };
-        let is_value = matches!(shape, Shape::Value);
-        if values.len() != wanted.len() {
-            let detail = match values.len() < wanted.len() {
-                true => "Final statement returns too few columns.",
-                false => "Final statement returns too many columns.",
-            };
-            let one = "Final statement must return exactly one column.";
-            return Err(mismatch(function).detail(if is_value { one } else { detail }));
-        }
-        let first = self.new_columns(wanted.len());
+        let first = self.new_columns(types.len());
         let (mut output, mut columns) = (Vec::new(), Vec::new());
-        for (at, (value, part)) in values.into_iter().zip(&wanted).enumerate() {
-            let actual = value.ty.name();
+        for (at, (value, part)) in values.into_iter().zip(&promise.columns).enumerate() {
             let expr = self.coerce_checked(value, part.ty, CastContext::Assignment);
-            let expr = expr.map_err(|_| {
-                let detail = match is_value {
-                    true => format!("Actual return type is {actual}."),
-                    false => format!(
-                        "Final statement returns {actual} instead of {} at column {}.",
-                        part.ty.name(),
-                        at + 1
-                    ),
-                };
-                mismatch(function).detail(detail)
-            })?;
+            let expr = expr.map_err(|_| promise.refuse(function, at, types[at]))?;
             output.push((first + at, expr));
-            let name = match (&part.name, shape.is_record()) {
-                (Some(name), _) => name.clone(),
-                (None, true) => format!("column{}", at + 1),
+            let name = match (&part.name, promise.shape.is_record()) {
+                (_, true) => name_of(part, at),
+                (Some(name), false) => name.clone(),
                 (None, false) => function.bare().to_owned(),
             };
             let named = ScopeColumn::new(first + at, name, part.ty);
             columns.push(ScopeColumn { modifier: part.modifier, ..named });
         }
-        Ok(Results { rel: Rel::Project { input: Box::new(bound.rel), output }, columns, shape })
-    }
-}
-
-impl Shape {
-    fn is_record(&self) -> bool {
-        matches!(self, Shape::Record)
+        let rel = Rel::Project { input: Box::new(bound.rel), output };
+        Ok(Results { rel, columns, shape: promise.shape })
     }
 }
 
@@ -338,16 +314,4 @@ fn first_row(rel: Rel) -> Rel {
 fn lateral(arguments: Rel, body: Rel) -> Rel {
     let (kind, on) = (JoinKind::Inner, Vec::new());
     Rel::Join(Box::new(Join { kind, left: arguments, right: body, on, is_list: true }))
-}
-
-fn part_of_field(field: &Field) -> Part {
-    let (name, ty, modifier) = (Some(field.name.clone()), field.ty, field.modifier);
-    Part { name, ty, modifier, mode: None, default: None }
-}
-
-/// The error for a body that gives other things than the function promises.
-fn mismatch(function: &UserFunction) -> SqlError {
-    let message =
-        format!("return type mismatch in function declared to return {}", function.result().name());
-    SqlError::new(code::INVALID_FUNCTION, message)
 }

@@ -6,8 +6,7 @@
 //! | `expr`, `infix`, `call` | expressions; operators; calls of functions |
 //! | `aggregate`, `objects` | calls of aggregates; `regclass` and its kind |
 //! | `collate` | how texts compare |
-//! | `select`, `limit`, `target`, `group` | queries: their clauses and lists |
-//! | `grouping` | sets of keys that they group by |
+//! | `select`, `limit`, `target`, `group`, `grouping` | queries: their clauses and lists |
 //! | `from`, `join`, `with`, `recursion` | their sources |
 //! | `updatable` | tables that are changed, also through views |
 //! | `view`, `view_text` | queries of views; the text that a new one keeps, and its names |
@@ -18,6 +17,7 @@
 //! | `scope` | what names of columns mean |
 //! | `write`, `assign`, `elements` | INSERT, UPDATE, DELETE; SET; parts of columns in it |
 //! | `writing_with`, `reading` | WITH that writes; literals of dates and times |
+//! | `functions`, `overloads`, `promise`, `routine` | calls of functions that users made |
 //! | `rules`, `domains` | defaults, checks, foreign keys; what domains ask |
 //! | `access`, `ddl` | privileges that a statement needs; definitions of tables and indexes |
 //!
@@ -47,9 +47,11 @@ mod lock;
 mod objects;
 mod overloads;
 mod populate;
+pub(crate) mod promise;
 pub(crate) mod reading;
 mod records;
 mod recursion;
+pub(crate) mod routine;
 mod rows;
 pub(crate) mod rules;
 pub(crate) mod scope;
@@ -231,6 +233,10 @@ pub(crate) struct Binder<'a> {
     views: view::Views,
     /// The arguments of the function whose body is bound, if one is.
     arguments: Option<functions::Arguments>,
+    /// Entries of the functions whose bodies are bound, the innermost last.
+    bodies: Vec<String>,
+    /// Are functions called whose statements run?
+    calls: bool,
     /// Nodes of expressions that have been copied.
     copies: usize,
     /// What the planner may choose.
@@ -272,6 +278,8 @@ impl<'a> Binder<'a> {
             kept: false,
             views: view::Views::default(),
             arguments: None,
+            bodies: Vec::new(),
+            calls: false,
             copies: 0,
             switches: Switches::ALL,
             reading: Reading::default(),
@@ -355,7 +363,8 @@ impl<'a> Binder<'a> {
     pub(crate) fn take_asks(&mut self) -> Asks {
         let sequences = std::mem::take(&mut self.sequences);
         let unpopulated = self.unpopulated.take();
-        Asks { sequences, needs: std::mem::take(&mut self.needs), unpopulated }
+        let calls = std::mem::take(&mut self.calls);
+        Asks { sequences, needs: std::mem::take(&mut self.needs), unpopulated, calls }
     }
 
     /// Binds a query whose rows are stored as they come.

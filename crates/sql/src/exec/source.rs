@@ -317,7 +317,8 @@ pub(crate) fn open_query(
     txn: &mut Transaction,
     context: &Context,
 ) -> Result<Box<dyn Stream>> {
-    let alone = !Execution::of(context).is_part();
+    // Functions whose statements run may be called while rows are read, and not before.
+    let alone = !Execution::of(context).is_part() && context.routines.is_none();
     if let Some(rows) = alone.then(|| rows_of_key(query, txn, context)).transpose()?.flatten() {
         return Ok(Box::new(Ready::new(rows)));
     }

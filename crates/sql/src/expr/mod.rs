@@ -56,6 +56,7 @@ pub(crate) mod records;
 pub(crate) mod regex;
 pub(crate) mod registry;
 pub(crate) mod regression;
+pub(crate) mod routine;
 pub(crate) mod seed;
 pub(crate) mod sequences;
 mod sessions;
@@ -264,6 +265,8 @@ pub(crate) struct Context {
     pub(crate) patterns: regex::Patterns,
     /// The execution that it is a part of.
     pub(crate) exec_state: Box<dyn ExecState>,
+    /// Who runs functions that have statements of their own, if the statement calls any.
+    pub(crate) routines: Option<Arc<dyn routine::Routines>>,
     /// Where foreign keys wait for the end of the transaction, for a statement that writes.
     pub(crate) deferred: Option<Arc<deferred::Deferred>>,
     /// Rows that operators hand on at a time at most, if a test wants fewer than they do.
@@ -371,6 +374,7 @@ impl Context {
             held: Held::default(),
             patterns: regex::Patterns::default(),
             exec_state: Box::new(exec_state::NoExecution),
+            routines: None,
             deferred: None,
             batch_rows: None,
         }

@@ -138,6 +138,14 @@ impl Lines {
     }
 }
 
+/// What reading a message may take however small the database's budget is.
+const LEAST_TO_READ: usize = 64 << 20;
+
+/// What reading a text may take of a database's memory.
+pub(crate) fn memory_to_read(budget: &rightlink::Budget) -> usize {
+    budget.limit().max(LEAST_TO_READ)
+}
+
 /// The statements of a message. Empty ones are left out. Reading it takes about `memory` bytes at
 /// most.
 pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {

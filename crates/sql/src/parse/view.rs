@@ -192,23 +192,24 @@ pub(crate) fn kept_query(text: &str) -> Result<KeptQuery> {
     query_of(kept_tokens(text)?, text)
 }
 
-/// The query that the body of a function is; none if it is empty.
-///
-/// # Errors
-/// `0A000` for a body of several statements, or of one that is no query.
-pub(crate) fn function_body(text: &str) -> Result<Option<KeptQuery>> {
-    let refused = |what: &str| Err(SqlError::unsupported(format!("a function {what}")));
+/// What the body of a function is.
+pub(crate) enum FunctionBody {
+    Empty,
+    Query(KeptQuery),
+    /// Several statements, or one that is no query.
+    Statements,
+}
+
+/// Reads the body of a function, as far as it is one query.
+pub(crate) fn function_body(text: &str) -> Result<FunctionBody> {
     let tokens = kept_tokens(text)?;
     let mut statements = tokens.split(|token| token.token == Token::SemiColon);
     let one = statements.by_ref().find(|one| !one.is_empty());
-    let Some(one) = one else { return Ok(None) };
-    if statements.any(|other| !other.is_empty()) {
-        return refused("of several statements");
-    }
+    let Some(one) = one else { return Ok(FunctionBody::Empty) };
     let is_query = ["select", "values", "with", "table"].iter().any(|word| is(&one[0].token, word));
-    match is_query || one[0].token == Token::LParen {
-        true => query_of(one.to_vec(), text).map(Some),
-        false => refused(&format!("whose body is {}", one[0].token.to_string().to_uppercase())),
+    match statements.all(<[_]>::is_empty) && (is_query || one[0].token == Token::LParen) {
+        true => query_of(one.to_vec(), text).map(FunctionBody::Query),
+        false => Ok(FunctionBody::Statements),
     }
 }
 

@@ -229,6 +229,8 @@ pub(crate) struct Asks {
     pub(crate) needs: Needs,
     /// A materialized view that it reads and that has no rows yet.
     pub(crate) unpopulated: Option<String>,
+    /// Does it call functions whose statements run?
+    pub(crate) calls: bool,
 }
 
 /// A query that can run.

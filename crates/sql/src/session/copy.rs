@@ -325,7 +325,7 @@ impl Session {
             out.clear();
         }
         let mut count = 0u64;
-        while let Some(row) = portal.next(ROWS)? {
+        while let Some(row) = self.next_row(&mut portal, ROWS)? {
             writer.row(&row, &mut out)?;
             count += 1;
             sink.copy_data(&out)?;

@@ -10,7 +10,7 @@
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor`, `listing` | DECLARE, FETCH, MOVE, CLOSE; catalogs of cursors and statements |
 //! | `utility` | everything that is neither query nor definition |
-//! | `schema`, `block` | CREATE SCHEMA with what is to be in it; DO |
+//! | `schema`, `block`, `routine` | CREATE SCHEMA with all in it; DO; statements of functions |
 //! | `analyze`, `auto_analyze` | ANALYZE, on request and unasked |
 //! | `roles`, `grants`, `owners`, `access` | roles; privileges; owners; what the role may do |
 //! | `constraints` | foreign keys that are looked at when the transaction commits |
@@ -45,6 +45,7 @@ mod owners;
 mod portal;
 mod prepared;
 mod roles;
+mod routine;
 mod schema;
 mod stack;
 mod statement;
@@ -82,9 +83,6 @@ use crate::types::{Datum, Row, Times};
 use portal::Portal;
 use prepared::Prepared;
 use transaction::Active;
-
-/// What reading a message may take however small the database's budget is.
-const LEAST_TO_READ: usize = 64 << 20;
 
 /// Where the results of a message go, as they come. A message that needs more stack than its
 /// caller's thread has left runs on a thread of its own, and so does what the sink does then.
@@ -176,7 +174,7 @@ pub struct Session {
     arrived: i64,
     /// Is the message one of several statements, which makes it a block of its own?
     several: bool,
-    /// DO blocks that run, inside of one another.
+    /// DO blocks that run, or functions, inside of one another.
     blocks: usize,
     cache: cache::Cache,
     copy: Option<copy::CopyIn>,
@@ -188,7 +186,7 @@ pub struct Session {
     probe: Option<Probe>,
     interrupt: Interrupt,
     /// What others see of it.
-    seat: Seat,
+    seat: Arc<Seat>,
     login: roles::Login,
     /// Length of the longest statement that was prepared or has a cursor.
     longest: usize,
@@ -204,7 +202,7 @@ impl Session {
     }
 
     fn memory_to_read(&self) -> usize {
-        self.db.budget().limit().max(LEAST_TO_READ)
+        parse::memory_to_read(self.db.budget())
     }
 
     /// A session with default settings.
@@ -212,7 +210,8 @@ impl Session {
         let settings = Settings::default();
         settings.opened(&db.method().to_string(), db.device_depth());
         let interrupt = Interrupt::new();
-        let seat = Activity::default().join(Who::embedded(), interrupt.clone(), db.unix_micros());
+        let now = db.unix_micros();
+        let seat = Arc::new(Activity::default().join(Who::embedded(), interrupt.clone(), now));
         Session {
             db: db.clone(),
             database: "rightlink".into(),
@@ -244,7 +243,8 @@ impl Session {
     #[must_use]
     pub fn join(mut self, activity: &Activity, who: Who) -> Session {
         self.settings.logged_in(&who.user);
-        self.seat = activity.join(who, self.interrupt.clone(), self.db.unix_micros());
+        let now = self.db.unix_micros();
+        self.seat = Arc::new(activity.join(who, self.interrupt.clone(), now));
         self
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rightlink::Reservation;
 
 use super::prepared::{Prepared, convert};
+use super::routine::Routines;
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
 use crate::exec::Stream;
@@ -54,6 +55,8 @@ enum State {
         context: Box<Context>,
         done: Option<Changed>,
         count: u64,
+        /// What runs the functions that it calls, if it calls any whose statements run.
+        routines: Option<Arc<Routines>>,
     },
     /// Bound and not yet begun.
     Bound {
@@ -71,8 +74,24 @@ impl Portal {
         context: Box<Context>,
         done: Option<Changed>,
     ) -> Portal {
-        let state = State::Running { plan, stream, context, done, count: 0 };
+        let state = State::Running { plan, stream, context, done, count: 0, routines: None };
         Portal { state, number, memory: None }
+    }
+
+    /// The portal with what runs the functions that it calls.
+    pub(super) fn calling(mut self, by: Option<Arc<Routines>>) -> Portal {
+        if let State::Running { routines, .. } = &mut self.state {
+            *routines = by;
+        }
+        self
+    }
+
+    /// What runs the functions that it calls.
+    pub(super) fn routines(&self) -> Option<Arc<Routines>> {
+        match &self.state {
+            State::Running { routines, .. } => routines.clone(),
+            _ => None,
+        }
     }
 
     /// The portal with what it takes of the database's memory.
@@ -294,13 +313,21 @@ impl Session {
         let mut sent = 0;
         while limit == 0 || sent < limit {
             let most = if limit == 0 { ROWS as u64 } else { limit - sent };
-            match portal.next(usize::try_from(most).unwrap_or(ROWS))? {
+            match self.next_row(portal, usize::try_from(most).unwrap_or(ROWS))? {
                 Some(row) => sink.row(row)?,
                 None => return Ok(Execution::Complete(portal.tag())),
             }
             sent += 1;
         }
         Ok(Execution::Suspended)
+    }
+
+    /// The next row of a portal, whose functions may run meanwhile.
+    pub(super) fn next_row(&mut self, portal: &mut Portal, most: usize) -> Result<Option<Row>> {
+        match portal.routines() {
+            None => portal.next(most),
+            Some(routines) => routines.lending(&mut self.active, || portal.next(most)),
+        }
     }
 
     /// Begins the plan of a portal's statement.
@@ -357,7 +384,8 @@ impl Session {
         }
         let mut count = 0;
         while count < most
-            && let Some(row) = portal.next(usize::try_from(most - count).unwrap_or(ROWS))?
+            && let Some(row) =
+                self.next_row(portal, usize::try_from(most - count).unwrap_or(ROWS))?
         {
             count += 1;
             if !moves {

@@ -18,6 +18,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::batch::ROWS;
 use crate::exec::{self, Stream};
 use crate::expr::held::Held;
+use crate::expr::routine;
 use crate::expr::sequences::is_changed;
 use crate::expr::{Context, Db};
 use crate::names::said;
@@ -352,6 +353,7 @@ impl Session {
             patterns: crate::expr::regex::Patterns::default(),
             exec_state: Box::new(exec::Execution::default()),
             deferred: None,
+            routines: None,
             batch_rows: self.settings.often().batch_rows,
         }
     }
@@ -377,7 +379,7 @@ impl Session {
         // What fails whatever the tables hold fails before a client hears of columns.
         let mut early = Vec::new();
         while plan.is_constant()
-            && let Some(row) = portal.next(ROWS)?
+            && let Some(row) = self.next_row(&mut portal, ROWS)?
         {
             early.push(row);
         }
@@ -386,7 +388,7 @@ impl Session {
             sink.times(&self.times());
         }
         early.into_iter().try_for_each(|row| sink.row(row))?;
-        while let Some(row) = portal.next(ROWS)? {
+        while let Some(row) = self.next_row(&mut portal, ROWS)? {
             sink.row(row)?;
         }
         Ok(portal.tag().into_owned())
@@ -420,10 +422,18 @@ impl Session {
         if listing::is_asked_by(&plan) {
             context.listing = Some(Arc::new(self.listing()));
         }
+        let routines = plan.asks().calls.then(|| self.routines());
+        context.routines = routines.clone().map(|all| all as Arc<dyn routine::Routines>);
         let budget = self.db.budget().clone();
-        let active = self.ensure()?;
-        active.used = true;
-        let txn = &mut active.txn;
+        self.ensure()?.used = true;
+        let (plan, _memory) = match (&*plan, &routines) {
+            (Plan::Insert(insert), Some(routines)) => {
+                let (plan, memory) = self.insert_of_rows(insert, &context, routines)?;
+                (Arc::new(plan), Some(memory))
+            }
+            _ => (plan, None),
+        };
+        let txn = &mut self.ensure()?.txn;
         if !plan.sequences().is_empty() {
             context.sequences.open(plan.sequences(), txn)?;
         }
@@ -432,7 +442,10 @@ impl Session {
                 let rows = exec::write::select_locked(query, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(rows)), None)
             }
-            Plan::Query(query) => (exec::source::open_query(query, txn, &context)?, None),
+            Plan::Query(query) => match &routines {
+                None => (exec::source::open_query(query, txn, &context)?, None),
+                Some(routines) => (self.open_calling(query, &context, routines)?, None),
+            },
             Plan::Insert(insert) => {
                 let mut done = exec::insert::insert(insert, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
@@ -450,7 +463,7 @@ impl Session {
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
             }
         };
-        Ok(Portal::new(self.begins(), plan, stream, context, done))
+        Ok(Portal::new(self.begins(), plan, stream, context, done).calling(routines))
     }
 
     /// Tells the client a message, unless it wants to hear of graver ones only.

@@ -524,7 +524,7 @@ impl Session {
     fn run_quietly(&mut self, plan: &Arc<crate::plan::Plan>, params: Vec<Datum>) -> Result<u64> {
         let mut portal = self.open(Arc::clone(plan), params)?;
         let mut count = 0;
-        while portal.next(ROWS)?.is_some() {
+        while self.next_row(&mut portal, ROWS)?.is_some() {
             count += 1;
         }
         Ok(count)

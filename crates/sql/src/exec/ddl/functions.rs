@@ -12,8 +12,8 @@
 use rightlink::{AlterTable, Busy, Error, LockMode, Type};
 
 use super::Definer;
-use crate::bind::Binder;
 use crate::bind::ddl::{Called, FunctionDefinition, NewTable};
+use crate::bind::routine::check;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::{Along, Tables};
 use crate::names::{
@@ -22,7 +22,7 @@ use crate::names::{
 use crate::notes::ColumnNotes;
 use crate::notes::functions::{FunctionNotes, Gives};
 use crate::notes::types::NO_FIELD;
-use crate::parse::Lines;
+use crate::parse;
 use crate::schemas;
 use crate::types::SqlType;
 use crate::types::parameter_mode::ParameterMode;
@@ -134,8 +134,8 @@ impl Definer<'_> {
             return Ok(());
         }
         let function = load(self.txn, &entry)?.expect("it was made");
-        let (mut along, lines) = (Along(Tables(self.txn), &path), Lines::default());
-        Binder::new(&mut along, &lines, &[]).check_function(&function)
+        let memory = parse::memory_to_read(&self.context.budget());
+        check(&mut Along(Tables(self.txn), &path), &function, memory)
     }
 
     /// Puts default and notes into the column of a parameter.
