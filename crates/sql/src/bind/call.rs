@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use sqlparser::ast::{
-    self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
+    self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, TrimWhereField,
 };
 
 use super::Binder;
@@ -40,7 +40,12 @@ impl Binder<'_> {
         let position = self.start(node);
         let around = std::mem::replace(&mut self.sets.at, position);
         let result = match node {
-            ast::Expr::Function(function) => self.function(function),
+            ast::Expr::Function(function) => {
+                let around = std::mem::replace(&mut self.callee, function.name.span());
+                let value = self.function(function);
+                self.callee = around;
+                value
+            }
             ast::Expr::Extract { field, expr, .. } => {
                 let field = literal(&field.to_string().trim_matches('\'').to_lowercase());
                 let value = self.expr(expr)?;
@@ -140,7 +145,7 @@ impl Binder<'_> {
         let parts = identifiers::parts(&call.name)?;
         if let Some(functions) = self.functions_of_schema(&parts)? {
             let given = self.plain_arguments(parts.last().map_or("", String::as_str), call)?;
-            let chosen = self.chosen(&functions, &parts.join("."), given)?;
+            let chosen = self.chosen(&functions, &parts, given)?;
             return self.user_call(chosen);
         }
         let name = identifiers::function(&call.name)?;
@@ -328,7 +333,7 @@ impl Binder<'_> {
                 if functions.is_empty() {
                     return Err(registry::no_function(name, &types, &miss));
                 }
-                let chosen = self.chosen(&functions, name, Given::plain(args))?;
+                let chosen = self.chosen(&functions, &[name.to_owned()], Given::plain(args))?;
                 self.user_call(chosen)
             }
         }
@@ -356,7 +361,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         let given = self.plain_arguments(name, call)?;
-        let chosen = self.chosen(&functions, name, given)?;
+        let chosen = self.chosen(&functions, &[name.to_owned()], given)?;
         self.user_call(chosen).map(Some)
     }
 

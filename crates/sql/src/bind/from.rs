@@ -9,6 +9,7 @@ use sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, ObjectName, Query, Spanned, TableAlias, TableFactor,
     TableWithJoins,
 };
+use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 use super::overloads::Chosen;
@@ -231,7 +232,8 @@ impl Binder<'_> {
             return Ok(found);
         }
         let rows = registry::rows_of(&called).filter(|_| !is_users);
-        let users = if rows.is_none() { self.user_call_in_from(&parts, args)? } else { None };
+        let users =
+            if rows.is_none() { self.user_call_in_from(&parts, name.span(), args)? } else { None };
         let users = match users {
             Some(chosen) if chosen.function.gives_rows() => {
                 return self.user_rows(chosen, alias, ordinality);
@@ -337,6 +339,7 @@ impl Binder<'_> {
     fn user_call_in_from(
         &mut self,
         parts: &[String],
+        span: Span,
         args: &[FunctionArg],
     ) -> Result<Option<Chosen>> {
         let is_known = match parts {
@@ -353,7 +356,8 @@ impl Binder<'_> {
         }
         let place = Place::None("functions in FROM");
         let given = self.at_place(place, |binder| binder.given(args))?;
-        self.chosen(&functions, &parts.join("."), given).map(Some)
+        self.callee = span;
+        self.chosen(&functions, parts, given).map(Some)
     }
 
     fn arguments_in_from(&mut self, args: &[FunctionArg], of: &str) -> Result<Vec<Typed>> {

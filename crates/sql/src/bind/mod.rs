@@ -124,6 +124,9 @@ pub(crate) trait Catalog {
     /// The functions that users made and that these parts may name.
     fn functions_named(&mut self, parts: &[String]) -> Result<Vec<UserFunction>>;
 
+    /// The function that is kept as `entry`.
+    fn function(&mut self, entry: &str) -> Result<Option<UserFunction>>;
+
     /// The type that is called so, as the store calls it.
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>>;
 
@@ -233,6 +236,8 @@ pub(crate) struct Binder<'a> {
     views: view::Views,
     /// The arguments of the function whose body is bound, if one is.
     arguments: Option<functions::Arguments>,
+    /// Where the call that is being bound names its function.
+    callee: Span,
     /// Entries of the functions whose bodies are bound, the innermost last.
     bodies: Vec<String>,
     /// Are functions called whose statements run?
@@ -278,6 +283,7 @@ impl<'a> Binder<'a> {
             kept: false,
             views: view::Views::default(),
             arguments: None,
+            callee: Span::empty(),
             bodies: Vec::new(),
             calls: false,
             copies: 0,

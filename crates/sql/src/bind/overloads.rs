@@ -192,13 +192,18 @@ pub(super) struct Chosen {
 impl Binder<'_> {
     /// The functions that users made and that these parts may name.
     pub(super) fn users_functions(&mut self, parts: &[String]) -> Result<Vec<UserFunction>> {
-        let found = self.catalog.functions_named(parts)?;
-        if let Some(first) = found.first()
-            && (self.kept || self.views.is_new())
-        {
-            return Err(crate::user_types::functions::in_definition(first));
+        if let Some(entries) = self.functions_in_view(parts).filter(|_| !self.kept) {
+            let mut found = Vec::with_capacity(entries.len());
+            for entry in entries {
+                found.extend(self.catalog.function(&entry)?);
+            }
+            return Ok(found);
         }
-        Ok(found)
+        let found = self.catalog.functions_named(parts)?;
+        match found.first().filter(|_| self.kept) {
+            Some(first) => Err(crate::user_types::functions::in_definition(first)),
+            None => Ok(found),
+        }
     }
 
     /// The arguments of a call as they are given.
@@ -231,11 +236,13 @@ impl Binder<'_> {
     pub(super) fn chosen(
         &mut self,
         functions: &[UserFunction],
-        name: &str,
+        parts: &[String],
         given: Given,
     ) -> Result<Chosen> {
-        let fit = best(functions, &given).map_err(|miss| given.no_function(name, &miss))?;
+        let miss = |miss| given.no_function(&parts.join("."), &miss);
+        let fit = best(functions, &given).map_err(miss)?;
         let function = fit.function.clone();
+        self.note_function(parts, &function.entry);
         let is_exact = fit.types == given.types();
         // Another schema may get a better one, unless nothing is better.
         self.once |= !(function.is_only_schema || function.settled && is_exact);

@@ -20,7 +20,7 @@ use super::reading::Reading;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::Purpose;
 use super::updatable::why_not_checked;
-use super::view_text::ViewText;
+use super::view_text::{FoundForm, ViewText};
 use super::writing_with::writes_in_with;
 use super::{Binder, Place};
 use crate::catalog::relation_oid;
@@ -294,6 +294,28 @@ impl Binder<'_> {
         self.note_name(&written_type(parts), entry);
     }
 
+    /// The entries of the functions that these parts name in the query of a view that is being
+    /// bound; `None` outside of one.
+    pub(super) fn functions_in_view(&self, parts: &[String]) -> Option<Vec<String>> {
+        let notes = self.views.inside.as_ref()?;
+        let is_it = |source: &&ViewSource| source.written == written_function(parts, &source.was);
+        Some(notes.sources.iter().filter(is_it).map(|source| source.name.clone()).collect())
+    }
+
+    /// Remembers that the query of a new view calls the function that is kept as `entry`.
+    pub(super) fn note_function(&mut self, parts: &[String], entry: &str) {
+        if !self.views.is_new() || self.kept {
+            return;
+        }
+        let was = match &self.views.inside {
+            Some(notes) => notes.sources.iter().find(|source| source.name == entry),
+            None => None,
+        };
+        let written = written_function(parts, was.map_or(entry, |source| &source.was));
+        self.note_name(&written, entry);
+        self.find_in_text(self.callee, &written, FoundForm::Function);
+    }
+
     /// Remembers which columns a relation has that the query of a new view names.
     pub(super) fn note_columns(&mut self, written: &[String], relation: &Relation) {
         let Some(named) = &mut self.views.named else { return };
@@ -432,6 +454,13 @@ impl Binder<'_> {
 /// The parts of the name of a type, as no relation can be named.
 pub(super) fn written_type(parts: &[String]) -> Vec<String> {
     std::iter::once(SEPARATOR.to_string()).chain(parts.iter().cloned()).collect()
+}
+
+/// The parts of the name of a function, as no relation and no other function of the name can be
+/// named.
+fn written_function(parts: &[String], entry: &str) -> Vec<String> {
+    let own = [SEPARATOR.to_string(), entry.to_owned()];
+    own.into_iter().chain(parts.iter().cloned()).collect()
 }
 
 /// The columns that a view has: those of its query, under the names that are given.

@@ -2,7 +2,8 @@
 //! notes the places of its names.
 //!
 //! The binder knows what each part of the text means, so it tells here where it meets a `*`, a
-//! column with a schema in front, and the name of a relation, a type or a sequence. The places are
+//! column with a schema in front, and the name of a relation, a type, a function or a sequence. The
+//! places are
 //! kept with the view, and `catalog::view_text` puts the names of now there.
 //!
 //! Invariants: only the query of the view itself is told of, and no text that is kept with another
@@ -47,6 +48,7 @@ struct FoundName {
 pub(super) enum FoundForm {
     Type,
     Sequence,
+    Function,
     Relation,
     Aliased { end: Location, columns: usize },
 }
@@ -191,6 +193,7 @@ impl ViewText {
             let form = match found.form {
                 FoundForm::Type => NameForm::Type,
                 FoundForm::Sequence => NameForm::Sequence,
+                FoundForm::Function => NameForm::Function,
                 FoundForm::Relation => NameForm::Relation,
                 FoundForm::Aliased { end, columns } => {
                     NameForm::Aliased { end: byte(&notes.query, end)?, columns }

@@ -104,6 +104,9 @@ impl Dependencies {
         self.add(own, [PG_CLASS, object.oid], 0, 'i');
         self.add(own, [PG_CLASS, object.oid], 0, 'n');
         for source in &notes.sources {
+            if let Some(one) = objects.functions().iter().find(|one| one.entry == source.name) {
+                self.add(own, [PG_PROC, one.oid], 0, 'n');
+            }
             let Some(read) = objects.relation_named(&source.name) else { continue };
             let table = objects.table(&source.name).map(|object| object.table);
             let used = source.columns.iter().filter(|column| column.is_used);

@@ -35,6 +35,8 @@ pub(super) fn named(part: &Part) -> String {
 /// A function that a user made.
 pub(crate) struct FunctionObject {
     pub(super) oid: u32,
+    /// The table that it is kept as.
+    pub(super) entry: String,
     /// As the store would call a relation of its name.
     pub(super) stored: String,
     /// Its parameters, and a result that is none.
@@ -76,7 +78,8 @@ impl FunctionObject {
         let stored = function_of_entry(&info.name)?;
         let notes = FunctionNotes::decode(&info.note);
         let parts = parts_of_entry(info, &notes, made);
-        Some(FunctionObject { oid: relation_oid(info.id), stored, parts, notes })
+        let (oid, entry) = (relation_oid(info.id), info.name.clone());
+        Some(FunctionObject { oid, entry, stored, parts, notes })
     }
 
     fn inputs(&self) -> impl Iterator<Item = &Part> {
@@ -161,14 +164,18 @@ impl FunctionObject {
         parts.map(one).collect::<Vec<_>>().join(", ")
     }
 
+    /// Its name, with the schema where the path does not have that.
+    pub(super) fn spelled(&self, path: &SearchPath) -> String {
+        match path.has(schema_of(&self.stored)) {
+            true => identifier(bare(&self.stored)),
+            false => full_reference(&self.stored),
+        }
+    }
+
     /// Its name and the types of its arguments.
     pub(super) fn signature(&self, path: &SearchPath, shown: ShownType<'_>) -> String {
         let types: Vec<String> = self.inputs().map(shown).collect();
-        let name = match path.has(schema_of(&self.stored)) {
-            true => identifier(bare(&self.stored)),
-            false => full_reference(&self.stored),
-        };
-        format!("{name}({})", types.join(","))
+        format!("{}({})", self.spelled(path), types.join(","))
     }
 
     /// Has it arguments of the types with these numbers?

@@ -33,12 +33,14 @@ impl Objects {
         let Some(object) = self.of_oid(oid) else { return Ok(None) };
         let view = TableNotes::decode(&object.table.note).view;
         let Some(notes) = view.filter(|_| object.index.is_none()) else { return Ok(None) };
-        let is_other = |name: &&ViewName| matches!(name.form, NameForm::Type | NameForm::Sequence);
+        let is_other = |name: &&ViewName| {
+            matches!(name.form, NameForm::Type | NameForm::Sequence | NameForm::Function)
+        };
         let (mut text, words) = (notes.query.clone(), BTreeSet::new());
         // Names of types are read once more, and those of sequences are shown as they are.
         let default = SearchPath::default();
         for name in notes.names.iter().rev().filter(is_other) {
-            let path = if name.form == NameForm::Sequence { how.path } else { &default };
+            let path = if name.form == NameForm::Type { &default } else { how.path };
             self.name_now(&mut text, name, &notes, &words, path);
         }
         let columns = shown_names(&object);
@@ -81,6 +83,10 @@ impl Objects {
         let now = match name.form {
             NameForm::Type => self.type_now(source, path),
             NameForm::Sequence => literal(&self.spelled(&source.name, path)),
+            NameForm::Function => {
+                let function = self.functions().iter().find(|one| one.entry == source.name);
+                function.map_or(String::new(), |one| one.spelled(path))
+            }
             NameForm::Relation => {
                 let columns = self.columns_now(source, 0, words);
                 let is_renamed = bare(&source.name) != bare(&source.was);

@@ -56,6 +56,10 @@ impl Catalog for Along<'_> {
         functions::find(self.0.0, self.1, parts)
     }
 
+    fn function(&mut self, entry: &str) -> Result<Option<UserFunction>> {
+        self.0.function(entry)
+    }
+
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {
         self.0.stored_type(name)
     }
@@ -110,6 +114,10 @@ impl Catalog for Tables<'_> {
             // Nothing notes that a text which is kept needs the function.
             Some(found) => Err(functions::in_definition(found)),
         }
+    }
+
+    fn function(&mut self, entry: &str) -> Result<Option<UserFunction>> {
+        functions::load(self.0, entry)
     }
 
     fn stored_type(&mut self, name: &str) -> Result<Option<UserType>> {

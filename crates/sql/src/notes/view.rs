@@ -5,7 +5,8 @@
 //! is one. A materialized view is such a table with the rows that its query gave.
 //!
 //! A relation that the query reads, and each of its columns, is noted under the name that
-//! the text has for it, with the name that it goes by now. So the text stays as it is when things
+//! the text has for it, with the name that it goes by now; so are types and functions, by their
+//! entries. So the text stays as it is when things
 //! are renamed, and columns that a table gets later mean nothing in it. Where the text names these
 //! is noted too, so that the query can be shown under the names of now (`catalog::view_text`).
 //!
@@ -75,6 +76,8 @@ pub(crate) enum NameForm {
     Type,
     /// A sequence, in a string.
     Sequence,
+    /// A function that a user made, by its name.
+    Function,
     /// A relation in FROM.
     Relation,
     /// A relation in FROM with an alias and names for its first `columns`; the last of these names
@@ -82,7 +85,7 @@ pub(crate) enum NameForm {
     Aliased { end: usize, columns: usize },
 }
 
-/// A table, a view or a sequence that the query of a view names.
+/// A table, a view, a sequence, a type or a function that the query of a view names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ViewSource {
     /// The parts of the name in the query.
@@ -129,6 +132,7 @@ impl ViewName {
         let form = match *fields.get(3)? {
             "type" => NameForm::Type,
             "sequence" => NameForm::Sequence,
+            "function" => NameForm::Function,
             "relation" => NameForm::Relation,
             "aliased" => NameForm::Aliased { end: number(4)?, columns: number(5)? },
             _ => return None,
@@ -140,6 +144,7 @@ impl ViewName {
         let (word, more) = match self.form {
             NameForm::Type => ("type", Vec::new()),
             NameForm::Sequence => ("sequence", Vec::new()),
+            NameForm::Function => ("function", Vec::new()),
             NameForm::Relation => ("relation", Vec::new()),
             NameForm::Aliased { end, columns } => ("aliased", vec![end, columns]),
         };

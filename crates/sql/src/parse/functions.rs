@@ -21,6 +21,7 @@ pub(crate) enum FunctionStatement {
     Drop {
         functions: Vec<Signature>,
         if_exists: bool,
+        cascade: bool,
     },
     /// `None` is NULL.
     Comment {
@@ -410,8 +411,8 @@ fn drop_function(cursor: &mut Cursor) -> Result<FunctionStatement> {
     while cursor.take_token(&Token::Comma) {
         functions.push(signature(cursor)?);
     }
-    cursor.take_any(&["cascade", "restrict"]);
-    Ok(FunctionStatement::Drop { functions, if_exists })
+    let cascade = cursor.take_any(&["cascade", "restrict"]) == Some("cascade");
+    Ok(FunctionStatement::Drop { functions, if_exists, cascade })
 }
 
 fn comment(cursor: &mut Cursor) -> Result<FunctionStatement> {

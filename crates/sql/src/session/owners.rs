@@ -440,7 +440,7 @@ impl Session {
             }
         }
         if !functions.is_empty() {
-            let dropped = FunctionDefinition::Drop { functions, if_exists: true };
+            let dropped = FunctionDefinition::Drop { functions, if_exists: true, cascade };
             self.define_unchecked(&Definition::Function(dropped), sink)?;
         }
         let kinds = [

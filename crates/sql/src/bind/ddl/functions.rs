@@ -40,6 +40,7 @@ pub(crate) enum FunctionDefinition {
     Drop {
         functions: Vec<Called>,
         if_exists: bool,
+        cascade: bool,
     },
     Comment {
         function: Called,
@@ -77,10 +78,10 @@ pub(crate) fn of_function(
                 }
             }
         }
-        FunctionStatement::Drop { functions, if_exists } => {
+        FunctionStatement::Drop { functions, if_exists, cascade } => {
             let functions =
                 functions.iter().map(|one| called(one, resolver)).collect::<Result<_>>()?;
-            FunctionDefinition::Drop { functions, if_exists: *if_exists }
+            FunctionDefinition::Drop { functions, if_exists: *if_exists, cascade: *cascade }
         }
         FunctionStatement::Comment { function, text } => FunctionDefinition::Comment {
             function: called(function, resolver)?,

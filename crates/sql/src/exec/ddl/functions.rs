@@ -12,6 +12,7 @@
 use rightlink::{AlterTable, Busy, Error, LockMode, Type};
 
 use super::Definer;
+use super::readers::Needed;
 use crate::bind::ddl::{Called, FunctionDefinition, NewTable};
 use crate::bind::routine::check;
 use crate::error::{Result, SqlError, code};
@@ -41,8 +42,8 @@ impl Definer<'_> {
                 self.create_function(name, *or_replace, parts, notes)?;
                 return Ok("CREATE FUNCTION");
             }
-            FunctionDefinition::Drop { functions, if_exists } => {
-                self.drop_functions(functions, *if_exists)?;
+            FunctionDefinition::Drop { functions, if_exists, cascade } => {
+                self.drop_functions(functions, *if_exists, *cascade)?;
                 return Ok("DROP FUNCTION");
             }
             FunctionDefinition::Rename { function, to } => {
@@ -75,7 +76,12 @@ impl Definer<'_> {
         Ok("ALTER FUNCTION")
     }
 
-    fn drop_functions(&mut self, functions: &[Called], if_exists: bool) -> Result<()> {
+    fn drop_functions(
+        &mut self,
+        functions: &[Called],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
         let mut entries = Vec::with_capacity(functions.len());
         for function in functions {
             match self.lock_function(function) {
@@ -87,7 +93,7 @@ impl Definer<'_> {
         }
         entries.dedup();
         last_first(&mut entries);
-        entries.iter().try_for_each(|entry| self.drop_function(entry))
+        entries.iter().try_for_each(|entry| self.drop_function(entry, cascade))
     }
 
     fn create_function(
@@ -277,10 +283,16 @@ impl Definer<'_> {
     }
 
     /// Drops the function that is kept as an entry; the last one of its name takes its number.
-    pub(super) fn drop_function(&mut self, entry: &str) -> Result<()> {
+    /// Views that call it go with it, or keep it from going.
+    pub(super) fn drop_function(&mut self, entry: &str, cascade: bool) -> Result<()> {
         let name = function_of_entry(entry).expect("it is the entry of a function");
         self.lock_entry(&name)?;
+        let function = load(self.txn, entry)?.ok_or_else(|| no_function_named(bare(&name)))?;
+        let signature = stored(schema_of(&name), &function.signature());
+        self.drop_dependents(Needed::Function(entry, &signature), &[], cascade)?;
+        let number = self.txn.catalog().definition(entry)?.id;
         self.txn.drop_table(entry)?;
+        self.forget_readers(number)?;
         self.close_gap(&name, entry)
     }
 
@@ -298,6 +310,7 @@ impl Definer<'_> {
         }
         if let Some(last) = last {
             self.txn.alter_table(&last, AlterTable::Rename(entry))?;
+            self.rename_source(&last, entry)?;
         }
         self.touch_first(name)
     }
@@ -347,7 +360,7 @@ impl Definer<'_> {
         }
         let mut entries: Vec<String> = found.into_iter().map(|one| one.entry).collect();
         last_first(&mut entries);
-        entries.iter().try_for_each(|entry| self.drop_function(entry))
+        entries.iter().try_for_each(|entry| self.drop_function(entry, cascade))
     }
 
     /// A relation has another name: functions that have its rows name it so.
@@ -396,6 +409,7 @@ impl Definer<'_> {
         }
         let new = function_entry(to, number);
         self.txn.alter_table(entry, AlterTable::Rename(&new))?;
+        self.rename_source(entry, &new)?;
         self.touch_first(to)?;
         self.close_gap(&name, entry)
     }

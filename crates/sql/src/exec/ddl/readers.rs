@@ -32,6 +32,8 @@ pub(super) enum Needed<'n> {
     Sequence(&'n str),
     /// Its entry, and the type.
     Type(&'n str, &'n str),
+    /// Its entry, and its name with its arguments.
+    Function(&'n str, &'n str),
     Column(&'n str, &'n str),
 }
 
@@ -49,6 +51,7 @@ impl<'n> Needed<'n> {
             Needed::MaterializedView(name) => format!("materialized view {}", shown(name)),
             Needed::Sequence(name) => format!("sequence {}", shown(name)),
             Needed::Type(_, name) => format!("type {}", shown(name)),
+            Needed::Function(_, signature) => format!("function {}", shown(signature)),
             Needed::Column(table, column) => format!("column {column} of table {}", shown(table)),
         }
     }
@@ -58,7 +61,7 @@ impl<'n> Needed<'n> {
         match self {
             Needed::Table(name) | Needed::Sequence(name) => name,
             Needed::View(name) | Needed::MaterializedView(name) => name,
-            Needed::Type(name, _) | Needed::Column(name, _) => name,
+            Needed::Type(name, _) | Needed::Function(name, _) | Needed::Column(name, _) => name,
         }
     }
 
@@ -68,7 +71,8 @@ impl<'n> Needed<'n> {
             | Needed::View(name)
             | Needed::MaterializedView(name)
             | Needed::Sequence(name)
-            | Needed::Type(name, _) => notes.reads(name),
+            | Needed::Type(name, _)
+            | Needed::Function(name, _) => notes.reads(name),
             Needed::Column(table, column) => {
                 notes.sources.iter().any(|source| source.name == table && source.uses(column))
             }

@@ -135,7 +135,7 @@ impl Definer<'_> {
         for entry in &functions {
             // Those that need the rows of a table are gone with it.
             if self.txn.catalog().has_relation(entry)? {
-                self.drop_function(entry)?;
+                self.drop_function(entry, true)?;
             }
         }
         for name in &types {

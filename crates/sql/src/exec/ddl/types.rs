@@ -420,7 +420,7 @@ impl Definer<'_> {
             }
         }
         last_first(&mut functions);
-        functions.iter().try_for_each(|entry| self.drop_function(entry))?;
+        functions.iter().try_for_each(|entry| self.drop_function(entry, cascade))?;
         let number = self.txn.catalog().definition(&entry)?.id;
         self.txn.drop_table(&entry)?;
         self.forget_readers(number)
