@@ -11,6 +11,8 @@
 //! Does not do: finding functions (`user_types::functions`), choosing among them (`overloads`),
 //! making them (`exec::ddl::functions`).
 
+use std::collections::BTreeMap;
+
 use sqlparser::ast::TableAlias;
 
 use super::Binder;
@@ -22,13 +24,16 @@ use super::records::{field_by, row_of, shape_of, with_shape};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::select::Purpose;
 use crate::error::{Result, SqlError, code};
-use crate::expr::{ColumnId, Expr, SubqueryKind, Typed};
+use crate::expr::immutable::{self, is_immutable};
+use crate::expr::{ColumnId, Expr, SubqueryKind, Typed, nodes_of};
 use crate::notes::functions::Gives;
 use crate::parse::view::{FunctionBody, function_body};
 use crate::plan::bound::Bound;
 use crate::plan::rel::{Join, JoinKind, Limit, Rel};
+use crate::plan::rewrite::{is_cheap, substituted};
 use crate::plan::window::{Frame, Window, WindowCall, WindowFunction};
 use crate::types::cast::CastContext;
+use crate::types::volatility::Volatility;
 use crate::types::{Datum, SqlType};
 use crate::user_types::functions::{Part, UserFunction};
 
@@ -103,9 +108,22 @@ impl Binder<'_> {
         let function = chosen.function.clone();
         let body = function_body(&function.notes.body)?;
         if self.is_run(&function, &body) {
+            if let Some(place) = self.place_without_queries() {
+                let what = format!("\"{}\", whose statements run, in {place}", function.bare());
+                return Err(SqlError::unsupported(what));
+            }
             return self.run_call(chosen);
         }
-        let BoundCall { arguments, body } = self.bound_call(chosen, body)?;
+        let call = self.bound_call(chosen, body)?;
+        if let Some(inlined) = self.inlined(&call, &function)? {
+            return Ok(inlined);
+        }
+        if let Some(place) = self.place_without_queries() {
+            let what =
+                format!("\"{}\", which is no single expression, in {place}", function.bare());
+            return Err(SqlError::unsupported(what));
+        }
+        let BoundCall { arguments, body } = call;
         let value = body.value();
         if function.notes.gives.is_set() {
             return self.unnested_call(lateral(arguments, body.rel), value);
@@ -158,6 +176,36 @@ impl Binder<'_> {
             }
             _ => one,
         })
+    }
+
+    /// A call of a function whose body is an expression over its arguments as that expression, as
+    /// PostgreSQL's `inline_function` makes it.
+    fn inlined(&mut self, call: &BoundCall, function: &UserFunction) -> Result<Option<Typed>> {
+        if function.notes.gives.is_set() || matches!(call.body.shape, Shape::Void) {
+            return Ok(None);
+        }
+        let value = call.body.value();
+        let Some(expr) = over_columns(&value.expr, &call.body.rel) else { return Ok(None) };
+        let Rel::Project { output, .. } = without_filter(&call.arguments) else {
+            unreachable!("the arguments are a projection")
+        };
+        let strict = function.notes.is_strict;
+        if !may_replace(output, &expr, usize::from(strict)) {
+            return Ok(None);
+        }
+        let given: BTreeMap<ColumnId, Expr> = output.iter().cloned().collect();
+        self.count_copies(nodes_of(&expr))?;
+        let mut expr = substituted(expr, &given);
+        if function.notes.volatility == Volatility::Immutable && !is_immutable(&expr, &[]) {
+            expr = immutable::declared(expr);
+        }
+        if strict && !output.is_empty() {
+            let is_null =
+                |(_, value): &(ColumnId, Expr)| Expr::IsNull(Box::new(value.clone()), false);
+            let is_null = Expr::Or(output.iter().map(is_null).collect());
+            expr = Expr::Case(vec![(is_null, Expr::null())], Box::new(expr));
+        }
+        Ok(Some(Typed { modifier: value.modifier, ..Typed::new(expr, value.ty) }))
     }
 
     /// A column of the first row of a query as a value.
@@ -296,6 +344,46 @@ impl Binder<'_> {
         }
         let rel = Rel::Project { input: Box::new(bound.rel), output };
         Ok(Results { rel, columns, shape: promise.shape })
+    }
+}
+
+/// An expression over the columns of a body that is nothing but expressions, over the arguments.
+fn over_columns(expr: &Expr, rel: &Rel) -> Option<Expr> {
+    match rel {
+        Rel::Single => Some(expr.clone()),
+        Rel::Project { input, output } if may_replace(output, expr, 0) => {
+            let expr = substituted(expr.clone(), &output.iter().cloned().collect());
+            over_columns(&expr, input)
+        }
+        _ => None,
+    }
+}
+
+/// May values stand in the places of their columns in an expression, which needs each so many times
+/// more? None that costs something may be worked out twice, and none that differs from time to time
+/// may be left out or worked out twice.
+fn may_replace(values: &[(ColumnId, Expr)], expr: &Expr, more: usize) -> bool {
+    let mut uses: BTreeMap<ColumnId, usize> = values.iter().map(|(id, _)| (*id, more)).collect();
+    expr.walk(&mut |inner| {
+        if let Expr::Column(id) = inner
+            && let Some(count) = uses.get_mut(id)
+        {
+            *count += 1;
+        }
+    });
+    let fits = |(id, value): &(ColumnId, Expr)| match uses[id] {
+        0 => !value.is_volatile() && !value.has_query(),
+        1 => true,
+        _ => is_cheap(value),
+    };
+    !expr.has_query() && values.iter().all(fits)
+}
+
+/// Arguments without the condition that none of them is null.
+fn without_filter(arguments: &Rel) -> &Rel {
+    match arguments {
+        Rel::Filter { input, .. } => input,
+        other => other,
     }
 }
 

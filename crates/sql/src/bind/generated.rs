@@ -15,6 +15,7 @@ use crate::expr::{Expr, Typed};
 use crate::parse::{self, Lines};
 use crate::plan::{GeneratedColumn, Table};
 use crate::types::Datum;
+use crate::user_types::UsedType;
 
 /// Where a generation expression stands, for messages.
 pub(super) const GENERATION: &str = "column generation expressions";
@@ -109,10 +110,13 @@ fn refuse_columns(expr: &Expr, table: &Table, generated: &[usize]) -> Result<()>
 }
 
 /// The generated columns of `table`, in order.
-pub(crate) fn generated(catalog: &mut dyn Catalog, table: &Table) -> Result<Vec<GeneratedColumn>> {
+pub(crate) fn generated(
+    catalog: &mut dyn Catalog,
+    table: &Table,
+) -> Result<(Vec<GeneratedColumn>, Vec<UsedType>)> {
     let places = table.generated_places();
     if places.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let lines = Lines::default();
     let mut binder = Binder::new(catalog, &lines, &[]);
@@ -122,5 +126,6 @@ pub(crate) fn generated(catalog: &mut dyn Catalog, table: &Table) -> Result<Vec<
         let bound = binder.of_kept(|binder| binder.generation(&node, table, &slot, &places))?;
         Ok(GeneratedColumn { at: *at, expr: bound.stored })
     };
-    places.iter().map(&mut bind).collect()
+    let all = places.iter().map(&mut bind).collect::<Result<_>>()?;
+    Ok((all, binder.take_used_types()))
 }

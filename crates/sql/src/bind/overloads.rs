@@ -14,13 +14,14 @@ use super::{Binder, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{Candidate, Miss, choose};
 use crate::expr::{Expr, Typed};
-use crate::names::schema_of;
+use crate::names::{function_entry, schema_of};
 use crate::parse;
 use crate::parse::named_arguments::{self, VARIADIC};
 use crate::types::cast::is_implicit;
 use crate::types::parameter_mode::ParameterMode;
 use crate::types::{ElementType, SqlType};
 use crate::user_types::functions::{Part, UserFunction};
+use crate::user_types::kept_name;
 
 /// Values that a call gives.
 #[derive(Default)]
@@ -199,11 +200,17 @@ impl Binder<'_> {
             }
             return Ok(found);
         }
-        let found = self.catalog.functions_named(parts)?;
-        match found.first().filter(|_| self.kept) {
-            Some(first) => Err(crate::user_types::functions::in_definition(first)),
-            None => Ok(found),
+        match self.kept {
+            true => self.kept_function(parts),
+            false => self.catalog.functions_named(parts),
         }
+    }
+
+    /// The function that these parts name in a text that is kept, which has no others beside it.
+    fn kept_function(&mut self, parts: &[String]) -> Result<Vec<UserFunction>> {
+        let Some(name) = kept_name(parts) else { return Ok(Vec::new()) };
+        let found = self.catalog.function(&function_entry(&name, 1))?;
+        Ok(found.into_iter().collect())
     }
 
     /// The arguments of a call as they are given.

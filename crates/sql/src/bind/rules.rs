@@ -23,6 +23,7 @@ use crate::plan::{ParentKey, Rules, Table, UniqueKey};
 use crate::roles::role::OWNER;
 use crate::schemas;
 use crate::types::{Datum, RegKind, SqlType};
+use crate::user_types::UsedType;
 
 impl Binder<'_> {
     /// Where values of column `at` go.
@@ -385,12 +386,15 @@ impl Binder<'_> {
 }
 
 /// The expressions of the columns of `table` that are computed, in order.
-pub(crate) fn computed(catalog: &mut dyn Catalog, table: &Table) -> Result<Vec<Expr>> {
+pub(crate) fn computed(
+    catalog: &mut dyn Catalog,
+    table: &Table,
+) -> Result<(Vec<Expr>, Vec<UsedType>)> {
     let notes = table.column_notes[table.shown().len()..].iter();
     let computed = notes.filter_map(|notes| notes.computed.as_ref());
     let texts: Vec<&String> = computed.map(|one| &one.text).collect();
     if texts.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let lines = Lines::default();
     let mut binder = Binder::new(catalog, &lines, &[]);
@@ -398,7 +402,8 @@ pub(crate) fn computed(catalog: &mut dyn Catalog, table: &Table) -> Result<Vec<E
         let node = parse::expression(text)?;
         binder.of_kept(|binder| binder.index_expression(&node, table)).map(|value| value.expr)
     };
-    texts.iter().map(&mut bind).collect()
+    let all = texts.iter().map(&mut bind).collect::<Result<_>>()?;
+    Ok((all, binder.take_used_types()))
 }
 
 /// Place of the column called `name`.

@@ -54,11 +54,17 @@ impl Binder<'_> {
         bound
     }
 
+    /// The place, if it is one where no query may stand.
+    pub(super) fn place_without_queries(&self) -> Option<&'static str> {
+        match self.place {
+            Place::None(place) if KEPT.contains(&place) => Some(place),
+            _ => None,
+        }
+    }
+
     /// Binds a query inside of an expression, which sees the sources around it.
     fn nested(&mut self, query: &Query) -> Result<Bound> {
-        if let Place::None(place) = self.place
-            && KEPT.contains(&place)
-        {
+        if let Some(place) = self.place_without_queries() {
             let message = format!("cannot use subquery in {}", place.trim_end_matches('s'));
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }

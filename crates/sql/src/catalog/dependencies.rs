@@ -22,6 +22,7 @@ use crate::oids::key_oid;
 use crate::parse;
 use crate::schemas;
 use crate::types::{Datum, Row, SqlType};
+use crate::user_types::kept_name;
 
 /// An object as the number of its catalog and its own.
 type Address = [u32; 2];
@@ -70,7 +71,7 @@ impl Dependencies {
     }
 
     /// An index that stands for no constraint goes with its columns.
-    fn index(&mut self, table: &TableInfo, index: &IndexInfo) {
+    fn index(&mut self, table: &TableInfo, index: &IndexInfo, objects: &Objects) -> Result<()> {
         let own = [PG_CLASS, relation_oid(index.id)];
         let relation = [PG_CLASS, relation_oid(table.id)];
         let keys = index.columns.iter().map(|key| &key.name).chain(&index.included);
@@ -79,6 +80,7 @@ impl Dependencies {
         for key in &index.columns {
             if let Some(text) = rules::expression(table, &key.name) {
                 computed.extend(rules::named_columns(table, &text));
+                self.called_functions(own, &text, objects)?;
             }
         }
         computed.sort_unstable();
@@ -94,6 +96,7 @@ impl Dependencies {
         for part in plain.into_iter().chain(computed).chain(tested) {
             self.add(own, relation, part, 'a');
         }
+        Ok(())
     }
 
     /// The rule of a view reads relations, of each the columns that it uses, or the whole of one of
@@ -142,6 +145,11 @@ impl Dependencies {
                 let own = [PG_ATTRDEF, default_oid(object.oid, at + 1)];
                 self.add(own, relation, at + 1, 'a');
                 self.asked_sequences(own, &shown, objects)?;
+                self.called_functions(own, &shown, objects)?;
+            }
+            if let Some(text) = &notes.generated {
+                let own = [PG_ATTRDEF, default_oid(object.oid, at + 1)];
+                self.called_functions(own, text, objects)?;
             }
             if notes.made.is_some() || notes.domain.is_some() {
                 let ty = type_oid(column, &notes, objects);
@@ -166,6 +174,17 @@ impl Dependencies {
             }
             Ok(None)
         })?;
+        Ok(())
+    }
+
+    /// The functions of users that a text calls.
+    fn called_functions(&mut self, own: Address, text: &str, objects: &Objects) -> Result<()> {
+        for (_, parts) in parse::types::called_names(text)? {
+            let Some(stored) = kept_name(&parts) else { continue };
+            if let Some(one) = objects.functions().iter().find(|one| one.stored == stored) {
+                self.add(own, [PG_PROC, one.oid], 0, 'n');
+            }
+        }
         Ok(())
     }
 
@@ -195,7 +214,7 @@ impl Dependencies {
     }
 
     /// Checks and foreign keys.
-    fn constraints(&mut self, objects: &Objects) {
+    fn constraints(&mut self, objects: &Objects) -> Result<()> {
         for one in objects.constraints() {
             let own = [PG_CONSTRAINT, one.oid];
             for part in &one.columns {
@@ -205,6 +224,9 @@ impl Dependencies {
                     self.add(own, [PG_CLASS, one.table], *part, 'n');
                 }
             }
+            if let Rule::Check(condition) = &one.rule {
+                self.called_functions(own, condition, objects)?;
+            }
             if let Rule::Reference(reference) = &one.rule {
                 self.add(own, [PG_CLASS, reference.index], 0, 'n');
                 for part in &reference.columns {
@@ -212,6 +234,7 @@ impl Dependencies {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -223,11 +246,11 @@ pub(super) fn rows(objects: &Objects) -> Result<Vec<Row>> {
     objects.tables().try_for_each(|object| all.table(&object, objects))?;
     for object in objects.all() {
         if let Some(index) = object.index.filter(|index| !objects.is_key(object.table, index)) {
-            all.index(object.table, index);
+            all.index(object.table, index, objects)?;
         }
     }
     all.functions(objects);
     all.keys(objects);
-    all.constraints(objects);
+    all.constraints(objects)?;
     Ok(all.0)
 }

@@ -383,6 +383,10 @@ impl Objects {
             let stored = kept_name(parts)?;
             self.number_of_type(&stored).map(|_| self.spelled_type(&stored, path))
         })?;
+        let text = parse::types::with_functions(&text, |parts| {
+            let stored = kept_name(parts)?;
+            self.functions().iter().find(|one| one.stored == stored).map(|one| one.spelled(path))
+        })?;
         self.with_sequences(&text, path)
     }
 

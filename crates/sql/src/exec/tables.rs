@@ -108,11 +108,9 @@ impl Catalog for Tables<'_> {
     }
 
     fn functions_named(&mut self, parts: &[String]) -> Result<Vec<UserFunction>> {
-        let Some(name) = user_types::kept_name(parts) else { return Ok(Vec::new()) };
-        match functions::load_all(self.0, &name)?.first() {
+        match user_types::kept_name(parts) {
+            Some(name) => functions::load_all(self.0, &name),
             None => Ok(Vec::new()),
-            // Nothing notes that a text which is kept needs the function.
-            Some(found) => Err(functions::in_definition(found)),
         }
     }
 
@@ -166,8 +164,10 @@ impl Catalog for Tables<'_> {
         let (computed, generated) = (Vec::new(), Vec::new());
         let mut table =
             Table { info, version, types, notes, column_notes, used, computed, generated };
-        table.computed = rules::computed(self, &table)?;
-        table.generated = generated::generated(self, &table)?;
+        let (computed, by_computed) = rules::computed(self, &table)?;
+        let (generated, by_generated) = generated::generated(self, &table)?;
+        table.used.extend(by_computed.into_iter().chain(by_generated));
+        (table.computed, table.generated) = (computed, generated);
         Ok(Arc::new(table))
     }
 

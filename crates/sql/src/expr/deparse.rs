@@ -3,7 +3,7 @@
 //! Does not do: text that a parser would surely read back.
 
 use crate::expr::sequences::{Ask, BY_NUMBER};
-use crate::expr::{Expr, SubqueryKind, arrays, records, routine};
+use crate::expr::{Expr, SubqueryKind, arrays, immutable, records, routine};
 use crate::names::{bare, function_of_entry, identifier, reference};
 use crate::types::literal::{constant, literal};
 use crate::types::{Datum, SqlType};
@@ -30,6 +30,7 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
             }
             (records::IS_NULL, [row]) => format!("({} IS NULL)", inner(row)),
             (records::IS_NOT_NULL, [row]) => format!("({} IS NOT NULL)", inner(row)),
+            (immutable::DECLARED, [one]) => inner(one),
             (routine::CALL, [Expr::Const(Datum::Text(entry)), args @ ..]) => {
                 let name = function_of_entry(entry).unwrap_or_default();
                 format!("{}({})", identifier(bare(&name)), list(args, ", "))

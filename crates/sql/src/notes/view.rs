@@ -4,11 +4,11 @@
 //! names of tables, is locked and rolled back as they are, and has a version. Its note says that it
 //! is one. A materialized view is such a table with the rows that its query gave.
 //!
-//! A relation that the query reads, and each of its columns, is noted under the name that
-//! the text has for it, with the name that it goes by now; so are types and functions, by their
-//! entries. So the text stays as it is when things
-//! are renamed, and columns that a table gets later mean nothing in it. Where the text names these
-//! is noted too, so that the query can be shown under the names of now (`catalog::view_text`).
+//! A relation that the query reads, and each of its columns, is noted under the name that the text
+//! has for it, with the name that it goes by now; so are types and functions, by their entries. The
+//! text stays as it is when things are renamed, and columns that a table gets later mean nothing in
+//! it. Where it names these is noted too, so that the query can be shown under the names of now
+//! (`catalog::view_text`).
 //!
 //! Invariants: what is encoded decodes to equal notes.
 //! Does not do: reading the query (`bind::view`).

@@ -442,6 +442,28 @@ pub(crate) fn in_small_letters(text: &str) -> Result<String> {
 /// Where a text that is kept names types, and the parts of the names: behind `::`, behind AS of a
 /// cast, in front of a literal.
 pub(crate) fn names(text: &str) -> Result<Vec<(Span, Vec<String>)>> {
+    named(text, |behind, ahead| {
+        let casts = match behind {
+            Some(Token::DoubleColon) => true,
+            Some(Token::Word(word)) => word.value.eq_ignore_ascii_case("as"),
+            _ => false,
+        };
+        let literal =
+            matches!(ahead, Some(Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)));
+        casts || literal
+    })
+}
+
+/// Where a text that is kept has names in front of parentheses, as it has those of functions.
+pub(crate) fn called_names(text: &str) -> Result<Vec<(Span, Vec<String>)>> {
+    named(text, |_, ahead| ahead == Some(&Token::LParen))
+}
+
+/// Where a text that is kept has names, by the tokens behind and ahead of them.
+fn named(
+    text: &str,
+    is_it: impl Fn(Option<&Token>, Option<&Token>) -> bool,
+) -> Result<Vec<(Span, Vec<String>)>> {
     let tokens = kept_tokens(text)?;
     let word = |at: usize| match tokens.get(at).map(|one| &one.token) {
         Some(Token::Word(word)) => Some(match word.quote_style {
@@ -467,14 +489,9 @@ pub(crate) fn names(text: &str) -> Result<Vec<(Span, Vec<String>)>> {
             at += 2;
         }
         at += 1;
-        let behind = start.checked_sub(1);
-        let casts = behind
-            .is_some_and(|at| is(at, &Token::DoubleColon) || word(at).as_deref() == Some("as"));
-        let literal = matches!(
-            tokens.get(at).map(|one| &one.token),
-            Some(Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_))
-        );
-        if casts || literal {
+        let behind = start.checked_sub(1).and_then(|at| tokens.get(at));
+        let ahead = tokens.get(at);
+        if is_it(behind.map(|one| &one.token), ahead.map(|one| &one.token)) {
             found.push((Span::new(tokens[start].span.start, tokens[at - 1].span.end), parts));
         }
     }
@@ -490,6 +507,17 @@ pub(crate) fn with_types(
     let named = names(text)?.into_iter();
     let edits: Vec<(Span, String)> =
         named.filter_map(|(span, parts)| Some((span, other(&parts)?))).collect();
+    Ok(replaced(text, &edits))
+}
+
+/// As [`with_types`], for names of functions.
+pub(crate) fn with_functions(
+    text: &str,
+    other: impl Fn(&[String]) -> Option<String>,
+) -> Result<String> {
+    let called = called_names(text)?.into_iter();
+    let edits: Vec<(Span, String)> =
+        called.filter_map(|(span, parts)| Some((span, other(&parts)?))).collect();
     Ok(replaced(text, &edits))
 }
 

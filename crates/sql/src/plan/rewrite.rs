@@ -203,7 +203,7 @@ fn split(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, Vec
 }
 
 /// Does it cost next to nothing to have it twice?
-fn is_cheap(expr: &Expr) -> bool {
+pub(crate) fn is_cheap(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Const(_) | Expr::Param(_) => true,
         Expr::Cast(inner, _) | Expr::Pad(inner, _) | Expr::Fit(inner, ..) => is_cheap(inner),
@@ -212,7 +212,7 @@ fn is_cheap(expr: &Expr) -> bool {
 }
 
 /// An expression with others in the place of columns, those of queries in it too.
-fn substituted(mut expr: Expr, names: &BTreeMap<ColumnId, Expr>) -> Expr {
+pub(crate) fn substituted(mut expr: Expr, names: &BTreeMap<ColumnId, Expr>) -> Expr {
     expr.change(&mut |inner| match inner {
         Expr::Column(id) => {
             if let Some(other) = names.get(id) {

@@ -208,11 +208,6 @@ pub(crate) fn no_function_named(name: &str) -> SqlError {
     SqlError::new(code::UNDEFINED_FUNCTION, message)
 }
 
-/// The error for a function in a text that is kept with a definition.
-pub(crate) fn in_definition(function: &UserFunction) -> SqlError {
-    not_built(&format!("that a user made in a definition: \"{}\"", function.bare()))
-}
-
 /// The error for a kind of function that is not built.
 pub(crate) fn not_built(what: &str) -> SqlError {
     SqlError::unsupported(format!("a function {what}"))

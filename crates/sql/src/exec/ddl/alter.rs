@@ -6,7 +6,6 @@ use rightlink::{AlterTable, Busy, ColumnDefault, ColumnSchema, Error, LockMode, 
 
 use super::constraints::{depends, unnoted};
 use super::identity::of_relation;
-use super::table::constant;
 use super::{Definer, check_keys, expression, key_made, late_keys, named};
 use crate::bind::Slot;
 use crate::bind::ddl::{Alteration, NewIndex, NewPrimary, NewTable};
@@ -14,6 +13,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::rows::to_value;
 use crate::expr::Expr;
 use crate::names::{bare, beside};
+use crate::notes::ColumnNotes;
 use crate::notes::Deferral;
 use crate::plan::Table;
 
@@ -234,10 +234,9 @@ impl Definer<'_> {
                 .filter(|default| *default != ColumnDefault::Value(Value::Null));
         }
         self.txn.alter_table(table, AlterTable::AddColumn(&schema))?;
-        self.txn.alter_table(
-            table,
-            AlterTable::Default { column: &name, default: constant(default) },
-        )?;
+        let text = ColumnNotes::decode(&schema.note).default;
+        let fixed = self.constant(default, text.as_deref())?;
+        self.txn.alter_table(table, AlterTable::Default { column: &name, default: fixed })?;
         if !default.is_stable() {
             let context = self.context;
             let value_of = |_: &[Value]| default.eval(&[], context).and_then(to_value);
@@ -354,7 +353,8 @@ impl Definer<'_> {
             }
             None => (Expr::null(), None),
         };
-        self.txn.alter_table(name, AlterTable::Default { column, default: constant(&bound) })?;
+        let default = self.constant(&bound, text.as_deref())?;
+        self.txn.alter_table(name, AlterTable::Default { column, default })?;
         self.note_column(name, column, |notes| notes.default = text)
     }
 

@@ -91,7 +91,12 @@ impl Definer<'_> {
     }
 
     /// Gives each row the value of an expression over the other columns.
-    fn fill_computed(&mut self, table: &Table, column: &ColumnSchema, expr: &Expr) -> Result<()> {
+    pub(super) fn fill_computed(
+        &mut self,
+        table: &Table,
+        column: &ColumnSchema,
+        expr: &Expr,
+    ) -> Result<()> {
         let context = self.context;
         let value_of = |row: &[Value]| {
             context.check_interrupt()?;

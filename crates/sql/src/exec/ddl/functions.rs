@@ -126,9 +126,13 @@ impl Definer<'_> {
         let entry = match before {
             Some(before) => {
                 self.replace_function(before, &schema, &notes)?;
+                self.refill_indexes(name)?;
                 before.entry.clone()
             }
             None => {
+                if known.len() == 1 {
+                    self.refuse_beside_called(name)?;
+                }
                 schema.name = function_entry(name, known.len() + 1);
                 self.txn.create_table(&schema)?;
                 schema.name.clone()
@@ -290,6 +294,10 @@ impl Definer<'_> {
         let function = load(self.txn, entry)?.ok_or_else(|| no_function_named(bare(&name)))?;
         let signature = stored(schema_of(&name), &function.signature());
         self.drop_dependents(Needed::Function(entry, &signature), &[], cascade)?;
+        if !self.txn.catalog().has_relation(&function_entry(&name, 2))? {
+            let what = format!("function {}", self.context.settings.path().shown(&signature));
+            self.drop_callers(&name, &what, cascade)?;
+        }
         let number = self.txn.catalog().definition(entry)?.id;
         self.txn.drop_table(entry)?;
         self.forget_readers(number)?;
@@ -406,6 +414,13 @@ impl Definer<'_> {
         }
         if number > 1 {
             self.lock_entry(to)?;
+            self.refuse_beside_called(&name)?;
+        }
+        if number == 2 {
+            self.refuse_beside_called(to)?;
+        }
+        if !self.txn.catalog().has_relation(&function_entry(&name, 2))? {
+            self.rename_called(&name, to)?;
         }
         let new = function_entry(to, number);
         self.txn.alter_table(entry, AlterTable::Rename(&new))?;

@@ -26,6 +26,7 @@ mod composites;
 mod constraints;
 mod domains;
 mod expression;
+mod function_users;
 mod functions;
 mod generated;
 mod identity;

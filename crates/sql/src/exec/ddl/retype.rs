@@ -11,7 +11,6 @@ use rightlink::{AlterTable, ColumnDefault, Error, Test, Value};
 use sqlparser::ast::{DataType, Expr as Ast};
 
 use super::alter::has_nulls;
-use super::table::constant;
 use super::{Definer, duplicated, named, operator_class};
 use crate::bind::ddl::NewCheck;
 use crate::bind::reading::Reading;
@@ -235,7 +234,7 @@ impl Definer<'_> {
             code::DATATYPE_MISMATCH => default_stays(&column.name, table.types[at]),
             _ => error,
         })?;
-        Ok(constant(&bound))
+        self.constant(&bound, table.column_notes[at].default.as_deref())
     }
 }
 

@@ -245,6 +245,7 @@ impl Definer<'_> {
         let path = self.context.settings.path();
         let mut text = node.to_string();
         self.settle_types(&mut text)?;
+        self.settle_functions(&mut text)?;
         if *path == names::SearchPath::default() {
             return parse::expression(&text);
         }

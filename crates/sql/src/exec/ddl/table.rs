@@ -89,14 +89,27 @@ impl Definer<'_> {
             let slot = Slot::of_column(&column.name, ty, modifier);
             let node = self.settled(node)?;
             let (default, text) = self.bind_default(&node, &slot)?;
+            column.default = self.constant(&default, Some(&text))?;
             (bound, notes.default) = (default, Some(text));
-            column.default = constant(&bound);
         } else if let Some(domain) = notes.domain.as_ref().filter(|_| table.generated[at].is_none())
         {
             bound = self.domain_default(domain, notes.type_of(column.kind, &table.made), column)?;
         }
         column.note = notes.encode();
         Ok(bound)
+    }
+
+    /// The default as the store can keep it: a constant. The value of a function that a user made
+    /// is none, since that may be replaced.
+    pub(super) fn constant(
+        &mut self,
+        bound: &Expr,
+        text: Option<&str>,
+    ) -> Result<Option<ColumnDefault>> {
+        match text {
+            Some(text) if self.calls_functions(text)? => Ok(None),
+            _ => Ok(constant(bound)),
+        }
     }
 
     /// What a domain gives to a column that has no default of its own.
@@ -172,8 +185,8 @@ impl Definer<'_> {
     }
 }
 
-/// The default as the store can keep it: a constant.
-pub(super) fn constant(bound: &Expr) -> Option<ColumnDefault> {
+/// The default that an expression is, if it is a constant.
+fn constant(bound: &Expr) -> Option<ColumnDefault> {
     match bound {
         Expr::Const(Datum::Null) => None,
         Expr::Const(value) => value.clone().into_value().map(ColumnDefault::Value),
