@@ -16,6 +16,7 @@ use crate::names::{
     CATALOGS, NOWHERE, PUBLIC, SearchPath, TEMPORARY, beside, is_own, is_temporary_schema, mark,
     one_name, said, schema_of, stored, type_entry,
 };
+use crate::notes::types::TypeNotes;
 use crate::parse::identifiers;
 
 /// The parts of a name in a string, as `regclass` reads it.
@@ -207,6 +208,19 @@ impl<'r> Resolver<'r> {
             return Err(no_schema(schema));
         }
         Ok(found.name)
+    }
+
+    /// The entry of the composite type that these parts name; `None` if they name a relation, or
+    /// nothing.
+    pub(crate) fn composite_entry(&mut self, parts: &[String]) -> Result<Option<String>> {
+        let relation = find_with(self.txn, self.path, parts, self.pending.as_deref())?.name;
+        let entry = type_entry(&self.any_type(parts)?);
+        let mut catalog = self.txn.catalog();
+        if catalog.has_relation(&relation)? || !catalog.has_relation(&entry)? {
+            return Ok(None);
+        }
+        let is_composite = TypeNotes::decode(&catalog.definition(&entry)?.note).is_composite;
+        Ok(is_composite.then_some(entry))
     }
 
     /// A type that may be there or not.

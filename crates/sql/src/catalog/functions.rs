@@ -82,7 +82,7 @@ impl FunctionObject {
         Some(FunctionObject { oid, entry, stored, parts, notes })
     }
 
-    fn inputs(&self) -> impl Iterator<Item = &Part> {
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(|part| part.is_input())
     }
 

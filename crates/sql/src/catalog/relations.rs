@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo};
+use rightlink::{Blocks, ColumnDefault, ColumnSchema, Database, IndexInfo, IndexMethod};
 
 use super::builtin::{self, TypeFacts};
 use super::generated;
@@ -299,6 +299,12 @@ fn of_index(object: &Object<'_>, index: &IndexInfo, objects: &Objects) -> Vec<Ro
     for (at, (key, name)) in keys.zip(names).enumerate() {
         let found = object.table.columns.iter().find(|column| column.name == *key);
         let Some(column) = found else { continue };
+        // A hash index keeps hashes of its keys.
+        if index.method == IndexMethod::Hash {
+            let plain = Attribute::plain(object.oid, at + 1, &name, SqlType::Int4.oid());
+            rows.push(attribute(&plain));
+            continue;
+        }
         let column = ColumnSchema { name, ..column.clone() };
         rows.push(of_column(object, at + 1, &column, objects));
     }

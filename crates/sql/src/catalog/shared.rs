@@ -84,6 +84,7 @@ pub(super) fn collations(objects: &Objects) -> Result<Vec<Row>> {
     let by_bytes = |own: u32, name: &str| {
         let (provider, locale) = match name {
             "default" => ('d', Datum::Null),
+            "ucs_basic" => ('c', text("C")),
             _ => ('c', text(name)),
         };
         let mut row = vec![oid(own), text(name), oid(CATALOGS_OID), OWNER];
@@ -164,6 +165,11 @@ fn comments(objects: &Objects) -> Vec<Comment> {
     }
     for one in objects.types() {
         add(one.oid, PG_TYPE, 0, one.comment.clone());
+    }
+    for one in objects.composites() {
+        for (at, field) in one.entry.columns.iter().enumerate() {
+            add(one.oid(), PG_CLASS, at + 1, ColumnNotes::decode(&field.note).comment);
+        }
     }
     for one in objects.functions() {
         add(one.oid, PG_PROC, 0, one.notes.comment.clone());

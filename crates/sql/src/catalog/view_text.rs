@@ -37,10 +37,10 @@ impl Objects {
             matches!(name.form, NameForm::Type | NameForm::Sequence | NameForm::Function)
         };
         let (mut text, words) = (notes.query.clone(), BTreeSet::new());
-        // Names of types are read once more, and those of sequences are shown as they are.
+        // Names of types and functions are read once more, those of sequences are shown as they are.
         let default = SearchPath::default();
         for name in notes.names.iter().rev().filter(is_other) {
-            let path = if name.form == NameForm::Type { &default } else { how.path };
+            let path = if name.form == NameForm::Sequence { how.path } else { &default };
             self.name_now(&mut text, name, &notes, &words, path);
         }
         let columns = shown_names(&object);

@@ -48,7 +48,7 @@ pub(super) fn rows(
             }
             _ => Ok(Box::new(Ready::new(Vec::new()))),
         },
-        SetFunction::Nothing => Ok(Box::new(Ready::new(Vec::new()))),
+        SetFunction::Nothing | SetFunction::Partitions => Ok(Box::new(Ready::new(Vec::new()))),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::arrays::Definition;
 use crate::types::cast::is_implicit;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, RegKind, SqlType};
 
 /// What a function does with its arguments.
 pub(crate) type Eval = fn(&[Datum], &Context) -> Result<Datum>;
@@ -41,6 +41,8 @@ pub(crate) enum SetFunction {
     Options,
     /// The tables of a publication, of which there is none.
     Publication,
+    /// The partitions of a table, of which there are none.
+    Partitions,
     /// The one value of its argument, which any function in FROM is.
     Value,
     /// No rows.
@@ -57,6 +59,12 @@ impl SetFunction {
             }
             SetFunction::Options => {
                 vec![("option_name", SqlType::Text), ("option_value", SqlType::Text)]
+            }
+            SetFunction::Partitions => {
+                let relation = SqlType::Reg(RegKind::Class);
+                let of_tree = [("relid", relation), ("parentrelid", relation)];
+                let own = [("isleaf", SqlType::Bool), ("level", SqlType::Int4)];
+                of_tree.into_iter().chain(own).collect()
             }
             SetFunction::Publication => vec![
                 ("relid", SqlType::Oid),

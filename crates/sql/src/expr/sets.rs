@@ -6,7 +6,7 @@
 use crate::expr::function::{JsonPart, JsonRows, Registry, SetFunction};
 use crate::expr::json::path;
 use crate::expr::operators::mismatch;
-use crate::types::SqlType;
+use crate::types::{RegKind, SqlType};
 
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
@@ -24,6 +24,7 @@ pub(super) fn register(registry: &mut Registry) {
     add("string_to_table", &[T::Text, T::Text], T::Text, SetFunction::TextParts);
     add("string_to_table", &[T::Text, T::Text, T::Text], T::Text, SetFunction::TextParts);
     add("pg_options_to_table", &[SqlType::texts()], T::Text, SetFunction::Options);
+    add("pg_partition_tree", &[T::Reg(RegKind::Class)], T::Text, SetFunction::Partitions);
     add("pg_get_publication_tables", &[T::Text], T::Text, SetFunction::Publication);
     add("pg_listening_channels", &[], T::Text, SetFunction::Channels);
     for (name, ty, part, as_text) in [

@@ -192,7 +192,10 @@ impl Session {
             }
             Commented::Sequence(name) => self.check_owns_kind(actor, name, "sequence"),
             Commented::Column(name, _) | Commented::Constraint(name, _) => {
-                self.check_owns(actor, name)
+                match type_of_entry(name) {
+                    Some(ty) => self.check_owns_type(actor, &ty),
+                    None => self.check_owns(actor, name),
+                }
             }
             Commented::Index(name) => self.check_owns_index(actor, name),
             Commented::Type(name) => self.check_owns_type(actor, name),

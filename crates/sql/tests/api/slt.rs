@@ -196,7 +196,7 @@ files!(
     time_zones time_styles time_of_day formats two_phase
     addresses bit_strings log_places composites composite_types unique_indexes
     functions_made functions_of_rows functions_overloaded functions_in_catalogs
-    functions_that_run functions_in_views functions_in_definitions
+    functions_that_run functions_in_views functions_in_definitions told_functions
     numeric_powers interval_columns short_spellings using_index
     generated_columns generated_definitions operator_classes blocks custom_settings
     sequences_by_number locking_queries tool_names

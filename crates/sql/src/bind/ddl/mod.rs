@@ -434,7 +434,8 @@ fn comment(
         CommentObject::Sequence => Commented::Sequence(resolver.existing_parts(&parts)?),
         CommentObject::Column if parts.len() > 1 => {
             let column = parts.pop().expect("there are two");
-            Commented::Column(resolver.existing_parts(&parts)?, column)
+            let entry = resolver.composite_entry(&parts)?;
+            Commented::Column(entry.map_or_else(|| resolver.existing_parts(&parts), Ok)?, column)
         }
         CommentObject::Database if parts.len() == 1 => Commented::Database(parts.remove(0)),
         CommentObject::Schema if parts.len() == 1 => Commented::Schema(parts.remove(0)),

@@ -1,20 +1,23 @@
 //! Calls of functions and aggregates, and what has a syntax of its own.
 //!
-//! Does not do: functions that users made, named arguments, VARIADIC, frames of windows,
-//! WITHIN GROUP.
+//! Does not do: defaults of functions that users made and several of one name, named arguments,
+//! VARIADIC, frames of windows, WITHIN GROUP.
 
 use sqlparser::ast::{
     self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
 };
 
 use super::analyse::Analyzer;
-use super::choose::{Chosen, TEXT};
+use super::choose::{Chosen, TEXT, Types};
 use super::tree::{
     Aggregate, Kind, Node, SortBy, SortKey, Subquery, Syntax, Test, TypeRef, Window,
 };
 use crate::catalog::builtin;
+use crate::catalog::functions::{FunctionObject, type_of};
+use crate::names::identifier;
 use crate::parse::identifiers;
 use crate::types::SqlType;
+use crate::user_types::kept_name;
 
 /// Words that are calls without parentheses, with their types.
 const WORDS: [(&str, SqlType); 11] = [
@@ -105,7 +108,7 @@ impl Analyzer<'_> {
 
     pub(super) fn call(&self, name: &str, args: Vec<Node>) -> Option<Node> {
         let (args, ty) = self.chosen(name, args)?;
-        Node::new(Kind::Call(name.to_owned(), args), ty)
+        Node::new(Kind::Call(identifier(name), args), ty)
     }
 
     fn syntax(&self, syntax: Syntax, name: &str, args: Vec<Node>) -> Option<Node> {
@@ -116,14 +119,15 @@ impl Analyzer<'_> {
     fn function(&self, call: &ast::Function) -> Option<Node> {
         let parts = identifiers::parts(&call.name).ok()?;
         let is_system = matches!(parts.as_slice(), [_]) || parts.first()? == "pg_catalog";
+        let is_users = !is_system && parts.len() == 2;
         let is_plain = call.null_treatment.is_none()
             && matches!(call.parameters, FunctionArguments::None)
             && call.within_group.is_empty();
-        if !is_system || !is_plain {
+        if !(is_system || is_users) || !is_plain {
             return None;
         }
         let name = parts.last()?;
-        if let FunctionArguments::List(list) = &call.args {
+        if is_system && let FunctionArguments::List(list) = &call.args {
             let one = |kind| self.aggregate(name, kind, list, call.filter.as_deref());
             if let Some(over) = &call.over {
                 return self.window(one(b'w').or_else(|| one(b'a'))?, over);
@@ -167,8 +171,31 @@ impl Analyzer<'_> {
             ("current_time" | "current_timestamp" | "localtime" | "localtimestamp" | "row", _) => {
                 None
             }
-            _ => self.call_or_cast(name, args),
+            _ if is_users => self.call_of_user(&parts, args),
+            _ => {
+                let types: Vec<u32> = args.iter().map(|arg| arg.ty.oid).collect();
+                match self.types.has_function(name, &types) {
+                    false if parts.len() == 1 => match self.call_of_user(&parts, args.clone()) {
+                        None => self.call_or_cast(name, args),
+                        call => call,
+                    },
+                    _ => self.call_or_cast(name, args),
+                }
+            }
         }
+    }
+
+    /// The call of a function that a user made, if these parts name one with so many arguments.
+    fn call_of_user(&self, parts: &[String], args: Vec<Node>) -> Option<Node> {
+        let stored = kept_name(parts)?;
+        let Types(objects, path) = self.types;
+        let is_it =
+            |one: &&FunctionObject| one.stored == stored && one.inputs().count() == args.len();
+        let mut found = objects.functions().iter().filter(is_it);
+        let (function, None) = (found.next()?, found.next()) else { return None };
+        let types: Vec<u32> = function.inputs().map(|part| type_of(part).0).collect();
+        let args = self.coerce_all(args, &types)?;
+        Node::new(Kind::Call(function.spelled(path), args), TypeRef::plain(function.result().0))
     }
 
     /// An aggregate, or by its letter a window function, without ORDER BY.

@@ -12,6 +12,7 @@ use crate::catalog::builtin::{self, TypeRules};
 use crate::catalog::objects::Objects;
 use crate::catalog::relations::base_oid;
 use crate::catalog::type_objects::MadeKind;
+use crate::names::SearchPath;
 use crate::notes::ColumnNotes;
 use crate::types::SqlType;
 
@@ -65,7 +66,7 @@ const UNLISTED: [Unlisted; 8] = [
 
 /// The types that are there, with those that were made.
 #[derive(Clone, Copy)]
-pub(super) struct Types<'o>(pub(super) &'o Objects);
+pub(super) struct Types<'o>(pub(super) &'o Objects, pub(super) &'o SearchPath);
 
 /// An operator or a function for operands of some types.
 pub(super) struct Chosen {

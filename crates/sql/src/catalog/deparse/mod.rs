@@ -107,7 +107,7 @@ impl Objects {
     pub(super) fn deparsed(&self, text: &str, names: Names<'_>, how: How<'_>) -> Option<Shown> {
         let scope = Scope { objects: self, names };
         let node = parse::expression(text).ok()?;
-        let analyzer = Analyzer::new(Types(self), &scope, 0);
+        let analyzer = Analyzer::new(Types(self, how.path), &scope, 0);
         self.printed(&analyzer.expr(&node)?, how)
     }
 
@@ -126,7 +126,7 @@ impl Objects {
             modifier: notes.modifier.map_or(-1, Modifier::number),
         };
         let scope = Scope { objects: self, names: Names::Table(table) };
-        let analyzer = Analyzer::new(Types(self), &scope, 0);
+        let analyzer = Analyzer::new(Types(self, how.path), &scope, 0);
         let value = analyzer.expr(&parse::expression(text).ok()?)?;
         Some(self.printed(&analyzer.assigned(value, to)?, how)?.text)
     }
@@ -135,8 +135,9 @@ impl Objects {
     pub(super) fn named_columns(&self, text: &str, table: &TableInfo) -> Option<Vec<String>> {
         let scope = Scope { objects: self, names: Names::Table(table) };
         let node = parse::expression(text).ok()?;
-        let mut found = Vec::new();
-        Analyzer::new(Types(self), &scope, 0).expr(&node)?.add_columns(&mut found);
+        let (mut found, path) = (Vec::new(), SearchPath::default());
+        let types = Types(self, &path);
+        Analyzer::new(types, &scope, 0).expr(&node)?.add_columns(&mut found);
         Some(found)
     }
 
@@ -151,7 +152,7 @@ impl Objects {
         let ast::Expr::Tuple(nodes) = parse::expression(&format!("({text})")).ok()? else {
             return None;
         };
-        let analyzer = Analyzer::new(Types(self), &scope, 0);
+        let analyzer = Analyzer::new(Types(self, how.path), &scope, 0);
         let shown = nodes.iter().map(|node| Some(self.printed(&analyzer.expr(node)?, how)?.text));
         Some(shown.collect::<Option<Vec<_>>>()?.join(", "))
     }

@@ -6,7 +6,6 @@
 use super::TypeText;
 use super::choose::{BOOL, INT4, NUMERIC, UNKNOWN};
 use super::tree::{AnyOf, Case, Cast, Kind, Node, Subscript, Syntax, TypeRef};
-use crate::names::identifier;
 
 /// Columns that the inside of CASE and of clauses is moved in by.
 pub(super) const INDENT_VAR: i32 = 4;
@@ -93,7 +92,7 @@ impl Printer<'_> {
             Kind::Column(column) => self.push(&column.text),
             Kind::Const(value) => self.constant(value.as_deref(), node.ty, false),
             Kind::Call(name, args) => {
-                self.push(&identifier(name));
+                self.push(name);
                 self.push("(");
                 self.list(args);
                 self.push(")");

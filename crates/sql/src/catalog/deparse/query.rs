@@ -169,7 +169,7 @@ impl<'l> Level<'l> {
     }
 
     fn analyzer(&self) -> Analyzer<'_> {
-        Analyzer::new(Types(self.objects), self, self.depth * 4)
+        Analyzer::new(Types(self.objects, self.path), self, self.depth * 4)
     }
 
     /// All that is printed of a query.
@@ -376,7 +376,7 @@ impl<'l> Level<'l> {
         }
         let one = |(column, other): (Column, &Column)| {
             let types = [column.ty.oid, other.ty.oid];
-            let ty = Types(self.objects).common(&types)?;
+            let ty = Types(self.objects, self.path).common(&types)?;
             Some(Column { ty: TypeRef::plain(ty), ..column })
         };
         columns.into_iter().zip(others).map(one).collect()

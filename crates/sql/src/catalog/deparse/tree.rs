@@ -33,6 +33,7 @@ pub(super) enum Kind {
     Column(ColumnName),
     /// The text of a value; `None` for null.
     Const(Option<String>),
+    /// The name as it is printed.
     Call(String, Vec<Node>),
     /// A call with a syntax of its own.
     Syntax(Syntax, Vec<Node>),

@@ -190,6 +190,7 @@ impl Shower {
                     SetFunction::Options => "pg_options_to_table",
                     SetFunction::Series(_) => "generate_series",
                     SetFunction::TextParts => "string_to_table",
+                    SetFunction::Partitions => "pg_partition_tree",
                     SetFunction::Publication => "pg_get_publication_tables",
                     SetFunction::Channels => "pg_listening_channels",
                     SetFunction::Unnest => "unnest",
