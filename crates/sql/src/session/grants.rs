@@ -263,6 +263,8 @@ impl Session {
                         false => acl.revoke(own, change.cascade, role)?,
                     }
                 }
+                // PostgreSQL keeps those of defaults by the numbers of roles.
+                acl.sort();
                 let acl = (!acl.is_same(&usual)).then_some(&acl);
                 rights::keep_default(&mut self.ensure()?.txn, made, acl)?;
             }

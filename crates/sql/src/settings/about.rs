@@ -23,7 +23,7 @@ const REPORTS: &str = "Reporting and Logging / What to Log";
 const STATEMENTS: &str = "Client Connection Defaults / Statement Behavior";
 
 /// Name, category, purpose.
-static ABOUT: [(&str, &str, &str); 56] = [
+static ABOUT: [(&str, &str, &str); 57] = [
     ("application_name", REPORTS, "What the client calls itself."),
     ("batch_rows", DEVELOPER, "Most rows that operators hand on at a time."),
     ("bytea_output", STATEMENTS, "How bytea is shown."),
@@ -76,6 +76,7 @@ static ABOUT: [(&str, &str, &str); 56] = [
     ("statement_timeout", STATEMENTS, "Longest time that a statement may take."),
     ("synchronous_commit", LOG, "Does a commit wait for the log to be durable?"),
     ("timezone", FORMAT, "Time zone in which times are shown."),
+    ("timezone_abbreviations", FORMAT, "Abbreviations of time zones that are known."),
     ("transaction_deferrable", STATEMENTS, "Accepted; nothing is deferred."),
     ("transaction_isolation", STATEMENTS, "Isolation level of this transaction."),
     ("transaction_read_only", STATEMENTS, "Does this transaction only read?"),

@@ -65,7 +65,7 @@ pub(super) fn is_told(severity: &str, least: &str) -> bool {
     }
 }
 
-pub(super) static SETTINGS: [Setting; 67] = [
+pub(super) static SETTINGS: [Setting; 68] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     setting("client_encoding", "UTF8", Kind::Encoding),
@@ -104,6 +104,7 @@ pub(super) static SETTINGS: [Setting; 67] = [
     setting("statement_timeout", "0", Kind::Millis(0)),
     setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),
     setting("timezone", "UTC", Kind::Zone),
+    setting("timezone_abbreviations", "Default", Kind::Only(&["Default"])),
     setting("transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
     setting("transaction_read_only", "off", Kind::Bool),
     // What is switched off is chosen where nothing else is left.

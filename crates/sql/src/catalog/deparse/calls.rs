@@ -1,7 +1,7 @@
 //! Calls of functions and aggregates, and what has a syntax of its own.
 //!
-//! Does not do: defaults of functions that users made and several of one name, named arguments,
-//! VARIADIC, frames of windows, WITHIN GROUP.
+//! Does not do: functions that users made of which several may be meant, named arguments, VARIADIC,
+//! frames of windows, WITHIN GROUP.
 
 use sqlparser::ast::{
     self, CeilFloorKind, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
@@ -189,11 +189,21 @@ impl Analyzer<'_> {
     fn call_of_user(&self, parts: &[String], args: Vec<Node>) -> Option<Node> {
         let stored = kept_name(parts)?;
         let Types(objects, path) = self.types;
-        let is_it =
-            |one: &&FunctionObject| one.stored == stored && one.inputs().count() == args.len();
-        let mut found = objects.functions().iter().filter(is_it);
-        let (function, None) = (found.next()?, found.next()) else { return None };
-        let types: Vec<u32> = function.inputs().map(|part| type_of(part).0).collect();
+        let takes = |one: &&FunctionObject| {
+            one.stored == stored
+                && one.inputs().count() >= args.len()
+                && one.inputs().skip(args.len()).all(|part| part.default.is_some())
+        };
+        let wanted = |one: &FunctionObject| -> Vec<u32> {
+            one.inputs().take(args.len()).map(|part| type_of(part).0).collect()
+        };
+        let mut found: Vec<&FunctionObject> = objects.functions().iter().filter(takes).collect();
+        if found.len() > 1 {
+            let given: Vec<u32> = args.iter().map(|arg| arg.ty.oid).collect();
+            found.retain(|one| wanted(one) == given);
+        }
+        let [function] = found.as_slice() else { return None };
+        let types = wanted(function);
         let args = self.coerce_all(args, &types)?;
         Node::new(Kind::Call(function.spelled(path), args), TypeRef::plain(function.result().0))
     }
