@@ -37,7 +37,7 @@ impl Objects {
             matches!(name.form, NameForm::Type | NameForm::Sequence | NameForm::Function)
         };
         let (mut text, words) = (notes.query.clone(), BTreeSet::new());
-        // Names of types and functions are read once more; those of sequences are shown as they are.
+        // Names of types and functions are read once more; those of sequences are shown as is.
         let default = SearchPath::default();
         for name in notes.names.iter().rev().filter(is_other) {
             let path = if name.form == NameForm::Sequence { how.path } else { &default };
