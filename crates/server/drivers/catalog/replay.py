@@ -278,8 +278,9 @@ def replay(given, postgres, port, user):
     total |= {head: max(row[head] for row in table.values()) for head in ("worst", "ratio")}
     print(f"{'all':<12}" + "".join(f"{total[head]:>13.5g}" for head in heads))
     slow.sort(reverse=True)
-    for ms, ratio, tool, query in slow[: 12 if given.show else 5]:
-        print(f"{ms:8.1f} ms, {ratio:5.1f} times: {tool}: {' '.join(query.split())[:110]}")
+    for at, (ms, ratio, tool, query) in enumerate(slow):
+        if at < 5 or given.show and (at < 12 or ratio > given.ratio):
+            print(f"{ms:8.1f} ms, {ratio:5.1f} times: {tool}: {' '.join(query.split())[:110]}")
     print("equal but for rows of what is lacking:")
     for reason, (queries, rows) in sorted(both.reasons.items()):
         print(f"{queries:8} queries, {rows:6} rows: {reason}")

@@ -18,6 +18,7 @@ use crate::exec::hash::{hash_of, hash_text, place};
 use crate::exec::memory::Memory;
 use crate::exec::vector::{NO_ROW, Numbers, Texts, Vector};
 use crate::expr::Context;
+use crate::plan::term::Keys;
 use crate::types::{Datum, Row};
 
 /// Columns of rows for other statements by which they are found.
@@ -329,11 +330,19 @@ impl MadeRows {
         Batch { len: rows.len(), columns }
     }
 
-    /// Numbers of the rows that have `value` in column `at`.
-    pub(super) fn having(&self, at: usize, value: &Datum, context: &Context) -> Result<Vec<u32>> {
-        context.spend(1)?;
+    /// Numbers of the rows that have one of these values in column `at`, in their order.
+    pub(super) fn having(&self, at: usize, values: &Keys, context: &Context) -> Result<Vec<u32>> {
+        let mut wanted = Vec::new();
+        values.each(context, &mut |value| wanted.push(value))?;
+        context.spend(wanted.len())?;
         let mut found = Vec::new();
-        self.find(at, value, context, &mut found)?;
+        for value in &wanted {
+            self.find(at, value, context, &mut found)?;
+        }
+        if wanted.len() > 1 {
+            found.sort_unstable();
+            found.dedup();
+        }
         Ok(found)
     }
 
@@ -392,6 +401,7 @@ mod tests {
     use rightlink_env::Rng;
 
     use super::*;
+    use crate::expr::Expr;
 
     fn value(random: &mut Rng, kind: u64) -> Datum {
         let few = random.below(5);
@@ -438,12 +448,14 @@ mod tests {
                     assert_eq!(&picked.row(at), row);
                 }
                 for kind in 0..12 {
-                    let wanted = value(&mut random, kind as u64);
-                    let expected = rows
-                        .iter()
-                        .enumerate()
-                        .filter(|(_, row)| !wanted.is_null() && row[kind].compare(&wanted).is_eq());
+                    let wanted: Vec<Datum> =
+                        (0..random.below(4)).map(|_| value(&mut random, kind as u64)).collect();
+                    let is_wanted = |value: &Datum| {
+                        wanted.iter().any(|one| !one.is_null() && value.compare(one).is_eq())
+                    };
+                    let expected = rows.iter().enumerate().filter(|(_, row)| is_wanted(&row[kind]));
                     let expected: Vec<u32> = expected.map(|(at, _)| at as u32).collect();
+                    let wanted = Keys::List(wanted.into_iter().map(Expr::Const).collect());
                     assert_eq!(made.having(kind, &wanted, &context).unwrap(), expected);
                 }
             }

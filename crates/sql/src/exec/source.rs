@@ -392,10 +392,7 @@ pub(crate) fn open(
             let source = MadeSource { view, columns, slot: *slot };
             let made = source.rows(key.as_ref().map(|key| key.column), context)?;
             let found = match (key, made.key) {
-                (Some(key), Some(at)) => {
-                    let value = key.value.eval(&[], context)?;
-                    Some(made.rows.having(at, &value, context)?)
-                }
+                (Some(key), Some(at)) => Some(made.rows.having(at, &key.values, context)?),
                 _ => None,
             };
             Ok(Box::new(MadeScan { made, found, at: 0 }))

@@ -163,6 +163,13 @@ impl AnyOf {
             _ => "?",
         }
     }
+
+    /// Is it true of a value that is equal to an element, both as they are?
+    pub(crate) fn is_plain_equality(&self) -> bool {
+        let Expr::Call(function, pair) = &self.test else { return false };
+        let is_itself = |(at, side): (usize, &Expr)| matches!(side, Expr::Column(of) if *of == at);
+        !self.all && function.name == "=" && pair.iter().enumerate().all(is_itself)
+    }
 }
 
 /// An expression, its type, and where it stands in the statement's text.

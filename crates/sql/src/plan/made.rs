@@ -1,8 +1,9 @@
 //! Lowering of relations that are made up from what the store knows.
 //!
-//! A condition that says the value of a column becomes the key by which rows are found, of several
-//! the one that leaves fewest. How many rows there are is not asked: they are taken for those of a
-//! database of some hundred tables, of which plans are good for smaller ones too.
+//! A condition that says the values of a column becomes the key by which rows are found, of several
+//! the one that leaves fewest; so does an OR of which every arm says values of one column. How many
+//! rows there are is not asked: they are taken for those of a database of some hundred tables, of
+//! which plans are good for smaller ones too.
 //!
 //! Invariants: the rows of a relation have one slot of the context, however they are read.
 //! Does not do: the rows (`catalog::views`).
@@ -18,7 +19,13 @@ use crate::plan::ViewUse;
 use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain};
 use crate::plan::node::{MadeRelation, Op, ViewKey};
 use crate::plan::rel::Rel;
+use crate::plan::rewrite::may_move;
+use crate::plan::term::{Keys, parts_of};
 use crate::types::SqlType;
+
+/// The largest part of the rows of a relation that several values are thought to find where they
+/// are a key.
+const MOST_OF_LIST: f64 = 0.25;
 
 /// A relation that is made up, in whose rows keys can be looked up.
 #[derive(Clone)]
@@ -168,19 +175,15 @@ impl Lowerer<'_> {
         mut conditions: Vec<Expr>,
         want: &Want<'_>,
     ) -> Result<Lowered> {
-        let own: BTreeSet<ColumnId> = columns.iter().copied().collect();
-        let keys = conditions.iter().enumerate();
-        let keys = keys.filter_map(|(at, one)| Some((at, key_of(view, one, &columns, &own)?)));
-        // The first of those that leave as many rows.
-        let found = keys.reduce(|best, one| {
-            let of = |key: &ViewKey| values(view, key.column);
-            if of(&one.1) > of(&best.1) { one } else { best }
-        });
+        let of = Keyed { view, columns: &columns, own: columns.iter().copied().collect() };
         let mut needed = want.needed.clone();
-        let key = match found {
-            Some((at, mut key)) => {
-                conditions.remove(at);
-                self.place(&mut key.value, &[])?;
+        let key = match of.best_key(&conditions) {
+            Some((at, found)) => {
+                if found.is_whole {
+                    conditions.remove(at);
+                }
+                let mut key = found.key;
+                key.values.exprs_mut().iter_mut().try_for_each(|value| self.place(value, &[]))?;
                 Some(key)
             }
             None => None,
@@ -191,38 +194,117 @@ impl Lowerer<'_> {
         self.views.push(ViewUse { view, args: Vec::new() });
         let kept = kept_places(&columns, &needed);
         let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
-        let values = key.as_ref().map_or(1.0, |key| values(view, key.column));
+        let share = key.as_ref().map_or(1.0, |key| share(view, key));
         let op = Op::View { view, columns: kept, slot, key };
-        let estimate = fixed((rows(view) / values).max(1.0), columns.len() * 16);
+        let estimate = fixed((rows(view) * share).max(1.0), columns.len() * 16);
         let node = self.node(op, layout.len(), estimate);
         let node = self.filtered(node, conditions, &layout)?;
         Ok(plain(node, layout))
     }
 }
 
-/// The column of a relation that a condition compares with a value of something else.
-fn key_of(
-    view: &View,
-    condition: &Expr,
-    columns: &[ColumnId],
-    own: &BTreeSet<ColumnId>,
-) -> Option<ViewKey> {
-    let Expr::Call(function, pair) = condition else { return None };
-    let ([a, b], "=") = (pair.as_slice(), function.name) else { return None };
-    [(a, b), (b, a)].into_iter().find_map(|(column, value)| {
-        let place = |id: &ColumnId| columns.iter().position(|known| known == id);
-        let column = match column {
-            Expr::Column(id) => place(id)?,
-            // A name is equal to a text that has the same bytes.
-            Expr::Cast(inner, SqlType::Text) => match **inner {
-                Expr::Column(id) => place(&id).filter(|at| view.columns[*at].1 == SqlType::Name)?,
-                _ => return None,
-            },
+/// The part of the rows of a relation that a key is thought to find.
+fn share(view: &View, key: &ViewKey) -> f64 {
+    (key.values.expected() as f64 / values(view, key.column)).min(1.0)
+}
+
+/// A relation whose rows values of a column may find.
+struct Keyed<'a> {
+    view: &'static View,
+    columns: &'a [ColumnId],
+    /// The same as a set.
+    own: BTreeSet<ColumnId>,
+}
+
+/// A key that a condition names.
+struct FoundKey {
+    key: ViewKey,
+    /// Does the condition say no more than the key?
+    is_whole: bool,
+}
+
+impl Keyed<'_> {
+    /// The key that leaves fewest rows, and the place of the condition that names it. Several
+    /// values that leave most of the rows are no key: asking the condition of each row is cheaper.
+    fn best_key(&self, conditions: &[Expr]) -> Option<(usize, FoundKey)> {
+        let all = conditions.iter().enumerate();
+        let all = all.flat_map(|(at, one)| self.keys_of(one).into_iter().map(move |key| (at, key)));
+        let of = |found: &FoundKey| share(self.view, &found.key);
+        let all = all.filter(|(_, one)| one.key.values.expected() == 1 || of(one) <= MOST_OF_LIST);
+        // The first of those that leave as many rows.
+        all.reduce(|best, one| if of(&one.1) < of(&best.1) { one } else { best })
+    }
+
+    /// The keys that a condition names.
+    fn keys_of(&self, condition: &Expr) -> Vec<FoundKey> {
+        if let Expr::Or(arms) = condition {
+            return self.keys_of_arms(arms);
+        }
+        let found = self.key_of(condition).map(|key| FoundKey { key, is_whole: true });
+        found.into_iter().collect()
+    }
+
+    /// Of each column that every arm gives values to, the values of all arms.
+    fn keys_of_arms(&self, arms: &[Expr]) -> Vec<FoundKey> {
+        let keys = |arm: &Expr| -> Vec<ViewKey> {
+            parts_of(arm).into_iter().filter_map(|part| self.key_of(part)).collect()
+        };
+        let Some((first, others)) = arms.split_first() else { return Vec::new() };
+        let others: Vec<Vec<ViewKey>> = others.iter().map(keys).collect();
+        let of_all = |key: ViewKey| {
+            let ViewKey { column, values: Keys::List(mut list) } = key else { return None };
+            for other in &others {
+                let same = other.iter().find(|one| one.column == column)?;
+                let Keys::List(values) = &same.values else { return None };
+                list.extend(values.iter().cloned());
+            }
+            Some(FoundKey { key: ViewKey { column, values: Keys::List(list) }, is_whole: false })
+        };
+        keys(first).into_iter().filter_map(of_all).collect()
+    }
+
+    /// The column that a condition compares with values of something else.
+    fn key_of(&self, condition: &Expr) -> Option<ViewKey> {
+        let (column, values) = match condition {
+            Expr::Call(function, pair) if function.name == "=" => {
+                let [a, b] = pair.as_slice() else { return None };
+                let either = [(a, b), (b, a)];
+                either.into_iter().find_map(|(column, value)| {
+                    let found = self.place(column).filter(|_| self.is_of_others(value))?;
+                    Some((found, Keys::List(vec![value.clone()])))
+                })?
+            }
+            Expr::In(needle, list, false) if list.iter().all(|one| self.is_of_others(one)) => {
+                (self.place(needle)?, Keys::List(list.clone()))
+            }
+            Expr::AnyOf(any) if any.is_plain_equality() && self.is_of_others(&any.array) => {
+                (self.place(&any.needle)?, Keys::Elements(any.array.clone()))
+            }
             _ => return None,
         };
+        Some(ViewKey { column, values })
+    }
+
+    /// The place of the column that an expression is. A name is equal to a text that has the same
+    /// bytes.
+    fn place(&self, expr: &Expr) -> Option<usize> {
+        let place = |id: &ColumnId| self.columns.iter().position(|known| known == id);
+        match expr {
+            Expr::Column(id) => place(id),
+            Expr::Cast(inner, SqlType::Text) => match &**inner {
+                Expr::Column(id) => {
+                    place(id).filter(|at| self.view.columns[*at].1 == SqlType::Name)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Is the value of an expression the same for all rows of the relation?
+    fn is_of_others(&self, value: &Expr) -> bool {
         let mut named = BTreeSet::new();
         expr::columns_of(value, &mut named);
-        let fits = named.is_disjoint(own) && !value.is_volatile() && !value.has_query();
-        fits.then(|| ViewKey { column, value: value.clone() })
-    })
+        named.is_disjoint(&self.own) && may_move(value)
+    }
 }

@@ -12,6 +12,7 @@ use crate::catalog::system_views;
 use crate::expr::registry::SetFunction;
 use crate::expr::{Expr, PlannedSubquery, SortKey};
 use crate::plan::rel::{JoinKind, SetKind};
+use crate::plan::term::Keys;
 use crate::plan::window::{Window, WindowCall};
 use crate::plan::{Group, TableScan};
 use crate::types::SqlType;
@@ -247,13 +248,13 @@ pub(crate) enum CteSteps {
     },
 }
 
-/// A value that a column of a relation has in the rows that are wanted.
+/// Values of which a column of a relation has one in the rows that are wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewKey {
     /// Place of the column in the relation.
     pub(crate) column: usize,
-    /// Names no columns of the relation.
-    pub(crate) value: Expr,
+    /// Their expressions name no columns of the relation.
+    pub(crate) values: Keys,
 }
 
 impl Node {

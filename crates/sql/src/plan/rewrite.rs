@@ -34,7 +34,7 @@ pub(crate) fn rewrite(rel: Rel) -> Rel {
 }
 
 /// May an expression be asked elsewhere, more or less often?
-fn may_move(expr: &Expr) -> bool {
+pub(super) fn may_move(expr: &Expr) -> bool {
     let mut moves = true;
     expr.walk(&mut |inner| {
         moves &= match inner {

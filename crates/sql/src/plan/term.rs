@@ -36,8 +36,24 @@ impl Keys {
         }
     }
 
+    /// The expressions that they are values of.
+    pub(crate) fn exprs(&self) -> &[Expr] {
+        match self {
+            Keys::List(list) => list,
+            Keys::Elements(array) => std::slice::from_ref(array),
+        }
+    }
+
+    /// The same, to change them.
+    pub(super) fn exprs_mut(&mut self) -> &mut [Expr] {
+        match self {
+            Keys::List(list) => list,
+            Keys::Elements(array) => std::slice::from_mut(array),
+        }
+    }
+
     /// Calls `take` with each.
-    pub(super) fn each(&self, context: &Context, take: &mut dyn FnMut(Datum)) -> Result<()> {
+    pub(crate) fn each(&self, context: &Context, take: &mut dyn FnMut(Datum)) -> Result<()> {
         match self {
             Keys::List(list) => {
                 for value in list {

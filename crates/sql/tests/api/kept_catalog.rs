@@ -183,3 +183,75 @@ fn joins_of_catalogs_give_the_same_by_keys_and_by_hashes() {
     }
     assert!(by_key > 20, "{by_key} of the joins find rows by keys");
 }
+
+/// Values of columns that are compared in `COLUMNS`, with one that no row has and a null.
+fn values(random: &mut Rng, kind: usize) -> String {
+    let of_kind: &[&str] = match kind {
+        0 => &["'one'::regclass::oid", "'two'::regclass::oid", "2200", "11", "403", "7", "null"],
+        1 => &["'one'", "'three_a_key'", "'id'", "'b'", "'pg_class'", "'nothing'", "null"],
+        _ => &["1", "2", "-1", "0", "9999", "null"],
+    };
+    (*picked(random, of_kind)).to_owned()
+}
+
+/// A condition that says the values of a column.
+fn saying(random: &mut Rng, kind: usize, column: &str, others: &[&str]) -> String {
+    let ty = ["oid", "text", "int"][kind];
+    let list: Vec<String> = (0..=random.below(3)).map(|_| values(random, kind)).collect();
+    let (first, list) = (list[0].clone(), list.join(", "));
+    match random.below(8) {
+        0 => format!("{column} = {first}"),
+        1 | 2 => format!("{column} in ({list})"),
+        3 => format!("{column} = any (array[{list}]::{ty}[])"),
+        4 => format!("{column} = (select max(v::{ty}) from unnest(array[{list}]::{ty}[]) v)"),
+        5 => format!("{column} = (select {first}::{ty} where {first} is not null)"),
+        6 => format!("({column} = {first} or {column} in ({list}))"),
+        _ => {
+            let other = picked(random, others);
+            let other = format!("{other}::text > 'm'");
+            format!("({column} = {first} and {other} or {column} = any (array[{list}]::{ty}[]))")
+        }
+    }
+}
+
+/// Conditions on a relation against the same on its rows behind a fence, which no key goes through.
+#[test]
+fn rows_of_catalogs_are_the_same_by_keys_and_by_conditions() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    for name in ["one", "two", "three"] {
+        let table = "(id serial primary key, a int unique check (a > 0), b text default 'x')";
+        told(&mut session, &format!("create table {name} {table}; create index on {name} (b, a)"));
+        told(&mut session, &format!("comment on column {name}.b is 'c'"));
+    }
+    let mut random = Rng::from_seed(19);
+    let mut by_key = 0;
+    for step in 0..400 {
+        let kind = random.below(3) as usize;
+        let (relation, column) = *picked(&mut random, COLUMNS[kind]);
+        let of_relation = COLUMNS.iter().copied().flatten().filter(|(name, _)| *name == relation);
+        let others: Vec<&str> = of_relation.map(|(_, column)| *column).collect();
+        let mut conditions = vec![saying(&mut random, kind, column, &others)];
+        if random.below(3) == 0 {
+            conditions.push(saying(&mut random, kind, column, &others));
+        }
+        let conditions = conditions.join(" and ");
+        let of = |rows: &str| {
+            format!(
+                "select count(*), string_agg(r, ',' order by r) from \
+                 (select {}::text as r from {rows} x where {conditions}) as rows",
+                others.join("::text || '/' || ")
+            )
+        };
+        let query = of(relation);
+        let plan = session.execute(&format!("explain {query}")).unwrap();
+        let lines = plan[0].rows.iter().filter_map(|row| row[0].to_text());
+        by_key += usize::from(lines.into_iter().any(|line| line.contains("Keyed Scan")));
+        let slow = of(&format!("(select * from {relation} offset 0)"));
+        let found = told(&mut session, &query);
+        assert!(found.contains('|'), "step {step}: {found} of {query}");
+        assert_eq!(found, told(&mut session, &slow), "step {step}: {query}");
+    }
+    assert!(by_key > 200, "{by_key} of the queries find rows by keys");
+}

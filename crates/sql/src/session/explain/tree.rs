@@ -12,9 +12,10 @@ use crate::names;
 use crate::names::identifier;
 use crate::plan::lower::scan_names;
 use crate::plan::node::Estimate;
-use crate::plan::node::{CteNode, CteSteps, How, JoinNode, Node, Op};
+use crate::plan::node::{CteNode, CteSteps, How, JoinNode, Node, Op, ViewKey};
 use crate::plan::path::{self, Path};
 use crate::plan::rel::{JoinKind, SetKind};
+use crate::plan::term::Keys;
 use crate::plan::{Group, Plan, TableScan};
 
 /// A node: what it is, its cost, details, and what is below.
@@ -210,10 +211,19 @@ impl Shower {
                     .fact("Function Name", name)
                     .fact("Alias", alias.clone())
             }
-            Op::View { view, .. } => {
-                let kind = if view.args.is_empty() { "Seq Scan" } else { "Function Scan" };
-                let name = if view.args.is_empty() { "Relation Name" } else { "Function Name" };
-                entry(kind).titled(format!("{kind} on {}", view.name)).fact(name, view.name)
+            Op::View { view, key, .. } => {
+                let (kind, name) = match (view.args.is_empty(), key) {
+                    (false, _) => ("Function Scan", "Function Name"),
+                    (true, None) => ("Seq Scan", "Relation Name"),
+                    (true, Some(_)) => ("Keyed Scan", "Relation Name"),
+                };
+                let mut entry =
+                    entry(kind).titled(format!("{kind} on {}", view.name)).fact(name, view.name);
+                if let Some(key) = key {
+                    entry.detail("Index Cond", condition_of(view, key));
+                    self.subplans(key.values.exprs().iter(), &mut entry);
+                }
+                entry
             }
             Op::CteScan { name, is_step, .. } => {
                 let kind = if *is_step { "WorkTable Scan" } else { "CTE Scan" };
@@ -571,6 +581,22 @@ fn all_of(mut list: Vec<String>) -> String {
     match list.len() {
         1 => list.remove(0),
         _ => format!("({})", list.join(" AND ")),
+    }
+}
+
+/// The values that a column of a relation that is made up has one of.
+fn condition_of(view: &View, key: &ViewKey) -> String {
+    let column = identifier(view.columns[key.column].0);
+    let show = |value: &Expr| deparse::show(value, &[]);
+    match &key.values {
+        Keys::List(list) => match list.as_slice() {
+            [value] => format!("({column} = {})", show(value)),
+            list => {
+                let list: Vec<String> = list.iter().map(show).collect();
+                format!("({column} = ANY ({{{}}}))", list.join(","))
+            }
+        },
+        Keys::Elements(array) => format!("({column} = ANY ({}))", show(array)),
     }
 }
 
