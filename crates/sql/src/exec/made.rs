@@ -1,7 +1,7 @@
 //! Rows of relations that are made up, and which of them have a value in a column.
 //!
 //! Rows stand column by column: values of one type side by side, texts one behind the other. Of a
-//! column that has few texts or arrays each stands once, as does the only value of a column, of
+//! column that has few long values each stands once, as does the only value of a column, of
 //! which catalogs have many. A hash table of a column is made when somebody first asks for its
 //! values.
 //!
@@ -74,9 +74,9 @@ impl Column {
         if !values.iter().all(|one| one.is_null() || discriminant(one) == discriminant(first)) {
             return Column::Any(values);
         }
-        if matches!(first, Datum::Text(_) | Datum::Array(_) | Datum::Vector(_))
-            && let Some(few) = Column::few(&values)
-        {
+        let is_long =
+            matches!(first, Datum::Text(_) | Datum::Array(_) | Datum::Vector(_) | Datum::Reg(_));
+        if is_long && let Some(few) = Column::few(&values) {
             return few;
         }
         match first {
@@ -113,7 +113,7 @@ impl Column {
         .shortened()
     }
 
-    /// Texts or arrays of which there are few.
+    /// Values of which there are few.
     fn few(values: &[Datum]) -> Option<Column> {
         let most = (values.len() / FEW).min(usize::from(u16::MAX));
         let mut by_hash: HashMap<Option<u64>, Vec<u16>> = HashMap::new();
@@ -258,7 +258,7 @@ fn numbers<T: Copy + Default>(values: &[Datum], value: impl Fn(&Datum) -> Option
 
 impl Index {
     fn of(column: &Column, rows: usize) -> Index {
-        let size = (rows * 2).next_power_of_two();
+        let size = rows.next_power_of_two().max(2);
         let (mut heads, mut next) = (vec![NO_ROW; size], vec![NO_ROW; rows]);
         let mut bytes = Vec::new();
         // Backward, so that each chain has its rows in order.
@@ -272,7 +272,7 @@ impl Index {
 
     /// Bytes of one of so many rows.
     fn bytes(rows: usize) -> usize {
-        ((rows * 2).next_power_of_two() + rows) * size_of::<u32>()
+        (rows.next_power_of_two().max(2) + rows) * size_of::<u32>()
     }
 }
 

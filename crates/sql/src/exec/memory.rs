@@ -15,8 +15,12 @@ const STEP: usize = 64 << 10;
 /// Memory for what is kept only to be fast; `None` where that would leave less than a sixteenth of
 /// the budget to what is needed.
 pub(crate) fn reserve_spare(budget: &Budget, bytes: usize) -> Option<Reservation> {
-    let spare = budget.available().saturating_sub(budget.limit() / 16);
-    if bytes > spare { None } else { budget.try_reserve(bytes) }
+    if bytes > spare(budget) { None } else { budget.try_reserve(bytes) }
+}
+
+/// The bytes that [`reserve_spare`] would reserve now.
+pub(crate) fn spare(budget: &Budget) -> usize {
+    budget.available().saturating_sub(budget.limit() / 16)
 }
 
 /// What one stream holds.
