@@ -86,14 +86,14 @@ impl Database {
         Ok(engine.catalog.definitions()?.iter().map(figures).collect())
     }
 
-    /// As [`Database::table_figures`], of the tables in memory alone and in no order: among them is
-    /// every table whose rows have changed since the database was opened. No page is read, so that
-    /// it can be asked again and again.
-    pub fn used_table_figures(&self) -> Result<Vec<TableFigures>> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let open = engine.catalog.known_tables();
-        Ok(open.iter().map(|entry| figures(entry.table.def(), Some(&entry.table))).collect())
+    /// As [`Database::table_figures`], of wanted tables in memory alone, in no order: among those
+    /// in memory is every table whose rows have changed since the database was opened. No page is
+    /// read, so that it can be asked again and again.
+    pub fn used_table_figures(&self, is_wanted: impl Fn(u32) -> bool) -> Result<Vec<TableFigures>> {
+        self.engine().check_open()?;
+        let open = self.engine().catalog.known_tables();
+        let wanted = open.iter().filter(|entry| is_wanted(entry.table.def().id.0));
+        Ok(wanted.map(|entry| figures(entry.table.def(), Some(&entry.table))).collect())
     }
 }
 

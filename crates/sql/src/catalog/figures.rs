@@ -3,7 +3,7 @@
 //! Invariants: nothing here takes a lock or waits for anybody, so that a look tells why others
 //! wait. Does not do: one moment for several of these relations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rightlink::{Database, LockInfo, LockMode, Locked, PreparedTransaction, TableFigures};
 
@@ -19,80 +19,103 @@ use crate::names::{bare, schema_of};
 use crate::roles::actor::Actor;
 use crate::roles::preparer::Preparer;
 use crate::roles::role::{READ_ALL_STATS, Roles};
-use crate::statistics::Statistics;
 use crate::statistics::record::Record;
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Decimal, Row, SqlType};
 
-/// Figures of the tables that are in memory, by number. Of others there are none.
-fn used(db: &Database) -> Result<HashMap<u32, TableFigures>> {
-    Ok(db.used_table_figures()?.into_iter().map(|one| (one.table, one)).collect())
+/// Figures of the tables among these numbers that are in memory. Of others there are none.
+fn used(
+    db: Option<&Database>,
+    is_wanted: impl Fn(u32) -> bool,
+) -> Result<HashMap<u32, TableFigures>> {
+    let all = db.map(|db| db.used_table_figures(is_wanted)).transpose()?.unwrap_or_default();
+    Ok(all.into_iter().map(|one| (one.table, one)).collect())
 }
 
-/// With what is `known` of tables that were analyzed.
-pub(super) fn tables(
-    db: &Database,
-    objects: &Objects,
-    known: &HashMap<u32, Statistics>,
-) -> Result<Vec<Row>> {
-    let mut used = used(db)?;
-    let one = |object: Object<'_>| {
-        let figures = used.remove(&object.table.id).unwrap_or_default();
-        let table = TableFigures { table: object.table.id, ..figures };
-        let indexes = &table.indexes;
-        let sum = |of: fn(&rightlink::IndexFigures) -> u64| match object.table.indexes.is_empty() {
-            true => Datum::Null,
-            false => number(indexes.iter().map(of).sum::<u64>()),
-        };
-        let known = known.get(&table.table);
-        let none = Record::default();
-        let record = known.map_or(&none, |known| &known.record);
-        let analyzed = record.last.map(|last| when(Some(last).filter(|last| *last != 0)));
-        let [analyzed, analyzed_unasked] = analyzed;
-        vec![
-            oid(object.oid),
-            text(object.schema()),
-            text(object.name()),
-            number(table.rows.scans),
-            number(table.rows.rows_scanned),
-            sum(|index| index.scans),
-            sum(|index| index.rows),
-            number(table.rows.inserted),
-            number(table.rows.updated),
-            number(table.rows.deleted),
-            number(table.rows.heap_only),
-            // Nobody keeps count of live rows: those that ANALYZE has found.
-            known.map_or(Datum::Null, |known| number(known.rows.round() as i64)),
-            number(table.garbage),
-            number(record.changes_since(db, &table.rows)),
-            number(table.rows.inserted_since_vacuum),
-            when(table.rows.last_vacuum),
-            when(table.rows.last_auto_vacuum),
-            analyzed,
-            analyzed_unasked,
-            number(table.rows.vacuums),
-            number(table.rows.auto_vacuums),
-            number(record.counts[0]),
-            number(record.counts[1]),
-        ]
-    };
+/// Rows of tables.
+pub(super) fn tables(objects: &Objects, db: Option<&Database>) -> Result<Vec<Row>> {
+    let used = used(db, |_| true)?;
+    let one = |object: Object<'_>| use_of_table(&object, objects, &used, db);
     Ok(objects.tables().filter(|object| !object.is_view()).map(one).collect())
 }
 
-pub(super) fn indexes(db: &Database, objects: &Objects) -> Result<Vec<Row>> {
-    let used = used(db)?;
-    let one = |object: Object<'_>| {
-        let index = object.index?;
-        let table = used.get(&object.table.id);
-        let figures = table.and_then(|one| one.indexes.iter().find(|one| one.index == index.id));
-        let [scans, entries, rows] =
-            figures.map_or([0; 3], |one| [one.scans, one.entries, one.rows]);
-        let mut row = vec![oid(object.table_oid()), oid(object.oid), text(object.schema())];
-        row.extend([text(object.table_name()), text(object.name())]);
-        row.extend([scans, entries, rows].map(number));
-        Some(row)
-    };
+/// Rows of indexes.
+pub(super) fn indexes(objects: &Objects, db: Option<&Database>) -> Result<Vec<Row>> {
+    let used = used(db, |_| true)?;
+    let one = |object: Object<'_>| use_of_index(&object, &used);
     Ok(objects.all().filter_map(one).collect())
+}
+
+/// Rows that tell now of the use of these tables and indexes; `None` of those that are gone.
+pub(super) fn of_numbers(
+    numbers: &[u32],
+    objects: &Objects,
+    db: Option<&Database>,
+) -> Result<Vec<Option<Row>>> {
+    let all: Vec<_> = numbers.iter().map(|number| objects.of_oid(*number)).collect();
+    let tables: HashSet<u32> = all.iter().flatten().map(|object| object.table.id).collect();
+    let used = used(db, |table| tables.contains(&table))?;
+    let row = |object: Object<'_>| match object.index {
+        Some(_) => use_of_index(&object, &used),
+        None => Some(use_of_table(&object, objects, &used, db)),
+    };
+    Ok(all.into_iter().map(|object| object.and_then(row)).collect())
+}
+
+fn use_of_table(
+    object: &Object<'_>,
+    objects: &Objects,
+    used: &HashMap<u32, TableFigures>,
+    db: Option<&Database>,
+) -> Row {
+    let none = TableFigures::default();
+    let table = used.get(&object.table.id).unwrap_or(&none);
+    let sum = |of: fn(&rightlink::IndexFigures) -> u64| match object.table.indexes.is_empty() {
+        true => Datum::Null,
+        false => number(table.indexes.iter().map(of).sum::<u64>()),
+    };
+    let known = objects.statistics(object.table);
+    let none = Record::default();
+    let record = known.map_or(&none, |known| &known.record);
+    let analyzed = record.last.map(|last| when(Some(last).filter(|last| *last != 0)));
+    let [analyzed, analyzed_unasked] = analyzed;
+    vec![
+        oid(object.oid),
+        text(object.schema()),
+        text(object.name()),
+        number(table.rows.scans),
+        number(table.rows.rows_scanned),
+        sum(|index| index.scans),
+        sum(|index| index.rows),
+        number(table.rows.inserted),
+        number(table.rows.updated),
+        number(table.rows.deleted),
+        number(table.rows.heap_only),
+        // Nobody keeps count of live rows: those that ANALYZE has found.
+        known.map_or(Datum::Null, |known| number(known.rows.round() as i64)),
+        number(table.garbage),
+        number(db.map_or(0, |db| record.changes_since(db, &table.rows))),
+        number(table.rows.inserted_since_vacuum),
+        when(table.rows.last_vacuum),
+        when(table.rows.last_auto_vacuum),
+        analyzed,
+        analyzed_unasked,
+        number(table.rows.vacuums),
+        number(table.rows.auto_vacuums),
+        number(record.counts[0]),
+        number(record.counts[1]),
+    ]
+}
+
+fn use_of_index(object: &Object<'_>, used: &HashMap<u32, TableFigures>) -> Option<Row> {
+    let index = object.index?;
+    let table = used.get(&object.table.id);
+    let figures = table.and_then(|one| one.indexes.iter().find(|one| one.index == index.id));
+    let [scans, entries, rows] = figures.map_or([0; 3], |one| [one.scans, one.entries, one.rows]);
+    let mut row = vec![oid(object.table_oid()), oid(object.oid), text(object.schema())];
+    row.extend([text(object.table_name()), text(object.name())]);
+    row.extend([scans, entries, rows].map(number));
+    Some(row)
 }
 
 /// Tables, without figures of the blocks read of each, which nobody counts.

@@ -78,7 +78,6 @@ pub(crate) use like::Copied;
 pub(crate) use lookups::{Asking, Sizes, no_object};
 pub(crate) use numbers::{DATABASE, TABLESPACE, relation_oid};
 pub(crate) use objects::{How, Objects};
-pub(crate) use relations::size_now;
 
 /// The session that asks, and the server around it.
 pub(crate) struct SessionInfo<'s> {

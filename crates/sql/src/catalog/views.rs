@@ -16,7 +16,7 @@ use super::{
     relations, roles, shared,
 };
 use super::{system_indexes, system_parts, system_rows, trees, tuples, types, zones};
-use crate::catalog::system_views::{Kind, View};
+use crate::catalog::system_views::{Kind, LiveColumn, View};
 use crate::error::Result;
 use crate::names::{bare, schema_of};
 use crate::roles::actor::Actor;
@@ -34,8 +34,6 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
             | Kind::VacuumProgress
             | Kind::Snapshots
             | Kind::Figures
-            | Kind::TableUse
-            | Kind::IndexUse
             | Kind::Activity
             | Kind::DatabaseUse
             | Kind::Checkpoints
@@ -60,14 +58,16 @@ pub(crate) fn is_of_objects(kind: Kind) -> bool {
 
 /// Are the rows made also of what the transaction sees of the store's catalog?
 pub(crate) fn asks_objects(kind: Kind) -> bool {
-    matches!(kind, Kind::Sequences | Kind::TableUse | Kind::IndexUse) || is_of_objects(kind)
+    kind == Kind::Sequences || is_of_objects(kind)
 }
 
 /// Can its rows serve other statements, which see the same objects? Those cannot that tell of the
-/// session. Sizes in them are made anew ([`View::size_at`]), and so cannot find rows.
+/// session. Live columns ([`View::live_at`]) are made anew, and so cannot find rows.
 pub(crate) fn can_be_kept(view: &View, key: Option<usize>) -> bool {
     match view.kind {
-        Kind::Class => key.is_none_or(|at| view.size_at(at).is_none()),
+        Kind::Class | Kind::TableUse | Kind::IndexUse => {
+            key.is_none_or(|at| view.live_at(at).is_none())
+        }
         Kind::Database | Kind::AuthId | Kind::Roles | Kind::Users | Kind::ColumnStatistics => false,
         Kind::Information(about) => !about.depends_on_role(),
         kind => is_of_objects(kind),
@@ -98,6 +98,8 @@ pub(crate) fn rows_of_objects(
         Kind::MaterializedViews => relations::materialized_views(objects)?,
         Kind::Indexes => relations::definitions(objects)?,
         Kind::Sequence => relations::sequences(objects)?,
+        Kind::TableUse => figures::tables(objects, session.db)?,
+        Kind::IndexUse => figures::indexes(objects, session.db)?,
         Kind::TableBlocks => figures::blocks_of_tables(view, objects),
         Kind::IndexBlocks => figures::blocks_of_indexes(view, objects),
         Kind::SequenceBlocks => figures::blocks_of_sequences(view, objects),
@@ -125,6 +127,48 @@ pub(crate) fn rows_of_objects(
     Ok(rows)
 }
 
+/// The same for other statements: what tells of use is null in them, for it is made anew.
+pub(crate) fn rows_to_keep(
+    view: &View,
+    objects: &Objects,
+    session: &SessionInfo<'_>,
+) -> Result<Vec<Row>> {
+    let mut rows = rows_of_objects(view, objects, session)?;
+    let columns =
+        (0..view.columns.len()).filter(|at| matches!(view.live_at(*at), Some(LiveColumn::Use)));
+    for at in columns {
+        rows.iter_mut().for_each(|row| row[at] = Datum::Null);
+    }
+    Ok(rows)
+}
+
+/// What live columns of `view` tell now of the objects that have these numbers, column by column;
+/// `None`: what they told when the row was made.
+pub(crate) fn live_values(
+    view: &View,
+    columns: &[usize],
+    numbers: &[u32],
+    objects: &Objects,
+    db: Option<&Database>,
+) -> Result<Vec<Vec<Option<Datum>>>> {
+    let is_of_use = |at: &usize| matches!(view.live_at(*at), Some(LiveColumn::Use));
+    let rows = match columns.iter().any(is_of_use) {
+        true => figures::of_numbers(numbers, objects, db)?,
+        false => Vec::new(),
+    };
+    let values = |at: &usize| match view.live_at(*at) {
+        Some(LiveColumn::Size(size)) => {
+            let now = |number: &u32| relations::size_now(objects, *number, size, db);
+            numbers.iter().map(now).collect()
+        }
+        Some(LiveColumn::Use) => {
+            rows.iter().map(|row| row.as_ref().map(|row| row[*at].clone())).collect()
+        }
+        None => vec![None; numbers.len()],
+    };
+    Ok(columns.iter().map(values).collect())
+}
+
 /// The rows of `view` for these arguments, which the transaction or the server tells; `objects` if
 /// it asks for them.
 pub(crate) fn rows(
@@ -141,15 +185,8 @@ pub(crate) fn rows(
         Kind::VacuumProgress => vacuums(view, txn, db, session.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
-        Kind::TableUse => {
-            let objects = objects.expect("asked for where objects are known");
-            figures::tables(db, objects, &crate::statistics::store::load_all(txn)?)?
-        }
         Kind::Keywords => keywords::rows(),
         Kind::Tuples => tuples::rows(args, txn, session)?,
-        Kind::IndexUse => {
-            figures::indexes(db, objects.expect("asked for where objects are known"))?
-        }
         Kind::Activity => figures::activity(view, db, session, &Roles::load(txn)?),
         Kind::DatabaseUse => vec![figures::database(view, db, session)?],
         Kind::Checkpoints => vec![figures::checkpoints(view, db)],

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rightlink::{Decimal, RowId, RowVisitor, Rows, ScanOptions, Transaction, Value};
 
-use crate::catalog::system_views::{SizeColumn, View};
-use crate::catalog::{self, Objects, views};
+use crate::catalog::system_views::View;
+use crate::catalog::{Objects, views};
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::execution::Execution;
@@ -417,8 +417,26 @@ pub(super) struct Made {
     pub(super) columns: Vec<usize>,
     /// The place of the column that finds rows by a value.
     pub(super) key: Option<usize>,
-    /// The columns that are made anew, by their places among them.
-    sizes: Vec<(usize, SizeColumn)>,
+    /// The columns among them that are made anew.
+    live: Option<Live>,
+}
+
+/// Columns that tell something else at any time.
+struct Live {
+    view: &'static View,
+    /// Their places in the relation, and among the columns that are wanted.
+    columns: Vec<usize>,
+    places: Vec<usize>,
+}
+
+impl Live {
+    /// Those among the columns of a relation that are wanted.
+    fn among(view: &'static View, columns: &[usize]) -> Option<Live> {
+        let all = columns.iter().enumerate().filter(|(_, at)| view.live_at(**at).is_some());
+        let (places, columns): (Vec<usize>, Vec<usize>) =
+            all.map(|(at, column)| (at, *column)).unzip();
+        (!columns.is_empty()).then_some(Live { view, columns, places })
+    }
 }
 
 impl Made {
@@ -426,21 +444,18 @@ impl Made {
     pub(super) fn pick(&self, rows: &[u32], context: &Context) -> Result<Batch> {
         context.spend(rows.len())?;
         let mut batch = self.rows.pick(&self.columns, rows);
-        if self.sizes.is_empty() {
-            return Ok(batch);
-        }
+        let Some(Live { view, columns, places }) = &self.live else { return Ok(batch) };
+        let number = |row: &u32| match self.rows.value(view.number_at(), *row) {
+            Datum::Oid(number) => number,
+            _ => 0,
+        };
+        let numbers: Vec<u32> = rows.iter().map(number).collect();
         let (objects, db) = (Execution::of(context).known_objects()?, context.session_info().db);
-        for (place, what) in &self.sizes {
-            let mut values = Vec::with_capacity(rows.len());
-            for (at, row) in rows.iter().enumerate() {
-                // The number of a relation is its first column.
-                let now = match self.rows.value(0, *row) {
-                    Datum::Oid(number) => catalog::size_now(&objects, number, *what, db),
-                    _ => None,
-                };
-                values.push(now.unwrap_or_else(|| batch.columns[*place].get(at)));
-            }
-            batch.columns[*place] = Vector::Any(values);
+        let live = views::live_values(view, columns, &numbers, &objects, db)?;
+        for (place, values) in places.iter().zip(live) {
+            let old = &batch.columns[*place];
+            let now = |(at, value): (usize, Option<Datum>)| value.unwrap_or_else(|| old.get(at));
+            batch.columns[*place] = Vector::Any(values.into_iter().enumerate().map(now).collect());
         }
         Ok(batch)
     }
@@ -452,26 +467,28 @@ impl MadeSource<'_> {
         let MadeSource { view, columns, slot } = *self;
         let wanted: Vec<usize> = columns.iter().copied().chain(key).collect();
         let execution = Execution::of(context);
-        let make =
-            |objects: &Objects| views::rows_of_objects(view, objects, &context.session_info());
+        let session = context.session_info();
+        let to_keep = |objects: &Objects| views::rows_to_keep(view, objects, &session);
         let kept = execution.kept_catalog().filter(|_| views::can_be_kept(view, key));
-        if let Some(rows) = kept.map(|kept| kept.rows(view, context, make)).transpose()?.flatten() {
-            let size = |(place, at): (usize, &usize)| Some((place, view.size_at(*at)?));
-            let sizes = columns.iter().enumerate().filter_map(size).collect();
-            return Ok(Made { rows, columns: columns.to_vec(), key, sizes });
+        if let Some(rows) =
+            kept.map(|kept| kept.rows(view, context, to_keep)).transpose()?.flatten()
+        {
+            let live = Live::among(view, columns);
+            return Ok(Made { rows, columns: columns.to_vec(), key, live });
         }
         let is_whole = !views::is_of_objects(view.kind);
         // Of what is made now, columns that nobody reads are let go at once.
         let narrowed = |objects: &Objects| {
             let kept = |row: Row| wanted.iter().map(|at| row[*at].clone()).collect();
-            Ok(make(objects)?.into_iter().map(kept).collect())
+            let rows = views::rows_of_objects(view, objects, &session)?;
+            Ok(rows.into_iter().map(kept).collect())
         };
         let rows = execution.view(slot, wanted.len(), context, narrowed)?;
         Ok(match is_whole {
-            true => Made { rows, columns: columns.to_vec(), key, sizes: Vec::new() },
+            true => Made { rows, columns: columns.to_vec(), key, live: None },
             false => {
                 let own = (0..columns.len()).collect();
-                Made { rows, columns: own, key: key.map(|_| columns.len()), sizes: Vec::new() }
+                Made { rows, columns: own, key: key.map(|_| columns.len()), live: None }
             }
         })
     }

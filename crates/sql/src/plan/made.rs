@@ -69,6 +69,7 @@ fn rows(view: &View) -> f64 {
     match view.kind {
         Kind::Attribute => 15_000.0,
         Kind::Class | Kind::Index | Kind::Indexes => 5_000.0,
+        Kind::IndexUse | Kind::IndexBlocks => 5_000.0,
         Kind::Function => 3_000.0,
         Kind::Depend | Kind::Information(Information::Columns) => 3_000.0,
         Kind::Type | Kind::Constraint | Kind::AttributeDefault | Kind::ColumnStatistics => 1_500.0,
@@ -84,6 +85,7 @@ fn rows(view: &View) -> f64 {
         ) => 1_500.0,
         Kind::Information(Information::ColumnPrivileges { .. }) => 10_000.0,
         Kind::Information(Information::Tables) | Kind::Tables => 500.0,
+        Kind::TableUse | Kind::TableBlocks => 500.0,
         Kind::Description | Kind::Sequence | Kind::Sequences => 300.0,
         Kind::Namespace | Kind::Collation | Kind::Database => 5.0,
         Kind::Nothing => 1.0,

@@ -128,7 +128,7 @@ impl Watch {
     /// Looks at every table once that has changed or had to rest; false if there is none.
     fn look(&mut self) -> Result<bool> {
         let now = self.session.db.unix_micros();
-        let tables = self.session.db.used_table_figures()?;
+        let tables = self.session.db.used_table_figures(|_| true)?;
         // Tables that are gone are not kept.
         let mut seen = std::mem::take(&mut self.seen);
         let mut has_found = false;

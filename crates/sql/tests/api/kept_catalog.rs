@@ -6,7 +6,7 @@ use rightlink_sql::{Activity, Session, Who};
 
 use crate::meeting::told;
 
-const ASKED: [&str; 7] = [
+const ASKED: [&str; 10] = [
     "select string_agg(relname || relkind::text || relnatts || relchecks, ',' order by oid) \
      from pg_class where oid >= 16384",
     "select string_agg(attrelid::regclass || attname || atttypid, ',' order by attrelid, attnum) \
@@ -18,6 +18,12 @@ const ASKED: [&str; 7] = [
      from pg_stats",
     "select string_agg(relpages || reltuples || relname || relallvisible \
      || coalesce(relacl::text, ''), ',' order by oid) from pg_class where oid >= 16384",
+    "select string_agg(concat(relname, indexrelname, idx_scan, idx_tup_read), ',' \
+     order by indexrelid) from pg_stat_user_indexes",
+    "select string_agg(concat(indexrelname, idx_scan, idx_tup_fetch), ',' order by indexrelid) \
+     from pg_stat_user_indexes where relname in ('p0', 'p1')",
+    "select string_agg(concat(relname, n_tup_ins, n_live_tup, n_mod_since_analyze, analyze_count), \
+     ',' order by relid) from pg_stat_user_tables where relname = any ('{p0,p2,b1}')",
     "select string_agg(nspname || coalesce(rolname, ''), ',' order by nspname) \
      from pg_namespace left join pg_roles on pg_roles.oid = nspowner",
 ];
@@ -26,7 +32,8 @@ const ASKED: [&str; 7] = [
 fn change(random: &mut Rng, writer: &str) -> String {
     let table = format!("{writer}{}", random.below(3));
     let column = format!("c{}", random.below(3));
-    match random.below(13) {
+    match random.below(14) {
+        12 => format!("select from {table} where a = {}", random.below(20)),
         0 | 1 => format!("create table {table} (a int primary key, b text default 'x')"),
         2 => format!("drop table {table}"),
         3 => format!("alter table {table} add {column} int check ({column} > 0)"),
@@ -71,6 +78,30 @@ fn what_is_kept_of_catalogs_is_what_they_are() {
     told(&mut block, "rollback");
     drop((block, plain, reader));
     assert!(db.verify().unwrap().is_clean());
+}
+
+/// Rows of several relations take each other's memory, or have none.
+#[test]
+fn answers_are_the_same_where_memory_is_short() {
+    for memory in [8 << 20, 12 << 20, 16 << 20] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::options().auto_vacuum(false).memory(memory).pool_pages(96);
+        let db = db.open(dir.path()).unwrap();
+        let mut session = Session::new(&db);
+        for at in 0..150 {
+            let table = format!("create table p{at} (a int primary key, b text default 'x')");
+            told(&mut session, &format!("{table}; create index on p{at} (b); analyze p{at}"));
+        }
+        let first: Vec<String> = ASKED.iter().map(|asked| told(&mut session, asked)).collect();
+        let mut random = Rng::from_seed(memory as u64);
+        for step in 0..100 {
+            let at = random.below(ASKED.len() as u64) as usize;
+            let asked = ASKED[at];
+            assert_eq!(told(&mut session, asked), first[at], "{memory}, step {step}: {asked}");
+        }
+        drop(session);
+        assert!(db.verify().unwrap().is_clean());
+    }
 }
 
 #[test]

@@ -147,7 +147,15 @@ pub(crate) enum Kind {
     Keywords,
 }
 
-/// What a column of a relation tells of sizes, which change without a definition.
+/// What a column of a relation tells that changes without a definition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LiveColumn {
+    Size(SizeColumn),
+    /// How a table or an index was used.
+    Use,
+}
+
+/// What a column of a relation tells of sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SizeColumn {
     Blocks,
@@ -343,13 +351,22 @@ impl View {
         matches!(self.columns, [(_, SqlType::Oid | SqlType::Reg(_)), ..]) && self.oid != 0
     }
 
-    /// The size that a column tells.
-    pub(crate) fn size_at(&self, at: usize) -> Option<SizeColumn> {
+    /// What a column tells, if that changes without a definition.
+    pub(crate) fn live_at(&self, at: usize) -> Option<LiveColumn> {
         match (self.kind, self.columns[at].0) {
-            (Kind::Class, "relpages") => Some(SizeColumn::Blocks),
-            (Kind::Class, "relallvisible") => Some(SizeColumn::Visible),
+            (Kind::Class, "relpages") => Some(LiveColumn::Size(SizeColumn::Blocks)),
+            (Kind::Class, "relallvisible") => Some(LiveColumn::Size(SizeColumn::Visible)),
+            (Kind::TableUse | Kind::IndexUse, name) => {
+                let names = ["relid", "indexrelid", "schemaname", "relname", "indexrelname"];
+                (!names.contains(&name)).then_some(LiveColumn::Use)
+            }
             _ => None,
         }
+    }
+
+    /// The place of the number of the object that a row with such columns is about.
+    pub(crate) fn number_at(&self) -> usize {
+        usize::from(self.kind == Kind::IndexUse)
     }
 
     /// Is it called with arguments, or with none, and no relation?
