@@ -151,3 +151,23 @@ alter table "is renamed" set schema shop;
 alter table shop."is renamed" add column a integer default 7;
 alter view of_moved rename column x to y;
 alter view of_moved rename to moved;
+
+-- Functions, and what calls them.
+create function shop.tax(amount numeric, rate numeric default 0.2) returns numeric language sql immutable as 'select amount * rate';
+create function label_of(name text) returns text language sql immutable strict as $$ select upper(name) || '!' $$;
+create function next_label() returns text language sql as 'select ''label'' || 1';
+create table notes (
+    id integer generated always as identity, text text default next_label(),
+    label text generated always as (label_of(text)) stored, check (label_of(text) <> 'NONE!')
+);
+create index notes_label on notes (label_of(text));
+create function note(what text) returns bigint language sql as $$
+    insert into notes (text) values (what);
+    select count(*) from notes
+$$;
+create function cheap(most numeric) returns table (n bigint, total numeric) language sql stable as 'select count(*), most from notes';
+insert into notes (text) values ('one'), (default);
+create view taxed as select id, shop.tax(id) as tax, label_of(text) as label from notes where shop.tax(id, 1) > 0;
+create view cheap_notes as select c.n, c.total from cheap(10) as c;
+comment on function note(text) is 'Writes';
+alter function label_of(text) rename to "Label of";

@@ -54,8 +54,11 @@ pub(crate) fn check(
 
 impl Binder<'_> {
     /// Do the statements of the function run when it is called? Else its body is bound where the
-    /// call stands.
+    /// call stands. A new view binds no bodies: what they name may come later, as in a dump.
     pub(super) fn is_run(&self, function: &UserFunction, body: &FunctionBody) -> bool {
+        if self.views.is_made() {
+            return true;
+        }
         match body {
             FunctionBody::Empty => false,
             FunctionBody::Statements => true,

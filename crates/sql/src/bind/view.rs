@@ -48,6 +48,8 @@ pub(super) struct Views {
     firsts: BTreeSet<ColumnId>,
     /// Columns that `*` stands for in it.
     pub(super) starred: Vec<ColumnId>,
+    /// Is it what a new view keeps, or reads, that is bound?
+    is_checked: bool,
     /// The notes about the text that a new view keeps, while the binder binds it.
     pub(super) text: Option<ViewText>,
 }
@@ -56,6 +58,11 @@ impl Views {
     /// Is it the query of a new view that is bound, as it was sent or as it is kept?
     pub(super) fn is_new(&self) -> bool {
         self.named.is_some() || self.text.is_some()
+    }
+
+    /// Is something bound to make a view, and not to read it?
+    pub(super) fn is_made(&self) -> bool {
+        self.is_new() || self.is_checked
     }
 }
 
@@ -143,7 +150,8 @@ impl Binder<'_> {
     ) -> Result<T> {
         let levels = self.levels_with(depth)?;
         let inside = Some(Arc::new(notes.clone()));
-        let aside = self.set_aside(Views { inside, levels, ..Views::default() });
+        let is_checked = self.views.is_made();
+        let aside = self.set_aside(Views { inside, levels, is_checked, ..Views::default() });
         let owner = Some(view.notes.owner.unwrap_or(OWNER));
         let needed_by = std::mem::replace(&mut self.needed_by, owner);
         let done = self.alone(work);
@@ -391,6 +399,7 @@ impl Binder<'_> {
         let kept = kept_query(&notes.query)?;
         self.views.inside = Some(Arc::new(notes.clone()));
         self.views.levels = kept.depth;
+        self.views.is_checked = true;
         let bound: Bound = self.query_for(&kept.query, Purpose::Inner)?;
         let same = |(a, b): (&Column, &Column)| a.name == b.name && a.ty == b.ty;
         if bound.columns.len() == columns.len() && bound.columns.iter().zip(columns).all(same) {
