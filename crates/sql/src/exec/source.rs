@@ -11,6 +11,7 @@ use crate::catalog::system_views::View;
 use crate::catalog::{Objects, views};
 use crate::error::{Result, SqlError};
 use crate::exec::batch::{BYTES, Batch, ROWS};
+use crate::exec::columns::passing;
 use crate::exec::execution::Execution;
 use crate::exec::kept_catalog;
 use crate::exec::made::MadeRows;
@@ -388,14 +389,14 @@ pub(crate) fn open(
             }
             Ok(Box::new(Batched { stream, width }))
         }
-        Op::View { view, columns, slot, key } => {
+        Op::View { view, columns, slot, key, .. } => {
             let source = MadeSource { view, columns, slot: *slot };
             let made = source.rows(key.as_ref().map(|key| key.column), context)?;
             let found = match (key, made.key) {
                 (Some(key), Some(at)) => Some(made.rows.having(at, &key.values, context)?),
                 _ => None,
             };
-            Ok(Box::new(MadeScan { made, found, at: 0 }))
+            Ok(Box::new(MadeScan { node: Arc::clone(node), made, found, at: 0 }))
         }
         Op::Scan(scan) => table(node, scan, most, context),
         _ => unreachable!("the caller has looked"),
@@ -442,8 +443,22 @@ impl Live {
 impl Made {
     /// These rows.
     pub(super) fn pick(&self, rows: &[u32], context: &Context) -> Result<Batch> {
+        self.pick_where(rows, None, context)
+    }
+
+    /// Those of these rows for which a condition is true that asks no live column.
+    fn pick_where(&self, rows: &[u32], filter: Option<&Expr>, context: &Context) -> Result<Batch> {
         context.spend(rows.len())?;
-        let mut batch = self.rows.pick(&self.columns, rows);
+        let batch = self.rows.pick(&self.columns, rows);
+        let Some(filter) = filter else { return self.with_live(batch, rows, context) };
+        context.check()?;
+        let passing = passing(filter, &batch, context)?;
+        let rows: Vec<u32> = passing.iter().map(|at| rows[*at as usize]).collect();
+        self.with_live(batch.keep(&passing), &rows, context)
+    }
+
+    /// These rows, with what their live columns tell now.
+    fn with_live(&self, mut batch: Batch, rows: &[u32], context: &Context) -> Result<Batch> {
         let Some(Live { view, columns, places }) = &self.live else { return Ok(batch) };
         let number = |row: &u32| match self.rows.value(view.number_at(), *row) {
             Datum::Oid(number) => number,
@@ -496,6 +511,7 @@ impl MadeSource<'_> {
 
 /// A scan of rows of a relation that is made up.
 struct MadeScan {
+    node: Arc<Node>,
     made: Made,
     /// The rows that are wanted; `None`: all.
     found: Option<Vec<u32>>,
@@ -504,18 +520,26 @@ struct MadeScan {
 
 impl Operator for MadeScan {
     fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
-        let len = self.found.as_ref().map_or(self.made.rows.len(), Vec::len);
-        let count = most.min(self.made.rows.together()).min(len - self.at);
-        if count == 0 {
-            return Ok(None);
+        let Op::View { filter, .. } = &self.node.op else { unreachable!("opened for a relation") };
+        loop {
+            let len = self.found.as_ref().map_or(self.made.rows.len(), Vec::len);
+            let count = most.min(self.made.rows.together()).min(len - self.at);
+            if count == 0 {
+                return Ok(None);
+            }
+            let (from, to) = (self.at, self.at + count);
+            self.at = to;
+            let batch = match &self.found {
+                Some(found) => self.made.pick_where(&found[from..to], filter.as_ref(), context)?,
+                None => {
+                    let rows: Vec<u32> = (from as u32..to as u32).collect();
+                    self.made.pick_where(&rows, filter.as_ref(), context)?
+                }
+            };
+            if batch.len > 0 {
+                return Ok(Some(batch));
+            }
         }
-        let (from, to) = (self.at, self.at + count);
-        self.at = to;
-        match &self.found {
-            Some(found) => self.made.pick(&found[from..to], context),
-            None => self.made.pick(&(from as u32..to as u32).collect::<Vec<_>>(), context),
-        }
-        .map(Some)
     }
 }
 

@@ -438,20 +438,28 @@ impl<'k> Lowerer<'k> {
     pub(super) fn filtered(
         &mut self,
         input: Arc<Node>,
-        mut conditions: Vec<Expr>,
+        conditions: Vec<Expr>,
         layout: &[ColumnId],
     ) -> Result<Arc<Node>> {
+        let count = conditions.len();
+        let Some(condition) = self.all_of(conditions, layout)? else { return Ok(input) };
+        let (width, below) = (input.width, input.estimate);
+        let rows = remaining(below.rows, count);
+        Ok(self.node(Op::Filter { input, condition }, width, Estimate { rows, ..below }))
+    }
+
+    /// These conditions as one over rows of this layout, those last that take long.
+    pub(super) fn all_of(
+        &mut self,
+        mut conditions: Vec<Expr>,
+        layout: &[ColumnId],
+    ) -> Result<Option<Expr>> {
         put_dear_last(&mut conditions);
         conditions.iter_mut().try_for_each(|one| self.place(one, layout))?;
-        let share = (1.0f64 / 3.0).powi(i32::try_from(conditions.len()).unwrap_or(10).min(10));
-        let condition = match conditions.len() {
-            0 => return Ok(input),
-            1 => conditions.remove(0),
-            _ => Expr::And(conditions),
-        };
-        let (width, below) = (input.width, input.estimate);
-        let rows = (below.rows * share).max(1.0);
-        Ok(self.node(Op::Filter { input, condition }, width, Estimate { rows, ..below }))
+        Ok(match conditions.len() {
+            0 | 1 => conditions.pop(),
+            _ => Some(Expr::And(conditions)),
+        })
     }
 
     fn project(
@@ -759,6 +767,12 @@ pub(super) fn plain(node: Arc<Node>, layout: Vec<ColumnId>) -> Lowered {
 /// An estimate of so many rows that are made.
 pub(super) fn fixed(rows: f64, width: usize) -> Estimate {
     Estimate { startup: 0.0, total: rows * 0.0125, rows, width }
+}
+
+/// Rows that are thought to meet so many conditions of which nothing is known.
+pub(super) fn remaining(rows: f64, conditions: usize) -> f64 {
+    let share = (1.0f64 / 3.0).powi(i32::try_from(conditions).unwrap_or(10).min(10));
+    (rows * share).max(1.0)
 }
 
 /// Places of the columns that are needed.

@@ -16,8 +16,8 @@ use crate::error::{Result, SqlError};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
 use crate::plan::ViewUse;
-use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain};
-use crate::plan::node::{MadeRelation, Op, ViewKey};
+use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain, remaining};
+use crate::plan::node::{Estimate, MadeRelation, Op, ViewKey};
 use crate::plan::rel::Rel;
 use crate::plan::rewrite::may_move;
 use crate::plan::term::{Keys, parts_of};
@@ -146,7 +146,7 @@ impl Lowerer<'_> {
         self.views.push(ViewUse { view, args });
         let kept = kept_places(columns, want.needed);
         let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
-        let op = Op::View { view, columns: kept, slot, key: None };
+        let op = Op::View { view, columns: kept, slot, key: None, filter: None };
         let estimate = fixed(rows(view), columns.len() * 16);
         Ok(plain(self.node(op, layout.len(), estimate), layout))
     }
@@ -197,8 +197,23 @@ impl Lowerer<'_> {
         let kept = kept_places(&columns, &needed);
         let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
         let share = key.as_ref().map_or(1.0, |key| share(view, key));
-        let op = Op::View { view, columns: kept, slot, key };
+        let is_live = |id: &ColumnId| {
+            let at = columns.iter().position(|known| known == id);
+            at.is_some_and(|at| view.live_at(at).is_some())
+        };
+        let goes_first = |one: &Expr| {
+            let mut named = BTreeSet::new();
+            expr::columns_of(one, &mut named);
+            !one.has_query() && !named.iter().any(is_live)
+        };
+        let (first, conditions) = match layout.iter().any(is_live) {
+            true => conditions.into_iter().partition(goes_first),
+            false => (Vec::new(), conditions),
+        };
         let estimate = fixed((rows(view) * share).max(1.0), columns.len() * 16);
+        let estimate = Estimate { rows: remaining(estimate.rows, first.len()), ..estimate };
+        let filter = self.all_of(first, &layout)?;
+        let op = Op::View { view, columns: kept, slot, key, filter };
         let node = self.node(op, layout.len(), estimate);
         let node = self.filtered(node, conditions, &layout)?;
         Ok(plain(node, layout))

@@ -65,6 +65,8 @@ pub(crate) enum Op {
         slot: usize,
         /// Which rows are wanted, if a value of a column says so.
         key: Option<ViewKey>,
+        /// What is asked of the rows before their live columns are looked up.
+        filter: Option<Expr>,
     },
     Filter {
         input: Arc<Node>,

@@ -211,7 +211,7 @@ impl Shower {
                     .fact("Function Name", name)
                     .fact("Alias", alias.clone())
             }
-            Op::View { view, key, .. } => {
+            Op::View { view, columns, key, filter, .. } => {
                 let (kind, name) = match (view.args.is_empty(), key) {
                     (false, _) => ("Function Scan", "Function Name"),
                     (true, None) => ("Seq Scan", "Relation Name"),
@@ -222,6 +222,9 @@ impl Shower {
                 if let Some(key) = key {
                     entry.detail("Index Cond", condition_of(view, key));
                     self.subplans(key.values.exprs().iter(), &mut entry);
+                }
+                if let Some(filter) = filter {
+                    entry.detail("Filter", deparse::show(filter, &names_of_made(columns, view)));
                 }
                 entry
             }
