@@ -11,6 +11,7 @@
 use sqlparser::ast::FunctionArg;
 
 use super::{Binder, Slot};
+use crate::catalog::{is_of_system, kept_call};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{Candidate, Miss, choose};
 use crate::expr::{Expr, Typed};
@@ -21,7 +22,6 @@ use crate::types::cast::is_implicit;
 use crate::types::parameter_mode::ParameterMode;
 use crate::types::{ElementType, SqlType};
 use crate::user_types::functions::{Part, UserFunction};
-use crate::user_types::kept_name;
 
 /// Values that a call gives.
 #[derive(Default)]
@@ -208,7 +208,7 @@ impl Binder<'_> {
 
     /// The function that these parts name in a text that is kept, which has no others beside it.
     fn kept_function(&mut self, parts: &[String]) -> Result<Vec<UserFunction>> {
-        let Some(name) = kept_name(parts) else { return Ok(Vec::new()) };
+        let Some(name) = kept_call(parts) else { return Ok(Vec::new()) };
         let found = self.catalog.function(&function_entry(&name, 1))?;
         Ok(found.into_iter().collect())
     }
@@ -249,6 +249,11 @@ impl Binder<'_> {
         let miss = |miss| given.no_function(&parts.join("."), &miss);
         let fit = best(functions, &given).map_err(miss)?;
         let function = fit.function.clone();
+        if let Some(place) = self.place_without_queries().filter(|_| is_of_system(parts)) {
+            let what = format!("\"{}\", as the system has one, without its schema", parts[0]);
+            return Err(SqlError::unsupported(format!("{what} in {place}"))
+                .hint("Write the schema of the function in front of its name."));
+        }
         self.note_function(parts, &function.entry);
         let is_exact = fit.types == given.types();
         // Another schema may get a better one, unless nothing is better.

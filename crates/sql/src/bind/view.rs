@@ -187,8 +187,11 @@ impl Binder<'_> {
         self.outer.push(around);
         self.reading.times = aside.reading.times.clone();
         let arguments = self.arguments.replace(arguments);
+        // Places in the body are none of the text that calls.
+        let (mentions, qualifiers) = (self.mentions.len(), std::mem::take(&mut self.qualifiers));
         let done = self.apart(work);
-        self.arguments = arguments;
+        self.mentions.truncate(mentions);
+        (self.arguments, self.qualifiers) = (arguments, qualifiers);
         self.take_back(aside);
         // Positions are those of another text.
         done.map_err(|error| SqlError { position: None, ..error })

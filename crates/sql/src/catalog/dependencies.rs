@@ -8,6 +8,7 @@
 
 use rightlink::{IndexInfo, TableInfo};
 
+use super::functions::kept_call;
 use super::numbers::{
     PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_PROC, PG_REWRITE, PG_TYPE, char, oid,
     relation_oid,
@@ -22,7 +23,6 @@ use crate::oids::key_oid;
 use crate::parse;
 use crate::schemas;
 use crate::types::{Datum, Row, SqlType};
-use crate::user_types::kept_name;
 
 /// An object as the number of its catalog and its own.
 type Address = [u32; 2];
@@ -180,7 +180,7 @@ impl Dependencies {
     /// The functions of users that a text calls.
     fn called_functions(&mut self, own: Address, text: &str, objects: &Objects) -> Result<()> {
         for (_, parts) in parse::types::called_names(text)? {
-            let Some(stored) = kept_name(&parts) else { continue };
+            let Some(stored) = kept_call(&parts) else { continue };
             if let Some(one) = objects.functions().iter().find(|one| one.stored == stored) {
                 self.add(own, [PG_PROC, one.oid], 0, 'n');
             }

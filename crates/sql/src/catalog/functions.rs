@@ -5,6 +5,7 @@
 
 use rightlink::TableInfo;
 
+use super::builtin;
 use super::numbers::{array, char, oid, relation_oid, short, text, texts, vector};
 use super::relations::is_string;
 use crate::error::Result;
@@ -20,6 +21,7 @@ use crate::types::volatility::Volatility;
 use crate::types::{Datum, RegKind, Registered, Row, SqlType, VARCHAR};
 use crate::user_types;
 use crate::user_types::functions::{Part, parts_of_entry};
+use crate::user_types::kept_name;
 
 /// The number of the language SQL.
 const SQL: u32 = 14;
@@ -30,6 +32,17 @@ pub(super) type ShownType<'s> = &'s dyn Fn(&Part) -> String;
 /// The name of the type of a part, with its schema unless that is `public`.
 pub(super) fn named(part: &Part) -> String {
     type_of(part).1
+}
+
+/// The name of the function of a user that a text which is kept with a definition calls by these
+/// parts, if there is one. Functions of the system come before those without a schema.
+pub(crate) fn kept_call(parts: &[String]) -> Option<String> {
+    kept_name(parts).filter(|_| !is_of_system(parts))
+}
+
+/// May the parts mean a function of the system?
+pub(crate) fn is_of_system(parts: &[String]) -> bool {
+    matches!(parts, [name] if builtin::functions_named(name).next().is_some())
 }
 
 /// A function that a user made.

@@ -7,7 +7,7 @@ use rightlink::{ColumnSchema, Database};
 
 use super::builtin::{self, Operator};
 use super::deparse::Names;
-use super::functions::{FunctionObject, named};
+use super::functions::{FunctionObject, kept_call, named};
 use super::numbers::DATABASE;
 use super::objects::{How, Object, Objects};
 use super::rules::{self, Constraint, Key, Reference, Rule};
@@ -384,7 +384,7 @@ impl Objects {
             self.number_of_type(&stored).map(|_| self.spelled_type(&stored, path))
         })?;
         let text = parse::types::with_functions(&text, |parts| {
-            let stored = kept_name(parts)?;
+            let stored = kept_call(parts)?;
             self.functions().iter().find(|one| one.stored == stored).map(|one| one.spelled(path))
         })?;
         self.with_sequences(&text, path)

@@ -74,6 +74,7 @@ pub(crate) use builtin::{
     is_class_of,
 };
 pub(crate) use describe::Address;
+pub(crate) use functions::{is_of_system, kept_call};
 pub(crate) use like::Copied;
 pub(crate) use lookups::{Asking, Sizes, no_object};
 pub(crate) use numbers::{DATABASE, TABLESPACE, relation_oid};

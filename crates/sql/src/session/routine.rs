@@ -1,9 +1,9 @@
 //! Running the statements of functions that users made.
 //!
 //! A call happens while the statement that makes it gives its rows. Meanwhile a session inside of
-//! this one has its transaction, and runs the statements of the function as any others; what they
-//! write is seen by those behind them, and not by the statement that calls, as long as which the
-//! plans of a body are kept.
+//! this one has its transaction, and runs the statements of the function as any others: those
+//! behind them see what they write, the statement that calls does not. Plans of a body are kept
+//! until that has given its rows.
 //!
 //! Invariants: the transaction is where its statement runs, and back when the rows were given,
 //! whatever came of it. Functions inside of one another have at most [`MAX_CALLS`] levels.

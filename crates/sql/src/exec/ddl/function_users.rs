@@ -10,15 +10,16 @@
 use rightlink::{AlterTable, TableInfo};
 
 use super::Definer;
+use crate::catalog::{is_of_system, kept_call};
 use crate::error::{Result, SqlError, code};
-use crate::names::type_of_entry;
-use crate::names::{PUBLIC, bare, function_entry, function_of_entry, marked, reference, schema_of};
+use crate::names::{
+    PUBLIC, bare, full_reference, function_entry, function_of_entry, marked, reference, schema_of,
+    type_of_entry,
+};
 use crate::notes::types::TypeNotes;
 use crate::notes::{ColumnNotes, TableNotes};
-use crate::parse;
-use crate::parse::offset;
+use crate::parse::{self, offset};
 use crate::user_types::functions::{find, load, not_built};
-use crate::user_types::kept_name;
 
 /// What calls a function.
 enum Caller {
@@ -29,46 +30,37 @@ enum Caller {
     Check(String, String),
     Index(String),
     Domain(String),
-    /// The entry of a function that has a default which calls it, and its signature.
-    Function(String, String),
-}
-
-impl Caller {
-    /// As messages call it.
-    fn shown(&self, shown: &dyn Fn(&str) -> String) -> String {
-        match self {
-            Caller::Default(table, column) => {
-                format!("default value for column {column} of table {}", shown(table))
-            }
-            Caller::Generated(table, column) => {
-                format!("column {column} of table {}", shown(table))
-            }
-            Caller::Check(table, check) => format!("constraint {check} on table {}", shown(table)),
-            Caller::Index(name) => format!("index {}", shown(name)),
-            Caller::Domain(name) => format!("type {}", shown(name)),
-            Caller::Function(_, signature) => format!("function {signature}"),
-        }
-    }
+    /// The entry of a function that has a default which calls it.
+    Function(String),
 }
 
 /// Does a text that is kept call a function called `name`?
 fn calls(text: &str, name: &str) -> Result<bool> {
     let mut all = parse::types::called_names(text)?.into_iter();
-    Ok(all.any(|(_, parts)| kept_name(&parts).as_deref() == Some(name)))
+    Ok(all.any(|(_, parts)| kept_call(&parts).as_deref() == Some(name)))
 }
 
 fn may_call(text: Option<&String>, name: &str) -> Result<bool> {
     text.map_or(Ok(false), |text| calls(text, name))
 }
 
+/// The name of a function as a text that is kept has it: with its schema unless that is `public`
+/// and the system has no function of the name.
+fn as_called(name: &str) -> String {
+    match is_of_system(&[bare(name).to_owned()]) {
+        true => full_reference(name),
+        false => reference(name),
+    }
+}
+
 /// A text that is kept, with another name for the function called `name`.
 fn renamed(text: &str, name: &str, to: &str) -> Result<String> {
     let mut out = text.to_owned();
     for (place, parts) in parse::types::called_names(text)?.into_iter().rev() {
-        if kept_name(&parts).as_deref() == Some(name)
+        if kept_call(&parts).as_deref() == Some(name)
             && let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end))
         {
-            out.replace_range(start..end, &reference(to));
+            out.replace_range(start..end, &as_called(to));
         }
     }
     Ok(out)
@@ -83,7 +75,7 @@ fn callers_in(info: &TableInfo, name: &str) -> Result<Vec<Caller>> {
         if may_call(notes.default.as_ref(), name)? {
             found.push(match (type_of_entry(&table), function_of_entry(&table)) {
                 (Some(domain), _) => Caller::Domain(domain),
-                (_, Some(_)) => Caller::Function(table, String::new()),
+                (_, Some(_)) => Caller::Function(table),
                 _ => Caller::Default(table, column),
             });
         } else if may_call(notes.generated.as_ref(), name)? {
@@ -116,8 +108,7 @@ impl Definer<'_> {
         let mut found = Vec::new();
         for info in self.txn.catalog().tables()? {
             self.context.check_interrupt()?;
-            let is_kept = marked(&info.name).is_none() && !callers_in(&info, name)?.is_empty();
-            if is_kept {
+            if marked(&info.name).is_none() && !callers_in(&info, name)?.is_empty() {
                 found.push(info);
             }
         }
@@ -125,20 +116,32 @@ impl Definer<'_> {
     }
 
     fn callers(&mut self, name: &str) -> Result<Vec<Caller>> {
-        let mut callers: Vec<Caller> = Vec::new();
+        let mut callers = Vec::new();
         for info in self.calling(name)? {
-            for one in callers_in(&info, name)? {
-                let one = match one {
-                    Caller::Function(entry, _) => {
-                        let found = load(self.txn, &entry)?.expect("it is there");
-                        Caller::Function(entry, found.signature())
-                    }
-                    other => other,
-                };
-                callers.push(one);
-            }
+            callers.extend(callers_in(&info, name)?);
         }
         Ok(callers)
+    }
+
+    /// As messages call a caller.
+    fn shown_caller(&mut self, caller: &Caller) -> Result<String> {
+        let path = self.context.settings.path();
+        let shown = |name: &str| path.shown(name);
+        Ok(match caller {
+            Caller::Default(table, column) => {
+                format!("default value for column {column} of table {}", shown(table))
+            }
+            Caller::Generated(table, column) => {
+                format!("column {column} of table {}", shown(table))
+            }
+            Caller::Check(table, check) => format!("constraint {check} on table {}", shown(table)),
+            Caller::Index(name) => format!("index {}", shown(name)),
+            Caller::Domain(name) => format!("type {}", shown(name)),
+            Caller::Function(entry) => {
+                let found = load(self.txn, entry)?.expect("it is there");
+                format!("function {}", found.signature())
+            }
+        })
     }
 
     /// What calls the function called `name` goes with it, or keeps it from going; messages call
@@ -148,18 +151,18 @@ impl Definer<'_> {
         if callers.is_empty() {
             return Ok(());
         }
-        let path = self.context.settings.path();
-        let shown = |name: &str| path.shown(name);
+        let shown = callers.iter().map(|one| self.shown_caller(one));
+        let shown = shown.collect::<Result<Vec<String>>>()?;
         if !cascade {
-            let line = |one: &Caller| format!("{} depends on {what}", one.shown(&shown));
-            let lines: Vec<String> = callers.iter().map(line).collect();
+            let line = |one: &String| format!("{one} depends on {what}");
+            let lines: Vec<String> = shown.iter().map(line).collect();
             let message = format!("cannot drop {what} because other objects depend on it");
             return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
                 .detail(lines.join("\n"))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        match callers.as_slice() {
-            [only] => self.notices.push(format!("drop cascades to {}", only.shown(&shown))),
+        match shown.as_slice() {
+            [only] => self.notices.push(format!("drop cascades to {only}")),
             more => self.notices.push(format!("drop cascades to {} other objects", more.len())),
         }
         for caller in callers {
@@ -174,7 +177,7 @@ impl Definer<'_> {
                 }
                 Caller::Index(name) => self.drop_index(&name, true)?,
                 Caller::Domain(name) => self.drop_type(&name, &[], true)?,
-                Caller::Function(entry, _) => self.drop_function(&entry, true)?,
+                Caller::Function(entry) => self.drop_function(&entry, true)?,
             }
         }
         Ok(())
@@ -183,12 +186,11 @@ impl Definer<'_> {
     /// Fails if a text that is kept calls the function called `name`, which is to get another one
     /// of its name beside it: the text does not tell which is meant.
     pub(super) fn refuse_beside_called(&mut self, name: &str) -> Result<()> {
-        let path = self.context.settings.path();
         match self.callers(name)?.first() {
             None => Ok(()),
             Some(one) => {
                 let what = format!("of the name of \"{}\", which a definition calls", bare(name));
-                let shown = one.shown(&|name| path.shown(name));
+                let shown = self.shown_caller(one)?;
                 Err(not_built(&what).detail(format!("It is called by {shown}.")))
             }
         }
@@ -249,6 +251,9 @@ impl Definer<'_> {
     pub(super) fn settle_functions(&mut self, text: &mut String) -> Result<()> {
         let path = self.context.settings.path();
         for (place, parts) in parse::types::called_names(text)?.into_iter().rev() {
+            if is_of_system(&parts) {
+                continue;
+            }
             let found = find(self.txn, &path, &parts)?;
             let Some(first) = found.first() else { continue };
             let is_alone = found.len() == 1
@@ -260,7 +265,7 @@ impl Definer<'_> {
             if schema_of(&first.name) != PUBLIC
                 && let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end))
             {
-                text.replace_range(start..end, &reference(&first.name));
+                text.replace_range(start..end, &as_called(&first.name));
             }
         }
         Ok(())
@@ -269,7 +274,7 @@ impl Definer<'_> {
     /// Does a text that is kept call functions that users made?
     pub(super) fn calls_functions(&mut self, text: &str) -> Result<bool> {
         for (_, parts) in parse::types::called_names(text)? {
-            let Some(name) = kept_name(&parts) else { continue };
+            let Some(name) = kept_call(&parts) else { continue };
             if self.txn.catalog().has_relation(&function_entry(&name, 1))? {
                 return Ok(true);
             }

@@ -13,6 +13,7 @@
 //! | `rename` | names inside of what is noted with tables |
 //! | `sequence` | sequences and what they belong to |
 //! | `types`, `domains` | types |
+//! | `functions`, `function_users` | functions; the definitions that call them |
 //! | `comment` | COMMENT ON |
 //!
 //! Invariants: what fails half-way is undone by the engine or by the transaction's failure. Both
