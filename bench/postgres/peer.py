@@ -37,6 +37,21 @@ def drop_page_cache(folder):
             os.close(handle)
 
 
+def beside_postgres(binary, folder, compare):
+    """Starts PostgreSQL and a server of ours, both of which let `rightlink` in, has `compare` look
+    at them, checks our database and gives what `compare` gave."""
+    started = []
+    try:
+        started.append(Postgres(folder, {"fsync": "off"}, user="rightlink", locale="C"))
+        started.append(Rightlink(binary, folder, "256M", ("--database", "test")))
+        found = compare(*(server.port for server in started))
+        started[1].verify()
+    finally:
+        for server in started:
+            server.close()
+    return found
+
+
 class Group:
     """A control group of memory: its processes and the page cache of their files share a limit."""
 

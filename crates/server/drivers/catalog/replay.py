@@ -312,17 +312,8 @@ def main():
         given.tables, given.runs = 30, 1
     if not given.binary:
         sys.exit(replay(given, given.postgres, given.port, "rightlink"))
-    started = []
-    try:
-        started.append(peer.Postgres(given.dir, {"fsync": "off"}, user="rightlink", locale="C"))
-        flags = ("--database", "test")
-        started.append(peer.Rightlink(given.binary, given.dir, "256M", flags))
-        failed = replay(given, *(server.port for server in started), "rightlink")
-        started[1].verify()
-    finally:
-        for server in started:
-            server.close()
-    sys.exit(failed)
+    sys.exit(peer.beside_postgres(
+        given.binary, given.dir, lambda *ports: replay(given, *ports, "rightlink")))
 
 
 if __name__ == "__main__":

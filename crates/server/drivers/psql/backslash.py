@@ -153,6 +153,7 @@ def report(kind, name, theirs, ours, show):
 
 
 def compare(given, postgres, port):
+    psql(postgres, "postgres", "create database test")
     for one in (postgres, port):
         print(psql(one, "test", (HERE / "objects.sql").read_text()), end="")
     commands = (HERE / "backslash.sql").read_text().splitlines()
@@ -195,17 +196,7 @@ def main():
     given = parser.parse_args()
     if not given.binary:
         sys.exit(compare(given, given.postgres, given.port))
-    started = []
-    try:
-        started.append(peer.Postgres(given.dir, {"fsync": "off"}, user="rightlink", locale="C"))
-        psql(started[0].port, "postgres", "create database test")
-        started.append(peer.Rightlink(given.binary, given.dir, "256M", ("--database", "test")))
-        failed = compare(given, *(server.port for server in started))
-        started[1].verify()
-    finally:
-        for server in started:
-            server.close()
-    sys.exit(failed)
+    sys.exit(peer.beside_postgres(given.binary, given.dir, lambda *ports: compare(given, *ports)))
 
 
 if __name__ == "__main__":

@@ -54,12 +54,12 @@ enum ArgumentValues {
 }
 
 impl Arguments {
-    /// Those of a body whose statements run.
+    /// The arguments of a body whose statements run.
     pub(super) fn parameters(parts: Vec<Part>) -> Arguments {
         Arguments { values: ArgumentValues::Parameters, parts }
     }
 
-    /// Those that have names, as columns of a row.
+    /// The arguments that have names, as columns of a row.
     pub(super) fn named_columns(&self) -> Vec<ScopeColumn> {
         let columns = self.parts.iter().enumerate().filter(|(_, part)| part.name.is_some());
         columns.map(|(at, _)| self.column(at)).collect()

@@ -61,7 +61,7 @@ impl Shape {
     }
 }
 
-/// What the last statement of a body has to give.
+/// The columns that the last statement of a body has to give.
 pub(crate) struct Promise {
     pub(super) columns: Vec<Part>,
     pub(super) shape: Shape,

@@ -1,5 +1,5 @@
-//! Functions that users made and whose statements run: those of several statements, those that
-//! write or lock rows, and those that call themselves.
+//! Functions that users made and whose statements run: functions of several statements, functions
+//! that write or lock rows, and functions that call themselves.
 //!
 //! A call is an expression that is evaluated wherever it stands (`expr::routine`). What the
 //! statements of a body name as arguments are parameters of theirs.
@@ -27,11 +27,11 @@ use crate::user_types::functions::{UserFunction, not_built};
 /// A statement of a body, ready to run.
 pub(crate) struct BodyStatement {
     pub(crate) plan: Plan,
-    /// What it gives, if it is the last one.
+    /// The columns that the function has promised, for the last statement.
     pub(crate) promise: Option<Promise>,
 }
 
-/// Fails unless the body of a new function can be read, and gives what the function promises.
+/// Checks that the body of a new function can be read, and gives what the function promises.
 /// Reading may take so much memory.
 pub(crate) fn check(
     catalog: &mut dyn Catalog,

@@ -53,7 +53,7 @@ fn in_order(
     let (mut first, rest): (Vec<_>, Vec<_>) =
         parts.into_iter().partition(|part| wanted.contains(&part.number));
     let before = first.len();
-    // Parts that only lock rows run where somebody wants the rows.
+    // A part that only locks rows runs where somebody wants the rows.
     let writes = |part: &WithPart| !matches!(part.plan, Plan::Query(_) | Plan::Locked(_));
     first.extend(rest.into_iter().filter(writes));
     (first, before)

@@ -46,7 +46,7 @@ pub(super) fn indexes(objects: &Objects, db: Option<&Database>) -> Result<Vec<Ro
     Ok(objects.all().filter_map(one).collect())
 }
 
-/// Rows that tell now of the use of these tables and indexes; `None` of those that are gone.
+/// Rows about the use of these tables and indexes until now; `None` for a relation that is gone.
 pub(super) fn of_numbers(
     numbers: &[u32],
     objects: &Objects,

@@ -504,10 +504,7 @@ pub(crate) fn with_types(
     text: &str,
     other: impl Fn(&[String]) -> Option<String>,
 ) -> Result<String> {
-    let named = names(text)?.into_iter();
-    let edits: Vec<(Span, String)> =
-        named.filter_map(|(span, parts)| Some((span, other(&parts)?))).collect();
-    Ok(replaced(text, &edits))
+    Ok(with_names(text, names(text)?, other))
 }
 
 /// As [`with_types`], for names of functions.
@@ -515,10 +512,17 @@ pub(crate) fn with_functions(
     text: &str,
     other: impl Fn(&[String]) -> Option<String>,
 ) -> Result<String> {
-    let called = called_names(text)?.into_iter();
-    let edits: Vec<(Span, String)> =
-        called.filter_map(|(span, parts)| Some((span, other(&parts)?))).collect();
-    Ok(replaced(text, &edits))
+    Ok(with_names(text, called_names(text)?, other))
+}
+
+fn with_names(
+    text: &str,
+    named: Vec<(Span, Vec<String>)>,
+    other: impl Fn(&[String]) -> Option<String>,
+) -> String {
+    let edit = |(span, parts): (Span, Vec<String>)| Some((span, other(&parts)?));
+    let edits: Vec<(Span, String)> = named.into_iter().filter_map(edit).collect();
+    replaced(text, &edits)
 }
 
 /// Where a text that is kept has this string.

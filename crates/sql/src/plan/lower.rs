@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError};
-use crate::expr;
 use crate::expr::aggregate::Aggregate;
 use crate::expr::registry::SetFunction;
-use crate::expr::{Body, ColumnId, Expr, PlannedSubquery, SortKey, Subquery, SubqueryKind};
+use crate::expr::{
+    Body, ColumnId, Expr, PlannedSubquery, SortKey, Subquery, SubqueryKind, columns_of,
+};
 use crate::plan::bound::Bound;
 use crate::plan::known::Known;
 use crate::plan::node::Estimate;
@@ -207,7 +208,7 @@ impl<'k> Lowerer<'k> {
             Rel::SetOp(set) => self.set_operation(*set),
             Rel::Values { columns, mut rows } => {
                 rows.iter_mut().flatten().try_for_each(|expr| self.place(expr, &[]))?;
-                let estimate = fixed(rows.len() as f64, columns.len() * 8);
+                let estimate = Estimate::fixed(rows.len() as f64, columns.len() * 8);
                 let estimate = match rows.len() {
                     1 => Estimate { total: 0.01, ..estimate },
                     _ => estimate,
@@ -219,16 +220,16 @@ impl<'k> Lowerer<'k> {
                 args.iter_mut().try_for_each(|arg| self.place(arg, &[]))?;
                 let layout: Vec<ColumnId> = columns.into_iter().chain(ordinality).collect();
                 let estimate = match call {
-                    SetFunction::Value => Estimate { total: 0.01, ..fixed(1.0, 8) },
-                    SetFunction::Unnest => fixed(ELEMENTS as f64, layout.len() * 8),
-                    _ => fixed(SET_ROWS, 8),
+                    SetFunction::Value => Estimate { total: 0.01, ..Estimate::fixed(1.0, 8) },
+                    SetFunction::Unnest => Estimate::fixed(ELEMENTS as f64, layout.len() * 8),
+                    _ => Estimate::fixed(SET_ROWS, 8),
                 };
                 let op = Op::Function { call, args, ordinality: ordinality.is_some(), alias };
                 Ok(plain(self.node(op, layout.len(), estimate), layout))
             }
             Rel::View { view, args, columns } => self.view(view, args, &columns, want),
             Rel::CteScan { cte, columns, name, is_step } => {
-                let estimate = self.commons.get(&cte).copied().unwrap_or(fixed(100.0, 8));
+                let estimate = self.commons.get(&cte).copied().unwrap_or(Estimate::fixed(100.0, 8));
                 let total = estimate.rows * 0.02;
                 let estimate = Estimate { startup: 0.0, total, ..estimate };
                 let kept = kept_places(&columns, want.needed);
@@ -327,7 +328,7 @@ impl<'k> Lowerer<'k> {
         needed: &BTreeSet<ColumnId>,
     ) -> Result<(TableScan, Vec<ColumnId>)> {
         let mut wanted = needed.clone();
-        conditions.iter().for_each(|one| expr::columns_of(one, &mut wanted));
+        conditions.iter().for_each(|one| columns_of(one, &mut wanted));
         let columns = kept_places(&scan.columns, &wanted);
         let with_tid = wanted.contains(&scan.tid);
         let layout = columns.iter().map(|at| scan.columns[*at]);
@@ -428,7 +429,7 @@ impl<'k> Lowerer<'k> {
             input => input,
         };
         let mut needed = want.needed.clone();
-        conditions.iter().for_each(|one| expr::columns_of(one, &mut needed));
+        conditions.iter().for_each(|one| columns_of(one, &mut needed));
         let mut input = self.lower(input, &Want { needed: &needed, ..*want })?;
         input.node = self.filtered(input.node, conditions, &input.layout)?;
         Ok(input)
@@ -444,8 +445,7 @@ impl<'k> Lowerer<'k> {
         let count = conditions.len();
         let Some(condition) = self.all_of(conditions, layout)? else { return Ok(input) };
         let (width, below) = (input.width, input.estimate);
-        let rows = remaining(below.rows, count);
-        Ok(self.node(Op::Filter { input, condition }, width, Estimate { rows, ..below }))
+        Ok(self.node(Op::Filter { input, condition }, width, below.meeting(count)))
     }
 
     /// These conditions as one over rows of this layout, those last that take long.
@@ -473,7 +473,7 @@ impl<'k> Lowerer<'k> {
             output.into_iter().filter(|(id, expr)| kept(id, expr)).collect();
         let order = order_below(want.order, &output);
         let mut needed = BTreeSet::new();
-        output.iter().for_each(|(_, expr)| expr::columns_of(expr, &mut needed));
+        output.iter().for_each(|(_, expr)| columns_of(expr, &mut needed));
         let below = Want {
             needed: &needed,
             order: order.as_deref().unwrap_or(&[]),
@@ -507,7 +507,7 @@ impl<'k> Lowerer<'k> {
         let mut needed = want.needed.clone();
         let is_of_calls = |id: &ColumnId| calls.iter().any(|call| call.columns.contains(id));
         needed.retain(|id| !is_of_calls(id));
-        calls.iter().flat_map(|call| &call.args).for_each(|arg| expr::columns_of(arg, &mut needed));
+        calls.iter().flat_map(|call| &call.args).for_each(|arg| columns_of(arg, &mut needed));
         let order =
             if want.order.iter().any(|key| is_of_calls(&key.at)) { &[] } else { want.order };
         let below = Want { needed: &needed, order, limit: None, ..*want };
@@ -533,9 +533,9 @@ impl<'k> Lowerer<'k> {
         let aggregates: Vec<(ColumnId, Aggregate)> =
             aggregates.into_iter().filter(|(id, _)| want.needed.contains(id)).collect();
         let mut needed = BTreeSet::new();
-        keys.iter().for_each(|(_, key)| expr::columns_of(key, &mut needed));
+        keys.iter().for_each(|(_, key)| columns_of(key, &mut needed));
         let exprs = aggregates.iter().flat_map(|(_, one)| one.exprs());
-        exprs.for_each(|expr| expr::columns_of(expr, &mut needed));
+        exprs.for_each(|expr| columns_of(expr, &mut needed));
         let input = self.lower(input, &Want { any_order: true, ..Want::of(&needed) })?;
         let (mut group_keys, mut made, mut layout) = (Vec::new(), Vec::new(), Vec::new());
         for (id, mut key) in keys {
@@ -578,7 +578,7 @@ impl<'k> Lowerer<'k> {
         let mut needed = want.needed.clone();
         needed.extend(keys.iter().map(|key| key.at));
         let exprs = calls.iter().flat_map(|(_, call)| call.exprs());
-        exprs.for_each(|expr| expr::columns_of(expr, &mut needed));
+        exprs.for_each(|expr| columns_of(expr, &mut needed));
         let input = self.lower(input, &Want::of(&needed))?;
         let (partition, order) =
             (placed_keys(partition, &input.layout)?, placed_keys(order, &input.layout)?);
@@ -762,17 +762,6 @@ fn is_simple(rel: &Rel) -> bool {
 /// A node whose rows have no order that was wanted.
 pub(super) fn plain(node: Arc<Node>, layout: Vec<ColumnId>) -> Lowered {
     Lowered { node, layout, ordered: false }
-}
-
-/// An estimate of so many rows that are made.
-pub(super) fn fixed(rows: f64, width: usize) -> Estimate {
-    Estimate { startup: 0.0, total: rows * 0.0125, rows, width }
-}
-
-/// Rows that are thought to meet so many conditions of which nothing is known.
-pub(super) fn remaining(rows: f64, conditions: usize) -> f64 {
-    let share = (1.0f64 / 3.0).powi(i32::try_from(conditions).unwrap_or(10).min(10));
-    (rows * share).max(1.0)
 }
 
 /// Places of the columns that are needed.

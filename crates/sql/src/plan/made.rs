@@ -16,7 +16,7 @@ use crate::error::{Result, SqlError};
 use crate::expr;
 use crate::expr::{ColumnId, Expr};
 use crate::plan::ViewUse;
-use crate::plan::lower::{Lowered, Lowerer, Want, fixed, kept_places, plain, remaining};
+use crate::plan::lower::{Lowered, Lowerer, Want, kept_places, plain};
 use crate::plan::node::{Estimate, MadeRelation, Op, ViewKey};
 use crate::plan::rel::Rel;
 use crate::plan::rewrite::may_move;
@@ -147,7 +147,7 @@ impl Lowerer<'_> {
         let kept = kept_places(columns, want.needed);
         let layout: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
         let op = Op::View { view, columns: kept, slot, key: None, filter: None };
-        let estimate = fixed(rows(view), columns.len() * 16);
+        let estimate = Estimate::fixed(rows(view), columns.len() * 16);
         Ok(plain(self.node(op, layout.len(), estimate), layout))
     }
 
@@ -210,8 +210,8 @@ impl Lowerer<'_> {
             true => conditions.into_iter().partition(goes_first),
             false => (Vec::new(), conditions),
         };
-        let estimate = fixed((rows(view) * share).max(1.0), columns.len() * 16);
-        let estimate = Estimate { rows: remaining(estimate.rows, first.len()), ..estimate };
+        let estimate = Estimate::fixed((rows(view) * share).max(1.0), columns.len() * 16);
+        let estimate = estimate.meeting(first.len());
         let filter = self.all_of(first, &layout)?;
         let op = Op::View { view, columns: kept, slot, key, filter };
         let node = self.node(op, layout.len(), estimate);

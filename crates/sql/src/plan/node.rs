@@ -26,6 +26,19 @@ pub(crate) struct Estimate {
     pub(crate) width: usize,
 }
 
+impl Estimate {
+    /// That of so many rows which are made.
+    pub(super) fn fixed(rows: f64, width: usize) -> Estimate {
+        Estimate { startup: 0.0, total: rows * 0.0125, rows, width }
+    }
+
+    /// That of the rows which meet so many conditions, of which nothing is known.
+    pub(super) fn meeting(self, conditions: usize) -> Estimate {
+        let share = (1.0f64 / 3.0).powi(i32::try_from(conditions).unwrap_or(10).min(10));
+        Estimate { rows: (self.rows * share).max(1.0), ..self }
+    }
+}
+
 /// An operator and what is thought of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {

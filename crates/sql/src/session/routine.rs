@@ -56,7 +56,7 @@ struct Body {
 
 struct PlannedStatement {
     plan: Arc<Plan>,
-    /// What it gives, if it is the last one.
+    /// The columns that the function has promised, for the last statement.
     promise: Option<Promise>,
 }
 

@@ -425,7 +425,11 @@ impl Session {
         let routines = plan.asks().calls.then(|| self.routines());
         context.routines = routines.clone().map(|all| all as Arc<dyn routine::Routines>);
         let budget = self.db.budget().clone();
-        self.ensure()?.used = true;
+        let active = self.ensure()?;
+        active.used = true;
+        if !plan.sequences().is_empty() {
+            context.sequences.open(plan.sequences(), &mut active.txn)?;
+        }
         let (plan, _memory) = match (&*plan, &routines) {
             (Plan::Insert(insert), Some(routines)) => {
                 let (plan, memory) = self.insert_of_rows(insert, &context, routines)?;
@@ -434,9 +438,6 @@ impl Session {
             _ => (plan, None),
         };
         let txn = &mut self.ensure()?.txn;
-        if !plan.sequences().is_empty() {
-            context.sequences.open(plan.sequences(), txn)?;
-        }
         let (stream, done): (Box<dyn Stream>, _) = match &*plan {
             Plan::Query(query) if query.locks.is_some() => {
                 let rows = exec::write::select_locked(query, txn, &context, &budget)?;

@@ -7,7 +7,7 @@
 //! makes one an access lock of it, so that none comes after the look.
 //! Does not do: views, which note what they call (`readers`).
 
-use rightlink::{AlterTable, TableInfo};
+use rightlink::TableInfo;
 
 use super::Definer;
 use crate::catalog::{is_of_system, kept_call};
@@ -55,15 +55,8 @@ fn as_called(name: &str) -> String {
 
 /// A text that is kept, with another name for the function called `name`.
 fn renamed(text: &str, name: &str, to: &str) -> Result<String> {
-    let mut out = text.to_owned();
-    for (place, parts) in parse::types::called_names(text)?.into_iter().rev() {
-        if kept_call(&parts).as_deref() == Some(name)
-            && let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end))
-        {
-            out.replace_range(start..end, &as_called(to));
-        }
-    }
-    Ok(out)
+    let is_it = |parts: &[String]| kept_call(parts).as_deref() == Some(name);
+    parse::types::with_functions(text, |parts| is_it(parts).then(|| as_called(to)))
 }
 
 /// What of a table, a domain or a function calls the function called `name`.
@@ -217,31 +210,7 @@ impl Definer<'_> {
     /// A function has another name, also where it is called.
     pub(super) fn rename_called(&mut self, name: &str, to: &str) -> Result<()> {
         for info in self.calling(name)? {
-            for column in &info.columns {
-                let mut notes = ColumnNotes::decode(&column.note);
-                let computed = notes.computed.as_mut().map(|one| &mut one.text);
-                let texts = notes.default.iter_mut().chain(&mut notes.generated).chain(computed);
-                for text in texts {
-                    *text = renamed(text, name, to)?;
-                }
-                self.note_column(&info.name, &column.name, |kept| kept.clone_from(&notes))?;
-            }
-            if type_of_entry(&info.name).is_some() {
-                let mut notes = TypeNotes::decode(&info.note);
-                for check in notes.domain.iter_mut().flat_map(|domain| &mut domain.checks) {
-                    check.text = renamed(&check.text, name, to)?;
-                }
-                self.txn.alter_table(&info.name, AlterTable::Note(&notes.encode()))?;
-                continue;
-            }
-            if function_of_entry(&info.name).is_some() {
-                continue;
-            }
-            let mut checks = TableNotes::decode(&info.note).checks;
-            for (_, text) in &mut checks {
-                *text = renamed(text, name, to)?;
-            }
-            self.note(&info.name, |notes| notes.checks = checks)?;
+            self.change_texts(&info, &|text| renamed(text, name, to))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Names inside of what is noted with tables: texts of checks, both ends of foreign keys.
+//! Names inside of what is noted with tables: texts that are kept, both ends of foreign keys.
 //!
 //! Invariants: after a rename every note says the new name, and every check asks for the columns
 //! that it asked for before, or the rename is refused.
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use rightlink::{AlterTable, CheckSchema};
+use rightlink::{AlterTable, CheckSchema, TableInfo};
 use sqlparser::tokenizer::Span;
 
 use super::{Definer, named, taken};
@@ -16,12 +16,54 @@ use crate::catalog::plain_indexes;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
-use crate::names::{bare, beside, identifier};
+use crate::names::{bare, beside, function_of_entry, identifier, type_of_entry};
+use crate::notes::types::TypeNotes;
+use crate::notes::{ColumnNotes, TableNotes};
 use crate::parse::{self, Lines};
 use crate::plan::Table;
 use crate::statistics::store;
 
 impl Definer<'_> {
+    /// Changes the texts that a table, a domain or a function keeps: defaults, generated columns,
+    /// expressions of indexes, checks.
+    pub(super) fn change_texts(
+        &mut self,
+        info: &TableInfo,
+        changed: &dyn Fn(&str) -> Result<String>,
+    ) -> Result<()> {
+        for column in &info.columns {
+            let before = ColumnNotes::decode(&column.note);
+            let mut notes = before.clone();
+            let computed = notes.computed.as_mut().map(|one| &mut one.text);
+            let texts = notes.default.iter_mut().chain(&mut notes.generated).chain(computed);
+            for text in texts {
+                *text = changed(text)?;
+            }
+            if notes != before {
+                self.note_column(&info.name, &column.name, |kept| {
+                    kept.default = notes.default;
+                    kept.generated = notes.generated;
+                    kept.computed = notes.computed;
+                })?;
+            }
+        }
+        if type_of_entry(&info.name).is_some() {
+            let mut notes = TypeNotes::decode(&info.note);
+            for check in notes.domain.iter_mut().flat_map(|domain| &mut domain.checks) {
+                check.text = changed(&check.text)?;
+            }
+            return Ok(self.txn.alter_table(&info.name, AlterTable::Note(&notes.encode()))?);
+        }
+        if function_of_entry(&info.name).is_some() {
+            return Ok(());
+        }
+        let mut checks = TableNotes::decode(&info.note).checks;
+        for (_, text) in &mut checks {
+            *text = changed(text)?;
+        }
+        self.note(&info.name, |notes| notes.checks = checks)
+    }
+
     pub(super) fn rename_table(&mut self, name: &str, to: &str) -> Result<()> {
         self.refuse_type_name(to)?;
         let table = self.table(name)?;

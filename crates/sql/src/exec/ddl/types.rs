@@ -94,15 +94,8 @@ pub(super) fn names_type(text: &str, name: &str) -> Result<bool> {
 
 /// A text that is kept, with another name for the type called `name`.
 fn renamed(text: &str, name: &str, to: &str) -> Result<String> {
-    let mut out = text.to_owned();
-    for (place, parts) in parse::types::names(text)?.into_iter().rev() {
-        if kept_name(&parts).as_deref() == Some(name)
-            && let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end))
-        {
-            out.replace_range(start..end, &reference(to));
-        }
-    }
-    Ok(out)
+    let is_it = |parts: &[String]| kept_name(parts).as_deref() == Some(name);
+    parse::types::with_types(text, |parts| is_it(parts).then(|| reference(to)))
 }
 
 impl Definer<'_> {
@@ -315,36 +308,11 @@ impl Definer<'_> {
         self.rename_source(&entry, &new)?;
         for info in self.users_among_tables(name)? {
             for column in &info.columns {
-                let default = ColumnNotes::decode(&column.note).default;
-                let default = default.map(|text| renamed(&text, name, to)).transpose()?;
-                self.note_column(&info.name, &column.name, |notes| {
-                    notes.default = default;
-                    notes.rename_type(name, to);
-                })?;
+                self.note_column(&info.name, &column.name, |notes| notes.rename_type(name, to))?;
             }
-            if type_of_entry(&info.name).is_some() {
-                self.rename_in_domain(&info, name, to)?;
-                continue;
-            }
-            if function_of_entry(&info.name).is_some() {
-                continue;
-            }
-            let mut checks = TableNotes::decode(&info.note).checks;
-            for (_, text) in &mut checks {
-                *text = renamed(text, name, to)?;
-            }
-            self.note(&info.name, |notes| notes.checks = checks)?;
+            self.change_texts(&info, &|text| renamed(text, name, to))?;
         }
         Ok(())
-    }
-
-    /// A type that the checks of a domain may name has another name.
-    fn rename_in_domain(&mut self, entry: &TableInfo, name: &str, to: &str) -> Result<()> {
-        let mut notes = TypeNotes::decode(&entry.note);
-        for check in notes.domain.iter_mut().flat_map(|domain| &mut domain.checks) {
-            check.text = renamed(&check.text, name, to)?;
-        }
-        Ok(self.txn.alter_table(&entry.name, AlterTable::Note(&notes.encode()))?)
     }
 
     /// Tables, views and domains whose columns, defaults or checks name a type that is locked.

@@ -187,21 +187,7 @@ impl Shower {
                 entry("Values Scan").titled("Values Scan on \"*VALUES*\"").fact("Alias", "*VALUES*")
             }
             Op::Function { call, alias, .. } => {
-                let name = match call {
-                    SetFunction::Options => "pg_options_to_table",
-                    SetFunction::Series(_) => "generate_series",
-                    SetFunction::TextParts => "string_to_table",
-                    SetFunction::Partitions => "pg_partition_tree",
-                    SetFunction::Publication => "pg_get_publication_tables",
-                    SetFunction::Channels => "pg_listening_channels",
-                    SetFunction::Unnest => "unnest",
-                    SetFunction::Numbered => "_pg_expandarray",
-                    SetFunction::Subscripts => "generate_subscripts",
-                    SetFunction::Json(rows) => rows.name,
-                    SetFunction::Patterns(PatternRows::Matches) => "regexp_matches",
-                    SetFunction::Patterns(PatternRows::Parts) => "regexp_split_to_table",
-                    SetFunction::Value | SetFunction::Nothing => return entry("Result"),
-                };
+                let Some(name) = function_name(*call) else { return entry("Result") };
                 let shown = match alias == name {
                     true => String::new(),
                     false => format!(" {}", identifier(alias)),
@@ -606,4 +592,23 @@ fn condition_of(view: &View, key: &ViewKey) -> String {
 /// Names of columns of a relation that is made up.
 fn names_of_made(columns: &[usize], view: &View) -> Vec<String> {
     columns.iter().map(|at| identifier(view.columns[*at].0)).collect()
+}
+
+/// The name of a function that gives rows; `None` where PostgreSQL shows a result alone.
+fn function_name(call: SetFunction) -> Option<&'static str> {
+    Some(match call {
+        SetFunction::Options => "pg_options_to_table",
+        SetFunction::Series(_) => "generate_series",
+        SetFunction::TextParts => "string_to_table",
+        SetFunction::Partitions => "pg_partition_tree",
+        SetFunction::Publication => "pg_get_publication_tables",
+        SetFunction::Channels => "pg_listening_channels",
+        SetFunction::Unnest => "unnest",
+        SetFunction::Numbered => "_pg_expandarray",
+        SetFunction::Subscripts => "generate_subscripts",
+        SetFunction::Json(rows) => rows.name,
+        SetFunction::Patterns(PatternRows::Matches) => "regexp_matches",
+        SetFunction::Patterns(PatternRows::Parts) => "regexp_split_to_table",
+        SetFunction::Value | SetFunction::Nothing => return None,
+    })
 }
