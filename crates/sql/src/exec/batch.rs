@@ -44,6 +44,11 @@ impl Batch {
         self.columns.iter_mut().map(|column| column.take(at)).collect()
     }
 
+    /// The rows one by one.
+    pub(crate) fn into_rows(mut self) -> impl Iterator<Item = Row> {
+        (0..self.len).map(move |at| self.take_row(at))
+    }
+
     /// The values of a row, into one that is used again.
     pub(crate) fn read_row(&self, at: usize, row: &mut Row) {
         row.clear();

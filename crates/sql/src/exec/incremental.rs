@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::exec::sort::{SHARE, Sort, in_order};
-use crate::exec::{Ready, RowsOf, Stream};
+use crate::exec::{Batched, Ready, RowsOf, Stream};
 use crate::expr::{Context, SortKey};
 use crate::types::Row;
 
@@ -22,12 +22,14 @@ pub(super) struct IncrementalSort {
     presorted: usize,
     input: Option<RowsOf>,
     budget: Budget,
+    /// Values of a row.
+    width: usize,
     memory: Memory,
     /// The first row of the next group.
     ahead: Option<Row>,
     ready: Ready,
     /// What does the rest, if a group was too large.
-    rest: Option<Box<Sort>>,
+    rest: Option<RowsOf>,
 }
 
 impl IncrementalSort {
@@ -36,12 +38,14 @@ impl IncrementalSort {
         presorted: usize,
         input: RowsOf,
         budget: &Budget,
+        width: usize,
     ) -> IncrementalSort {
         IncrementalSort {
             keys: keys.to_vec(),
             presorted,
             input: Some(input),
             budget: budget.clone(),
+            width,
             memory: Memory::new(budget),
             ahead: None,
             ready: Ready::new(Vec::new()),
@@ -70,8 +74,10 @@ impl IncrementalSort {
             if full || self.memory.used() > share {
                 self.memory.release();
                 let rest = self.input.take().expect("it was read");
-                let all = Box::new(Behind { rows: Ready::new(rows), rest });
-                self.rest = Some(Box::new(Sort::new(&self.keys, all, &self.budget, None)));
+                let (stream, width) = (Behind { rows: Ready::new(rows), rest }, self.width);
+                let all = Box::new(Batched { stream, width });
+                let sort = Sort::new(&self.keys, width, all, &self.budget, None);
+                self.rest = Some(RowsOf::new(Box::new(sort)));
                 return Ok(());
             }
             next = input.next(most, context)?;

@@ -50,6 +50,7 @@ mod open;
 mod ordered;
 pub(crate) mod parts;
 pub(crate) mod query;
+mod ranked;
 pub(crate) mod references;
 pub(crate) mod rows;
 mod seen;

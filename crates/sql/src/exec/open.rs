@@ -10,6 +10,7 @@ use crate::exec::batch::Batch;
 use crate::exec::group::Grouped;
 use crate::exec::incremental::IncrementalSort;
 use crate::exec::query::{Cut, Filter, Limits, Project, WithTies};
+use crate::exec::ranked::Ranked;
 use crate::exec::sets::ProjectSet;
 use crate::exec::sort::Sort;
 use crate::exec::unique::{Unique, UniqueOn};
@@ -75,8 +76,14 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
             Box::new(Batched { stream: ProjectSet::new(node, input, &budget), width: node.width })
         }
         Op::Window { input, .. } => {
-            let input = RowsOf::new(input.open(None, context)?);
-            Box::new(Batched { stream: Windowed::new(node, input), width: node.width })
+            let input = input.open(None, context)?;
+            match Ranked::can_do(node) {
+                true => Box::new(Ranked::new(node, input)),
+                false => {
+                    let stream = Windowed::new(node, RowsOf::new(input));
+                    Box::new(Batched { stream, width: node.width })
+                }
+            }
         }
         Op::Distinct { input } => {
             let input = Box::new(RowsOf::new(input.open(None, context)?));
@@ -89,13 +96,12 @@ fn operator(node: &Arc<Node>, most: Option<u64>, context: &Context) -> Result<Bo
         }
         Op::Sort { input, keys, presorted: presorted @ 1.. } => {
             let input = RowsOf::new(input.open(None, context)?);
-            let stream = IncrementalSort::new(keys, *presorted, input, &budget);
+            let stream = IncrementalSort::new(keys, *presorted, input, &budget, node.width);
             Box::new(Batched { stream, width: node.width })
         }
         Op::Sort { input, keys, .. } => {
-            let input = Box::new(RowsOf::new(input.open(None, context)?));
-            let stream = Sort::new(keys, input, &budget, most);
-            Box::new(Batched { stream, width: node.width })
+            let input = input.open(None, context)?;
+            Box::new(Sort::new(keys, node.width, input, &budget, most))
         }
         Op::Limit { input, limit, offset, ties } => {
             let limits = Limits::of(limit, offset, context)?;

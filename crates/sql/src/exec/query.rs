@@ -197,34 +197,49 @@ pub(crate) fn values<'e>(
 
 /// Order of two output rows.
 pub(crate) fn compare(a: &[Datum], b: &[Datum], keys: &[SortKey]) -> Ordering {
-    for key in keys {
-        let (x, y) = (&a[key.at], &b[key.at]);
-        let order = match (x.is_null(), y.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) if key.nulls_first => Ordering::Less,
-            (true, false) => Ordering::Greater,
-            (false, true) if key.nulls_first => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => {
-                let order = match (x, y) {
-                    (Datum::Text(x), Datum::Text(y)) if key.collation.is_some() => {
-                        let end: &[char] = if key.padded { &[' '] } else { &[] };
-                        let (x, y) = (x.trim_end_matches(end), y.trim_end_matches(end));
-                        key.collation.as_ref().map_or(Ordering::Equal, |known| known.compare(x, y))
-                    }
-                    (Datum::Text(x), Datum::Text(y)) if key.padded => {
-                        x.trim_end_matches(' ').cmp(y.trim_end_matches(' '))
-                    }
-                    _ => x.compare(y),
-                };
-                if key.descending { order.reverse() } else { order }
-            }
-        };
-        if order.is_ne() {
-            return order;
+    let mut orders = keys.iter().map(|key| compare_by(&a[key.at], &b[key.at], key));
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// Order of two values of the column of a key.
+pub(super) fn compare_by(x: &Datum, y: &Datum, key: &SortKey) -> Ordering {
+    match (x, y) {
+        (Datum::Text(x), Datum::Text(y)) => {
+            compare_known(Some(&**x), Some(&**y), key, |x, y| compare_texts(x, y, key))
+        }
+        _ => {
+            let known = |value| Some(value).filter(|value: &&Datum| !value.is_null());
+            compare_known(known(x), known(y), key, Datum::compare)
         }
     }
-    Ordering::Equal
+}
+
+/// Order of two values of the column of a key, of which a null is none, where `compare` says the
+/// order of those that are.
+pub(super) fn compare_known<T>(
+    x: Option<T>,
+    y: Option<T>,
+    key: &SortKey,
+    compare: impl FnOnce(T, T) -> Ordering,
+) -> Ordering {
+    let nulls_last = |order: Ordering| if key.nulls_first { order.reverse() } else { order };
+    match (x, y) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => nulls_last(Ordering::Greater),
+        (Some(_), None) => nulls_last(Ordering::Less),
+        (Some(x), Some(y)) if key.descending => compare(x, y).reverse(),
+        (Some(x), Some(y)) => compare(x, y),
+    }
+}
+
+/// Order of two texts of the column of a key, but for its direction.
+pub(super) fn compare_texts(x: &str, y: &str, key: &SortKey) -> Ordering {
+    let end: &[char] = if key.padded { &[' '] } else { &[] };
+    let (x, y) = (x.trim_end_matches(end), y.trim_end_matches(end));
+    match &key.collation {
+        Some(collation) => collation.compare(x, y),
+        None => x.cmp(y),
+    }
 }
 
 pub(super) struct Cut {

@@ -13,10 +13,11 @@ use rightlink::Budget;
 use super::sort_key;
 use super::spill::{Spill, Spilled};
 use crate::error::Result;
-use crate::exec::batch::ROWS;
+use crate::exec::batch::{BYTES, Batch, ROWS};
 use crate::exec::memory::Memory;
-use crate::exec::query::compare;
-use crate::exec::{Ready, Stream};
+use crate::exec::query::{compare, compare_by, compare_known, compare_texts};
+use crate::exec::vector::Vector;
+use crate::exec::{Batched, Operator, Ready, RowsOf, Stream};
 use crate::expr::{Context, Pace, SortKey};
 use crate::types::Row;
 
@@ -84,11 +85,12 @@ fn merge<T>(
     Ok(all)
 }
 
-/// A stream in order.
+/// An operator whose rows are in order.
 pub(super) struct Sort {
     keys: Vec<SortKey>,
-    input: Option<Box<dyn Stream>>,
-    rows: Output,
+    width: usize,
+    input: Option<Box<dyn Operator>>,
+    output: Option<Output>,
     memory: Memory,
     /// Bytes from which on files are used.
     most: usize,
@@ -97,51 +99,57 @@ pub(super) struct Sort {
 }
 
 enum Output {
-    Memory(Ready),
-    Files(Box<Files>),
+    /// A few rows, in order.
+    Few(Batched<Ready>),
+    Memory(Sorted),
+    Files(Box<Batched<Files>>),
 }
 
 impl Sort {
+    /// For rows of this width, of which only the first `top` may be wanted.
     pub(super) fn new(
         keys: &[SortKey],
-        input: Box<dyn Stream>,
+        width: usize,
+        input: Box<dyn Operator>,
         budget: &Budget,
         top: Option<u64>,
     ) -> Sort {
         let (keys, memory) = (keys.to_vec(), Memory::new(budget));
-        let rows = Output::Memory(Ready::new(Vec::new()));
-        Sort { keys, input: Some(input), rows, memory, most: 0, top }
+        Sort { keys, width, input: Some(input), output: None, memory, most: 0, top }
     }
 
-    fn gather(&mut self, mut input: Box<dyn Stream>, context: &Context) -> Result<Output> {
-        let mut rows = Vec::new();
-        while let Some(row) = input.next(ROWS, context)? {
-            if rows.is_empty() {
+    fn gather(&mut self, mut input: Box<dyn Operator>, context: &Context) -> Result<Output> {
+        let mut batches: Vec<Batch> = Vec::new();
+        while let Some(batch) = input.next(ROWS, context)? {
+            if batches.is_empty() {
                 // What is below has taken its share by now.
                 self.most = context.settings.work_memory(self.memory.available() / SHARE);
             }
-            let full = self.memory.charge_row(&row).is_err();
+            let bytes = batch.bytes() + batch.len * PLACES;
+            let full = self.memory.charge(bytes).is_err();
+            match batches.last_mut() {
+                Some(last) if last.len + batch.len <= ROWS => last.append(batch),
+                _ => batches.push(batch),
+            }
             if full || self.memory.used() > self.most {
-                rows.push(row);
                 if full {
                     // What the rows have goes to the sort that they go to.
                     self.memory.release();
                 }
-                return self.spill(rows, input, context).map(|files| Output::Files(files.into()));
+                let rows = batches.into_iter().flat_map(Batch::into_rows);
+                return self.spill(rows, RowsOf::new(input), context);
             }
-            rows.push(row);
         }
-        let rows = in_order(rows, context, |a, b| compare(a, b, &self.keys))?;
-        Ok(Output::Memory(Ready::new(rows)))
+        Ok(Output::Memory(Sorted::of(batches, &self.keys, context)?))
     }
 
     /// Sorts `rows` and those that are still to come by way of files.
     fn spill(
         &mut self,
-        rows: Vec<Row>,
-        mut input: Box<dyn Stream>,
+        rows: impl Iterator<Item = Row>,
+        mut input: RowsOf,
         context: &Context,
-    ) -> Result<Files> {
+    ) -> Result<Output> {
         let mut spill = Spill::new(self.most, context)?;
         let (cut, mut key) = (spill.key_room(), Vec::new());
         let mut push = |spill: &mut Spill, row: &Row| {
@@ -157,15 +165,24 @@ impl Sort {
         while let Some(row) = input.next(ROWS, context)? {
             push(&mut spill, &row)?;
         }
-        Ok(Files { spilled: spill.finish()?, cut, ties: Ready::new(Vec::new()), ahead: None })
+        let stream = Files {
+            keys: self.keys.clone(),
+            spilled: spill.finish()?,
+            cut,
+            ties: Ready::new(Vec::new()),
+            ahead: None,
+            memory: Memory::new(self.memory.budget()),
+        };
+        Ok(Output::Files(Box::new(Batched { stream, width: self.width })))
     }
 
     fn gather_top(
         &mut self,
-        mut input: Box<dyn Stream>,
+        input: Box<dyn Operator>,
         top: usize,
         context: &Context,
     ) -> Result<Output> {
+        let mut input = RowsOf::new(input);
         let mut heap: BinaryHeap<Held<'_>> = BinaryHeap::new();
         let mut arrived = 0;
         while top > 0
@@ -191,34 +208,108 @@ impl Sort {
                 // None of those that went is among the first; the others go on as they came.
                 let mut held = heap.into_vec();
                 held.sort_unstable_by_key(|held| held.1);
-                let rows = held.into_iter().map(|held| held.0).collect();
+                let rows: Vec<Row> = held.into_iter().map(|held| held.0).collect();
                 if full {
                     self.memory.release();
                 }
-                return self.spill(rows, input, context).map(|files| Output::Files(files.into()));
+                return self.spill(rows.into_iter(), input, context);
             }
         }
         let rows = heap.into_sorted_vec().into_iter().map(|held| held.0).collect();
-        Ok(Output::Memory(Ready::new(rows)))
+        Ok(Output::Few(Batched { stream: Ready::new(rows), width: self.width }))
+    }
+}
+
+/// Where a row is.
+#[derive(Clone, Copy)]
+struct Place {
+    batch: u32,
+    row: u32,
+}
+
+/// Bytes that the places of a row take while they are put in order.
+const PLACES: usize = 2 * size_of::<Place>();
+
+/// Rows in memory, and their order.
+struct Sorted {
+    batches: Vec<Batch>,
+    order: std::vec::IntoIter<Place>,
+}
+
+impl Sorted {
+    fn of(batches: Vec<Batch>, keys: &[SortKey], context: &Context) -> Result<Sorted> {
+        let places = |(at, batch): (usize, &Batch)| {
+            (0..batch.len as u32).map(move |row| Place { batch: at as u32, row })
+        };
+        let places: Vec<Place> = batches.iter().enumerate().flat_map(places).collect();
+        let order = in_order(places, context, |a, b| {
+            let mut orders = keys.iter().map(|key| compare_places(&batches, *a, *b, key));
+            orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        })?;
+        Ok(Sorted { batches, order: order.into_iter() })
+    }
+
+    /// The next rows, at most so many.
+    fn take(&mut self, most: usize) -> Option<Batch> {
+        let places = self.order.as_slice();
+        let (mut len, mut bytes) = (0, 0);
+        while len < most.min(ROWS).min(places.len()) && bytes < BYTES {
+            let Place { batch, row } = places[len];
+            let columns = &self.batches[batch as usize].columns;
+            bytes += columns.iter().map(|one| one.heap_bytes_at(row as usize)).sum::<usize>();
+            len += 1;
+        }
+        let places: Vec<Place> = self.order.by_ref().take(len).collect();
+        let first = places.first()?;
+        let mut columns: Vec<Vector> =
+            self.batches[first.batch as usize].columns.iter().map(Vector::empty_like).collect();
+        for (at, column) in columns.iter_mut().enumerate() {
+            for Place { batch, row } in &places {
+                let from = &mut self.batches[*batch as usize].columns[at];
+                column.push_from(from, *row as usize);
+            }
+        }
+        Some(Batch { len, columns })
+    }
+}
+
+/// Order of two rows by one key.
+fn compare_places(batches: &[Batch], a: Place, b: Place, key: &SortKey) -> Ordering {
+    let column = |place: Place| &batches[place.batch as usize].columns[key.at];
+    let (at, other) = (a.row as usize, b.row as usize);
+    match (column(a), column(b)) {
+        (Vector::Any(x), Vector::Any(y)) => compare_by(&x[at], &y[other], key),
+        (Vector::Int4(x), Vector::Int4(y)) => {
+            compare_known(x.get(at), y.get(other), key, |x, y| x.cmp(&y))
+        }
+        (Vector::Int8(x), Vector::Int8(y)) => {
+            compare_known(x.get(at), y.get(other), key, |x, y| x.cmp(&y))
+        }
+        (Vector::Text(x), Vector::Text(y)) => {
+            compare_known(x.get(at), y.get(other), key, |x, y| compare_texts(x, y, key))
+        }
+        (Vector::Numeric(x), Vector::Numeric(y)) if x.scale == y.scale => {
+            compare_known(x.unscaled.get(at), y.unscaled.get(other), key, |x, y| x.cmp(&y))
+        }
+        (x, y) => compare_by(&x.get(at), &y.get(other), key),
     }
 }
 
 /// Rows in order from files.
 struct Files {
+    keys: Vec<SortKey>,
     spilled: Spilled,
     /// Keys of this length may have been cut: rows with equal ones are put in order here.
     cut: usize,
     ties: Ready,
     /// The row behind them and its key.
     ahead: Option<(Vec<u8>, Row)>,
+    /// Counts the ties.
+    memory: Memory,
 }
 
-impl Files {
-    fn next(
-        &mut self,
-        (keys, memory): (&[SortKey], &mut Memory),
-        context: &Context,
-    ) -> Result<Option<Row>> {
+impl Stream for Files {
+    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
         if let Some(row) = self.ties.take() {
             return Ok(Some(row));
         }
@@ -230,34 +321,36 @@ impl Files {
         if key.len() < self.cut {
             return Ok(Some(row));
         }
-        memory.release();
-        memory.charge_row(&row)?;
+        self.memory.release();
+        self.memory.charge_row(&row)?;
         let mut ties = vec![row];
         while let Some((other, row)) = self.spilled.next(context)? {
             if other != key {
                 self.ahead = Some((other, row));
                 break;
             }
-            memory.charge_row(&row)?;
+            self.memory.charge_row(&row)?;
             ties.push(row);
         }
-        let ties = in_order(ties, context, |a, b| compare(a, b, keys))?;
+        let ties = in_order(ties, context, |a, b| compare(a, b, &self.keys))?;
         self.ties = Ready::new(ties);
         Ok(self.ties.take())
     }
 }
 
-impl Stream for Sort {
-    fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
+impl Operator for Sort {
+    fn next(&mut self, most: usize, context: &Context) -> Result<Option<Batch>> {
         if let Some(input) = self.input.take() {
-            self.rows = match self.top.and_then(|top| usize::try_from(top).ok()) {
+            self.output = Some(match self.top.and_then(|top| usize::try_from(top).ok()) {
                 Some(top) if top < MAX_TOP => self.gather_top(input, top, context)?,
                 _ => self.gather(input, context)?,
-            };
+            });
         }
-        match &mut self.rows {
-            Output::Memory(rows) => Ok(rows.take()),
-            Output::Files(files) => files.next((&self.keys, &mut self.memory), context),
+        match &mut self.output {
+            None => Ok(None),
+            Some(Output::Few(rows)) => rows.next(most, context),
+            Some(Output::Memory(sorted)) => Ok(sorted.take(most)),
+            Some(Output::Files(files)) => files.next(most, context),
         }
     }
 }
@@ -288,6 +381,7 @@ impl Eq for Held<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{Datum, SqlType};
 
     #[test]
     fn long_lists_come_into_order_as_short_ones_do() {
@@ -317,5 +411,58 @@ mod tests {
         });
         assert_eq!(sorted.unwrap_err().sqlstate, "57014");
         assert!(compared < RUN * 16, "{compared}");
+    }
+
+    /// Rows whose columns are vectors of different kinds come out as they do one by one.
+    #[test]
+    fn batches_come_into_order_as_their_rows_do() {
+        let context = Context::outside();
+        let mut random = rightlink_env::Rng::from_seed(7);
+        for _ in 0..200 {
+            let mut below = |most: u64| random.next_u64() % most;
+            let nulls = below(4);
+            let mut rows: Vec<Row> = Vec::new();
+            for at in 0..below(60) {
+                let known =
+                    |value: Datum, chance: u64| if chance < nulls { Datum::Null } else { value };
+                rows.push(vec![
+                    known(Datum::Int4(below(5) as i32), below(8)),
+                    known(Datum::Text(format!("{:1$}", below(4), 1 + below(2) as usize)), below(8)),
+                    known(Datum::Numeric(rightlink::Decimal::from(below(3) as i64)), below(8)),
+                    known(Datum::Oid(below(6) as u32), below(8)),
+                    Datum::Int8(at as i64),
+                ]);
+            }
+            let key = |at: usize, bits: u64| SortKey {
+                at,
+                descending: bits & 1 == 1,
+                nulls_first: bits & 2 == 2,
+                padded: bits & 4 == 4,
+                collation: None,
+            };
+            let keys: Vec<SortKey> = (0..2).map(|_| key(below(4) as usize, below(8))).collect();
+            let mut expected = rows.clone();
+            expected.sort_by(|a, b| compare(a, b, &keys));
+            let mut batches = Vec::new();
+            let mut rest = rows.into_iter();
+            loop {
+                let types = [SqlType::Int4, SqlType::Text, SqlType::Numeric, SqlType::Oid];
+                let types = types.into_iter().chain([SqlType::Int8]);
+                let is_any = below(3) == 0;
+                let vector = |ty| Vector::of(if is_any { SqlType::Unknown } else { ty }, 0);
+                let mut batch = Batch { len: 0, columns: types.map(vector).collect() };
+                rest.by_ref().take(1 + below(9) as usize).for_each(|row| batch.push(row));
+                if batch.len == 0 {
+                    break;
+                }
+                batches.push(batch);
+            }
+            let mut sorted = Sorted::of(batches, &keys, &context).unwrap();
+            let mut found = Vec::new();
+            while let Some(batch) = sorted.take(1 + below(20) as usize) {
+                found.extend(batch.into_rows());
+            }
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+        }
     }
 }

@@ -305,6 +305,17 @@ impl Vector {
         }
     }
 
+    /// Adds the value of a row of another one, which is not asked for again.
+    pub(crate) fn push_from(&mut self, other: &mut Vector, at: usize) {
+        match (&mut *self, other) {
+            (Vector::Text(own), Vector::Text(other)) => own.push(other.get(at)),
+            (_, other) => {
+                let value = other.take(at);
+                self.push(value);
+            }
+        }
+    }
+
     fn push_any(&mut self, value: Datum) {
         let mut values: Vec<Datum> = (0..self.len()).map(|at| self.get(at)).collect();
         values.push(value);
@@ -379,6 +390,16 @@ impl Vector {
                 Vector::Any(kept)
             }
             other => other.pick(rows),
+        }
+    }
+
+    /// Bytes behind the value of a row.
+    pub(crate) fn heap_bytes_at(&self, at: usize) -> usize {
+        match self {
+            Vector::Same(value, _) => value.heap_bytes(),
+            Vector::Text(texts) => texts.get(at).map_or(0, str::len),
+            Vector::Any(values) => values[at].heap_bytes(),
+            _ => 0,
         }
     }
 

@@ -2,12 +2,11 @@
 //!
 //! The rows of a partition are gathered, every call is computed over them, and they go on. Rows,
 //! what aggregates take of them and what calls give are lists, which go to files beyond their share
-//! of the budget (`list`). Numbers of rows and ranks ask for the row before only, so that such a
-//! window holds no rows.
+//! of the budget (`list`).
 //!
 //! Invariants: both bounds of a frame only move forward from one row to the next, so that files are
 //! read forward; what is held is counted.
-//! Does not do: the state of one aggregate, or long values of a partition, beyond the memory
+//! Does not do: windows that only number and rank their rows (`ranked`); the state of one aggregate, or long values of a partition, beyond the memory
 //! budget, which fail with `53200`: values that grow from row to row would fill the disk.
 
 use std::cell::Cell;
@@ -37,8 +36,6 @@ pub(super) struct Windowed {
     ahead: Option<Row>,
     /// Rows of this one that are done.
     done: Done,
-    /// Where it is, if no rows are held.
-    place: Option<RankedPlace>,
 }
 
 /// Rows of a partition with what its calls give.
@@ -48,47 +45,10 @@ enum Done {
     Lists(List<Row>, Vec<List<Datum>>, usize),
 }
 
-/// Where a window that holds no rows is.
-struct RankedPlace {
-    /// The row before, as it came.
-    last: Row,
-    number: i64,
-    rank: i64,
-    dense: i64,
-}
-
 impl Windowed {
     pub(super) fn new(node: &Arc<Node>, input: RowsOf) -> Windowed {
         let done = Done::of_rows(Vec::new(), Vec::new());
-        Windowed { node: Arc::clone(node), input, ahead: None, done, place: None }
-    }
-
-    /// The next row of a window of numbers and ranks.
-    fn next_ranked(
-        &mut self,
-        window: &Window<WindowCall>,
-        context: &Context,
-    ) -> Result<Option<Row>> {
-        let Some(row) = self.input.next(ROWS, context)? else { return Ok(None) };
-        let place = match self.place.take() {
-            Some(place) if compare(&place.last, &row, &window.partition).is_eq() => {
-                let is_new = compare(&place.last, &row, &window.order).is_ne();
-                let number = place.number + 1;
-                let rank = if is_new { number } else { place.rank };
-                RankedPlace { last: row, number, rank, dense: place.dense + i64::from(is_new) }
-            }
-            _ => RankedPlace { last: row, number: 1, rank: 1, dense: 1 },
-        };
-        let mut row = place.last.clone();
-        row.extend(window.calls.iter().map(|call| {
-            Datum::Int8(match call.function {
-                WindowFunction::RowNumber => place.number,
-                WindowFunction::Rank => place.rank,
-                _ => place.dense,
-            })
-        }));
-        self.place = Some(place);
-        Ok(Some(row))
+        Windowed { node: Arc::clone(node), input, ahead: None, done }
     }
 
     /// The rows of the next partition; `None` at the end.
@@ -158,9 +118,6 @@ impl Stream for Windowed {
     fn next(&mut self, _: usize, context: &Context) -> Result<Option<Row>> {
         let node = Arc::clone(&self.node);
         let Op::Window { window, .. } = &node.op else { unreachable!("opened for a window") };
-        if window.calls.iter().all(|call| is_ranked(&call.function)) {
-            return self.next_ranked(window, context);
-        }
         if let Some(row) = self.done.next(context)? {
             return Ok(Some(row));
         }
@@ -180,12 +137,6 @@ impl Stream for Windowed {
         self.done = Done::of(rows, columns);
         self.done.next(context)
     }
-}
-
-/// Does it ask for the row before only?
-fn is_ranked(function: &WindowFunction) -> bool {
-    use WindowFunction::{DenseRank, Rank, RowNumber};
-    matches!(function, RowNumber | Rank | DenseRank)
 }
 
 /// Bytes of a value that is long.

@@ -25,6 +25,11 @@ pub(crate) fn matches(text: &str, pattern: &str, context: &Context) -> Result<bo
     in_pieces(text, pattern, context)
 }
 
+/// The text that alone matches a pattern, if it has nothing that stands for something else.
+pub(crate) fn only_match(pattern: &str) -> Option<&str> {
+    (!pattern.contains(['%', '_', '\\'])).then_some(pattern)
+}
+
 /// Does the pattern end in a backslash that escapes nothing? That is an error, if it is met.
 fn ends_in_escape(pattern: &str) -> bool {
     pattern.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1

@@ -11,6 +11,7 @@
 //! | `chain`, `column_names` | operators by PostgreSQL's ranks; names of columns that have none |
 //! | `order`, `identity_names` | options of identity columns; names of their sequences |
 //! | `depth`, `locking_queries` | how deep expressions nest; FOR UPDATE inside of a statement |
+//! | `refused` | what statements are called that are not here |
 //! | `view` | views: what sqlparser does not know, and their queries as they are kept |
 //! | `weight` | how much memory reading a message takes |
 //!
@@ -45,6 +46,7 @@ pub(crate) mod modes;
 pub(crate) mod named_arguments;
 mod order;
 pub(crate) mod plain_table;
+mod refused;
 pub(crate) mod roles;
 pub(crate) mod stars;
 mod table_query;
@@ -383,7 +385,15 @@ pub fn is_complete(text: &str) -> bool {
 }
 
 /// One statement from its tokens.
-pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+pub(crate) fn statement(tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+    let name = refused::name_of(&tokens);
+    read(tokens, lines).map_err(|error| match name {
+        Some(name) if error.sqlstate == code::SYNTAX_ERROR => SqlError::unsupported(name),
+        _ => error,
+    })
+}
+
+fn read(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     locking_queries::hoist(&mut tokens);
     let named = identity_names::take(&mut tokens);
     table_query::queries(&mut tokens);

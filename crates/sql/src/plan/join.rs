@@ -14,7 +14,7 @@ use rightlink::{Collation, IndexInfo};
 use crate::error::Result;
 use crate::expr::{ColumnId, Expr, columns_of};
 use crate::plan::TableScan;
-use crate::plan::lower::{Lowered, Lowerer, Want};
+use crate::plan::lower::{Lowered, Lowerer, Want, kept_places};
 use crate::plan::made::MadeSide;
 use crate::plan::node::Estimate;
 use crate::plan::node::{HashKey, How, Instead, JoinNode, KeyPart, Op};
@@ -195,11 +195,13 @@ impl Lowerer<'_> {
         on.iter().for_each(|one| columns_of(one, &mut needed));
         needed.extend(right.free());
         let keyed = keyed_side(&right);
+        let source = keyed.as_ref().map(|side| &side.source);
+        let of_catalog = matches!(source, Some(KeyedSource::Made(_)));
         let mut ties = Vec::with_capacity(on.len());
         for expr in on {
             let mut named = BTreeSet::new();
             columns_of(&expr, &mut named);
-            let equality = equality(&expr, &of);
+            let equality = equality(&expr, &of, of_catalog);
             ties.push(Tie { of: of(&named), equality, share: UNKNOWN, expr });
         }
         let equalities: Vec<Equality> =
@@ -261,15 +263,17 @@ impl Lowerer<'_> {
         };
         let keeps_order = is_ordered && matches!(right, Side::Keyed(_));
         let pair = Pair { kind, left, right, of_left: 1, of_right: 2, rows, keeps_order };
-        self.paired(pair, ties, &needed)
+        self.paired(pair, ties, &needed, want.needed)
     }
 
-    /// The node of a join whose conditions are `ties`.
+    /// The node of a join whose conditions are `ties`. Of its columns those go on that are named
+    /// `above` it; `needed` has those, too, that conditions name.
     pub(super) fn paired(
         &mut self,
         pair: Pair,
         ties: Vec<Tie>,
         needed: &BTreeSet<ColumnId>,
+        above: &BTreeSet<ColumnId>,
     ) -> Result<Lowered> {
         let Pair { kind, left, right, of_left, of_right, rows, keeps_order } = pair;
         let keeps_right = !matches!(kind, JoinKind::Semi | JoinKind::Anti);
@@ -336,11 +340,13 @@ impl Lowerer<'_> {
             How::Loop { .. } | How::Hash { .. } => a.startup + b.total,
             How::Apply { .. } | How::Keyed { .. } | How::Made { .. } => a.startup + b.startup,
         };
-        let layout = if keeps_right { both } else { left.layout };
+        let all = if keeps_right { both } else { left.layout };
+        let kept = kept_places(&all, above);
+        let layout: Vec<ColumnId> = kept.iter().map(|at| all[*at]).collect();
         let width = a.width + if keeps_right { b.width } else { 0 };
         let estimate = Estimate { startup, total: total + rows * ROW, rows, width };
         let right_width = right_layout.len();
-        let mut join = JoinNode { kind, left: left.node, how, condition, right_width };
+        let mut join = JoinNode { kind, left: left.node, how, condition, right_width, kept };
         if let How::Keyed { keeps_order: kept, .. } = &mut join.how {
             *kept = keeps_order;
         }
@@ -497,11 +503,17 @@ pub(crate) fn hash_alike(a: SqlType, b: SqlType) -> bool {
     a == b || compares_alike(a, b) || (float(a) && float(b))
 }
 
-/// The two values that a condition says are equal, if equal ones can be found by a hash.
-pub(super) fn equality(expr: &Expr, of: &dyn Fn(&BTreeSet<ColumnId>) -> u64) -> Option<Equality> {
+/// The two values that a condition says are equal, if equal ones can be found by a hash. Queries
+/// among them are only worth it where a row of the other side costs as much (`with_queries`): each
+/// runs for all rows of its own side.
+pub(super) fn equality(
+    expr: &Expr,
+    of: &dyn Fn(&BTreeSet<ColumnId>) -> u64,
+    with_queries: bool,
+) -> Option<Equality> {
     let Expr::Call(function, args) = expr else { return None };
     let ([a, b], [x, y]) = (args.as_slice(), function.args.as_slice()) else { return None };
-    let steady = |expr: &Expr| !expr.has_query() && !expr.is_volatile();
+    let steady = |expr: &Expr| (with_queries || !expr.has_query()) && !expr.is_volatile();
     if function.name != "=" || !hash_alike(*x, *y) || !steady(a) || !steady(b) {
         return None;
     }

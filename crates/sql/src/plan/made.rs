@@ -1,9 +1,9 @@
 //! Lowering of relations that are made up from what the store knows.
 //!
 //! A condition that says the values of a column becomes the key by which rows are found, of several
-//! the one that leaves fewest; so does an OR of which every arm says values of one column. How many
-//! rows there are is not asked: they are taken for those of a database of some hundred tables, of
-//! which plans are good for smaller ones too.
+//! the one that leaves fewest; so does an OR of which every arm says values of one column, and a
+//! pattern that only one text matches. How many rows there are is not asked: they are taken for
+//! those of a database of some hundred tables, of which plans are good for smaller ones too.
 //!
 //! Invariants: the rows of a relation have one slot of the context, however they are read.
 //! Does not do: the rows (`catalog::views`).
@@ -14,14 +14,14 @@ use crate::catalog::system_views::{self, Information, Kind, View};
 use crate::catalog::views::is_of_objects;
 use crate::error::{Result, SqlError};
 use crate::expr;
-use crate::expr::{ColumnId, Expr};
+use crate::expr::{ColumnId, Expr, like, regex};
 use crate::plan::ViewUse;
 use crate::plan::lower::{Lowered, Lowerer, Want, kept_places, plain};
 use crate::plan::node::{Estimate, MadeRelation, Op, ViewKey};
 use crate::plan::rel::Rel;
 use crate::plan::rewrite::may_move;
 use crate::plan::term::{Keys, parts_of};
-use crate::types::SqlType;
+use crate::types::{Datum, SqlType};
 
 /// The largest part of the rows of a relation that several values are thought to find where they
 /// are a key.
@@ -257,8 +257,9 @@ impl Keyed<'_> {
         if let Expr::Or(arms) = condition {
             return self.keys_of_arms(arms);
         }
-        let found = self.key_of(condition).map(|key| FoundKey { key, is_whole: true });
-        found.into_iter().collect()
+        let whole = self.key_of(condition).map(|key| FoundKey { key, is_whole: true });
+        let part = || self.key_of_pattern(condition).map(|key| FoundKey { key, is_whole: false });
+        whole.or_else(part).into_iter().collect()
     }
 
     /// Of each column that every arm gives values to, the values of all arms.
@@ -300,6 +301,20 @@ impl Keyed<'_> {
             _ => return None,
         };
         Some(ViewKey { column, values })
+    }
+
+    /// The column that a condition matches with a pattern, if only one text does match it: tools
+    /// ask so for what a person names.
+    fn key_of_pattern(&self, condition: &Expr) -> Option<ViewKey> {
+        let Expr::Call(function, args) = condition else { return None };
+        let [value, Expr::Const(Datum::Text(pattern))] = args.as_slice() else { return None };
+        let only = match function.name {
+            "~" => regex::only_match(pattern)?,
+            "~~" => like::only_match(pattern)?,
+            _ => return None,
+        };
+        let text = Expr::Const(Datum::Text(only.to_owned()));
+        Some(ViewKey { column: self.place(value)?, values: Keys::List(vec![text]) })
     }
 
     /// The place of the column that an expression is. A name is equal to a text that has the same

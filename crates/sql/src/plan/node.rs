@@ -174,6 +174,8 @@ pub(crate) struct JoinNode {
     pub(crate) condition: Option<Expr>,
     /// Values of a row of the right side.
     pub(crate) right_width: usize,
+    /// Places, in the left row and the right one behind it, of the values that go on.
+    pub(crate) kept: Vec<usize>,
 }
 
 /// How a row of the left side finds its partners.

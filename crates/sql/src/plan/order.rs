@@ -74,6 +74,8 @@ impl Best {
 struct Cluster {
     leaves: Vec<Leaf>,
     ties: Vec<Tie>,
+    /// Columns that are asked for beyond what the conditions ask.
+    wanted: BTreeSet<ColumnId>,
     /// The share of the result that is wanted.
     share: f64,
     /// Do the rows come in the order of the first relation?
@@ -111,9 +113,10 @@ impl Lowerer<'_> {
             }
             set
         };
-        let mut needed = want.needed.clone();
+        let mut wanted = want.needed.clone();
+        rels.iter().for_each(|rel| wanted.extend(rel.free()));
+        let mut needed = wanted.clone();
         conditions.iter().for_each(|one| columns_of(one, &mut needed));
-        rels.iter().for_each(|rel| needed.extend(rel.free()));
         let first = self.first(&rels, &owners, &needed, want)?;
         let mut leaves = Vec::with_capacity(rels.len());
         for (at, rel) in rels.into_iter().enumerate() {
@@ -130,11 +133,11 @@ impl Lowerer<'_> {
         for expr in conditions {
             let mut named = BTreeSet::new();
             columns_of(&expr, &mut named);
-            let equality = equality(&expr, &of);
+            let equality = equality(&expr, &of, false);
             let share = self.share(&expr, equality.as_ref(), &leaves);
             ties.push(Tie { of: of(&named), equality, share, expr });
         }
-        let mut cluster = Cluster { leaves, ties, share: 1.0, keeps_order: false };
+        let mut cluster = Cluster { leaves, ties, wanted, share: 1.0, keeps_order: false };
         let all = (1u64 << cluster.leaves.len()) - 1;
         let rows = cluster.rows(all);
         let share = want.limit.map_or(1.0, |limit| (limit / rows).clamp(0.0, 1.0));
@@ -418,8 +421,10 @@ impl Lowerer<'_> {
                 };
                 let ties: Vec<Tie> = cluster.ties.extract_if(.., here).collect();
                 let (kind, keeps_order) = (JoinKind::Inner, cluster.keeps_order);
+                let mut above = cluster.wanted.clone();
+                cluster.ties.iter().for_each(|tie| columns_of(&tie.expr, &mut above));
                 let pair = Pair { kind, left, right, of_left, of_right, rows, keeps_order };
-                self.paired(pair, ties, needed)
+                self.paired(pair, ties, needed, &above)
             }
         }
     }

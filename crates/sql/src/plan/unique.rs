@@ -23,7 +23,7 @@ pub(super) fn meets_one(left: &BTreeSet<ColumnId>, right: &Rel, on: &[Expr]) -> 
         u64::from(!named.is_disjoint(left)) | u64::from(!named.is_disjoint(&own)) << 1
     };
     let given = |condition: &Expr| {
-        let equality = turned(&equality(condition, &of)?, 1, 2)?;
+        let equality = turned(&equality(condition, &of, false)?, 1, 2)?;
         // Texts are equal by a collation, which may be another one.
         let is_text = equality.types.iter().any(|ty| matches!(ty, SqlType::Text | SqlType::Bpchar));
         match equality.sides {

@@ -174,7 +174,7 @@ macro_rules! files {
 }
 
 files!(
-    expressions basics errors transactions paths grouping unsupported lengths definitions references
+    expressions basics errors transactions paths grouping unsupported refused_statements lengths definitions references
     upsert catalogs collations storage partial expression_indexes unique_constraints
     retype cascades names sequences
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics

@@ -13,7 +13,7 @@ use crate::exec::execution::Execution;
 use crate::exec::query::filtered;
 use crate::exec::vector::Vector;
 use crate::expr::Context;
-use crate::plan::node::{How, Node};
+use crate::plan::node::{How, JoinNode, Node};
 use crate::plan::rel::JoinKind;
 use crate::types::{Datum, Row};
 
@@ -80,7 +80,7 @@ impl Operator for Apply {
                         let null = |_| Vector::Same(Datum::Null, 1);
                         columns.extend((0..join.right_width).map(null));
                     }
-                    return Ok(Some(Batch { len: 1, columns }));
+                    return Ok(Some(kept(join, Batch { len: 1, columns })));
                 }
                 continue;
             };
@@ -101,11 +101,18 @@ impl Operator for Apply {
                     let columns = self.beside(1);
                     self.at += 1;
                     if join.kind == JoinKind::Semi {
-                        return Ok(Some(Batch { len: 1, columns }));
+                        return Ok(Some(kept(join, Batch { len: 1, columns })));
                     }
                 }
-                _ => return Ok(Some(batch)),
+                _ => return Ok(Some(kept(join, batch))),
             }
         }
     }
+}
+
+/// The columns of these rows that go on.
+fn kept(join: &JoinNode, rows: Batch) -> Batch {
+    let mut columns: Vec<Option<Vector>> = rows.columns.into_iter().map(Some).collect();
+    let column = |at: &usize| columns[*at].take().expect("a column goes on once");
+    Batch { len: rows.len, columns: join.kept.iter().map(column).collect() }
 }

@@ -267,13 +267,15 @@ impl Pairs {
     /// The rows of pairs.
     fn rows(&self, pairs: &[Pair], right: &Batch) -> Batch {
         let lefts: Vec<u32> = pairs.iter().map(|pair| pair.left).collect();
-        let mut batch = self.left.pick(&lefts);
-        if !matches!(of(&self.node).kind, JoinKind::Semi | JoinKind::Anti) {
-            let rights: Vec<u32> = pairs.iter().map(|pair| pair.right).collect();
-            batch.columns.extend(right.columns.iter().map(|column| column.pick_or_null(&rights)));
-        }
-        batch.len = pairs.len();
-        batch
+        let rights: Vec<u32> = pairs.iter().map(|pair| pair.right).collect();
+        let join = of(&self.node);
+        let width = join.left.width;
+        let column = |at: &usize| match at.checked_sub(width) {
+            None => self.left.columns[*at].pick(&lefts),
+            Some(at) => right.columns[at].pick_or_null(&rights),
+        };
+        let columns = join.kept.iter().map(column).collect();
+        Batch { len: pairs.len(), columns }
     }
 
     /// When the left side has ended: rows that only the right side has, of those that begin with
@@ -295,10 +297,13 @@ impl Pairs {
         if alone.is_empty() {
             return Ok(None);
         }
-        let width = self.node.width - right.columns.len();
-        let mut columns: Vec<Vector> =
-            (0..width).map(|_| Vector::Same(Datum::Null, alone.len())).collect();
-        columns.extend(right.columns.iter().map(|column| column.pick(&alone)));
+        let join = of(&self.node);
+        let width = join.left.width;
+        let column = |at: &usize| match at.checked_sub(width) {
+            None => Vector::Same(Datum::Null, alone.len()),
+            Some(at) => right.columns[at].pick(&alone),
+        };
+        let columns = join.kept.iter().map(column).collect();
         Ok(Some(Batch { len: alone.len(), columns }))
     }
 }

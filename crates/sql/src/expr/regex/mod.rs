@@ -155,7 +155,6 @@ fn prefix(pattern: &str, options: Options) -> String {
         Some(inner) if !inner.contains(['(', ')']) => inner,
         _ => rest,
     };
-    let is_plain = |c: char| c.is_alphanumeric() || c == '_';
     let end = inner.find(|c| !is_plain(c)).unwrap_or(inner.len());
     let (plain, behind) = inner.split_at(end);
     let mut plain = plain.to_owned();
@@ -164,6 +163,19 @@ fn prefix(pattern: &str, options: Options) -> String {
         plain.pop();
     }
     plain
+}
+
+/// The text that alone matches a pattern: what stands within `^(..)$`, as `psql` sends it, or within
+/// `^..$`, if it is letters and digits.
+pub(crate) fn only_match(pattern: &str) -> Option<&str> {
+    let inner = pattern.strip_prefix('^')?.strip_suffix('$')?;
+    let inner = inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
+    inner.chars().all(is_plain).then_some(inner)
+}
+
+/// Does a character of a pattern stand for itself, whatever else there is?
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Adds operators and functions.

@@ -508,7 +508,7 @@ impl Shower {
                 };
                 // Columns that only the filter of an index's rows asks for are not handed on.
                 names.extend(right.into_iter().take(join.right_width));
-                names
+                join.kept.iter().map(|at| names[*at].clone()).collect()
             }
             Op::Filter { input, .. }
             | Op::Gate { input, .. }
