@@ -6,8 +6,9 @@
 //!
 //! Invariants: both bounds of a frame only move forward from one row to the next, so that files are
 //! read forward; what is held is counted.
-//! Does not do: windows that only number and rank their rows (`ranked`); the state of one aggregate, or long values of a partition, beyond the memory
-//! budget, which fail with `53200`: values that grow from row to row would fill the disk.
+//! Does not do: windows that only number and rank their rows (`ranked`); the state of one
+//! aggregate, or long values of a partition, beyond the memory budget, which fail with `53200`:
+//! values that grow from row to row would fill the disk.
 
 use std::cell::Cell;
 use std::cmp::Ordering;

@@ -11,8 +11,7 @@
 //! | `chain`, `column_names` | operators by PostgreSQL's ranks; names of columns that have none |
 //! | `order`, `identity_names` | options of identity columns; names of their sequences |
 //! | `depth`, `locking_queries` | how deep expressions nest; FOR UPDATE inside of a statement |
-//! | `refused` | what statements are called that are not here |
-//! | `view` | views: what sqlparser does not know, and their queries as they are kept |
+//! | `view`, `refused` | views as they are kept; names of statements that are not here |
 //! | `weight` | how much memory reading a message takes |
 //!
 //! A message is cut into tokens once and at its semicolons into statements. Utility statements are

@@ -1,7 +1,6 @@
-//! Statements of PostgreSQL that are not here, so that they are refused by name and not as errors of
-//! syntax.
+//! Statements of PostgreSQL that are not here: they are refused by name, not as errors of syntax.
 //!
-//! Invariants: only asked of a statement that could not be read: one that can is never refused here.
+//! Invariants: only a statement that could not be read is refused; what can be read stays.
 //! Does not do: statements that are read, of which a part is refused where it stands.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};

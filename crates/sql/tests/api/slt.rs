@@ -174,9 +174,9 @@ macro_rules! files {
 }
 
 files!(
-    expressions basics errors transactions paths grouping unsupported refused_statements lengths definitions references
+    expressions basics errors transactions paths grouping unsupported lengths definitions references
     upsert catalogs collations storage partial expression_indexes unique_constraints
-    retype cascades names sequences
+    retype cascades names sequences refused_statements
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
     schemas cursors information intervals dates floats blanks refused_definitions copy_options
     copy_choices

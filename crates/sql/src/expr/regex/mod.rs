@@ -165,8 +165,8 @@ fn prefix(pattern: &str, options: Options) -> String {
     plain
 }
 
-/// The text that alone matches a pattern: what stands within `^(..)$`, as `psql` sends it, or within
-/// `^..$`, if it is letters and digits.
+/// The text that alone matches a pattern: letters and digits within `^(..)$`, as `psql` sends it,
+/// or within `^..$`.
 pub(crate) fn only_match(pattern: &str) -> Option<&str> {
     let inner = pattern.strip_prefix('^')?.strip_suffix('$')?;
     let inner = inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
