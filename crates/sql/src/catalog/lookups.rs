@@ -424,15 +424,19 @@ impl Objects {
         if object.is_view() {
             return Some(Sizes::default());
         }
+        let bytes = |blocks: u32| i64::from(blocks) * BLOCK;
+        if let Some(index) = object.index {
+            let now = self.index_blocks(object.table, index.id, db);
+            let own = bytes(now.unwrap_or(index.blocks));
+            return Some(Sizes { own, ..Sizes::default() });
+        }
         let now = self.sized(object.table, db);
         let object = object.of_description(now.as_ref());
-        let bytes = |blocks: u32| i64::from(blocks) * BLOCK;
-        let mut sizes = Sizes { own: bytes(object.blocks()), ..Sizes::default() };
-        if object.index.is_none() {
-            sizes.apart = bytes(object.table.overflow_blocks);
-            sizes.indexes = object.table.indexes.iter().map(|index| bytes(index.blocks)).sum();
-        }
-        Some(sizes)
+        Some(Sizes {
+            own: bytes(object.blocks()),
+            apart: bytes(object.table.overflow_blocks),
+            indexes: object.table.indexes.iter().map(|index| bytes(index.blocks)).sum(),
+        })
     }
 
     /// Bytes of all relations.

@@ -221,6 +221,17 @@ impl Objects {
         db.filter(|_| self.is_shared)?.sized(table)
     }
 
+    /// The blocks that an index has now, if those here may be old.
+    pub(super) fn index_blocks(
+        &self,
+        table: &TableInfo,
+        index: u32,
+        db: Option<&Database>,
+    ) -> Option<u32> {
+        let now = db.filter(|_| self.is_shared)?.blocks_of(table, Some(index));
+        now.map(|now| now.blocks)
+    }
+
     /// About the bytes that they take in memory.
     pub(crate) fn bytes(&self) -> usize {
         let parts = |table: &TableInfo| {

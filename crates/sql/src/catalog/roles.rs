@@ -24,22 +24,31 @@ impl Objects {
     /// All roles, and the user who asks if it is none of them.
     pub(crate) fn all_roles(&self, user: &str) -> Vec<Role> {
         let mut all = self.roles.all().to_vec();
-        if !user.is_empty() && self.roles.named(user).is_none() {
-            all.push(Role::plain(user, made_oid(OWNER_OID, user), Attributes::ALL));
-        }
+        all.extend(self.unlisted(user));
         all.sort_by_key(|role| role.oid);
         all
     }
 
+    /// The user who asks as a role, if it is none of those that are kept.
+    fn unlisted(&self, user: &str) -> Option<Role> {
+        let is_unlisted = !user.is_empty() && self.roles.named(user).is_none();
+        is_unlisted.then(|| Role::plain(user, made_oid(OWNER_OID, user), Attributes::ALL))
+    }
+
     /// The name of the role that has a number.
     pub(crate) fn role_named_by(&self, number: u32, user: &str) -> Option<String> {
-        let found = self.all_roles(user).into_iter().find(|role| role.oid == number);
-        found.map(|role| role.name)
+        match self.roles.numbered(number) {
+            Some(role) => Some(role.name.clone()),
+            None => self.unlisted(user).filter(|role| role.oid == number).map(|role| role.name),
+        }
     }
 
     /// The number of the role of this name.
     pub(crate) fn role_number(&self, name: &str, user: &str) -> Option<u32> {
-        self.all_roles(user).into_iter().find(|role| role.name == name).map(|role| role.oid)
+        match self.roles.named(name) {
+            Some(role) => Some(role.oid),
+            None => self.unlisted(user).filter(|role| role.name == name).map(|role| role.oid),
+        }
     }
 
     /// As whom a role of this number acts.

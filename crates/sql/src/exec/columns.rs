@@ -310,7 +310,7 @@ fn case(
             continue;
         }
         let values = over(result, batch, Rows::These(&in_batch(&taken)), context)?.into_owned();
-        let all = results.get_or_insert_with(|| values.empty_like());
+        let all = results.get_or_insert_with(|| values.empty_like(values.len()));
         let before = all.len() as u32;
         (before..).zip(&taken).for_each(|(behind, at)| place[*at as usize] = behind);
         all.append(values);

@@ -108,7 +108,8 @@ impl Project {
         let Op::Project { output, .. } = &self.node.op else {
             unreachable!("opened for a projection")
         };
-        let mut made = Batch::with_width(output.len(), 0);
+        let left = self.pending.len - self.at;
+        let mut made = Batch::with_width(output.len(), left.min(most));
         let (mut row, mut bytes) = (Row::new(), 0);
         while self.at < self.pending.len && made.len < most && bytes < BYTES {
             self.pending.read_row(self.at, &mut row);

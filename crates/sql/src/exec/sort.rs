@@ -120,6 +120,8 @@ impl Sort {
 
     fn gather(&mut self, mut input: Box<dyn Operator>, context: &Context) -> Result<Output> {
         let mut batches: Vec<Batch> = Vec::new();
+        // Small batches become one, as long as that is no large one.
+        let mut of_last = 0;
         while let Some(batch) = input.next(ROWS, context)? {
             if batches.is_empty() {
                 // What is below has taken its share by now.
@@ -128,8 +130,14 @@ impl Sort {
             let bytes = batch.bytes() + batch.len * PLACES;
             let full = self.memory.charge(bytes).is_err();
             match batches.last_mut() {
-                Some(last) if last.len + batch.len <= ROWS => last.append(batch),
-                _ => batches.push(batch),
+                Some(last) if last.len + batch.len <= ROWS && of_last + bytes <= BYTES => {
+                    last.append(batch);
+                    of_last += bytes;
+                }
+                _ => {
+                    batches.push(batch);
+                    of_last = bytes;
+                }
             }
             if full || self.memory.used() > self.most {
                 if full {
@@ -261,8 +269,8 @@ impl Sorted {
         }
         let places: Vec<Place> = self.order.by_ref().take(len).collect();
         let first = places.first()?;
-        let mut columns: Vec<Vector> =
-            self.batches[first.batch as usize].columns.iter().map(Vector::empty_like).collect();
+        let like = self.batches[first.batch as usize].columns.iter();
+        let mut columns: Vec<Vector> = like.map(|column| column.empty_like(len)).collect();
         for (at, column) in columns.iter_mut().enumerate() {
             for Place { batch, row } in &places {
                 let from = &mut self.batches[*batch as usize].columns[at];

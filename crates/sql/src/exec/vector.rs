@@ -206,18 +206,18 @@ impl Vector {
         }
     }
 
-    /// An empty one for values as this one has.
-    pub(crate) fn empty_like(&self) -> Vector {
+    /// An empty one for so many values as this one has.
+    pub(crate) fn empty_like(&self, rows: usize) -> Vector {
         match self {
-            Vector::Same(value, _) => Vector::of(value.type_of().unwrap_or(SqlType::Unknown), 0),
-            Vector::Bool(_) => Vector::of(SqlType::Bool, 0),
-            Vector::Int4(_) => Vector::of(SqlType::Int4, 0),
-            Vector::Int8(_) => Vector::of(SqlType::Int8, 0),
-            Vector::Float8(_) => Vector::of(SqlType::Float8, 0),
-            Vector::Date(_) => Vector::of(SqlType::Date, 0),
-            Vector::Numeric(_) => Vector::of(SqlType::Numeric, 0),
-            Vector::Text(_) => Vector::of(SqlType::Text, 0),
-            Vector::Any(_) => Vector::Any(Vec::new()),
+            Vector::Same(value, _) => Vector::of(value.type_of().unwrap_or(SqlType::Unknown), rows),
+            Vector::Bool(_) => Vector::of(SqlType::Bool, rows),
+            Vector::Int4(_) => Vector::of(SqlType::Int4, rows),
+            Vector::Int8(_) => Vector::of(SqlType::Int8, rows),
+            Vector::Float8(_) => Vector::of(SqlType::Float8, rows),
+            Vector::Date(_) => Vector::of(SqlType::Date, rows),
+            Vector::Numeric(_) => Vector::of(SqlType::Numeric, rows),
+            Vector::Text(_) => Vector::of(SqlType::Text, rows),
+            Vector::Any(_) => Vector::Any(Vec::with_capacity(rows)),
         }
     }
 
