@@ -7,7 +7,7 @@
 //! | `query`, `source` | filter, projection, limits; rows of tables, lists, functions |
 //! | `join`, `hash` | joins: by loop, by hash table, by an index |
 //! | `group`, `waiting`, `ordered`, `unique`, `sort`, `incremental` | groups, duplicates, order |
-//! | `window`, `sets` | window functions; functions that give rows |
+//! | `window`, `ranked`, `sets` | window functions; numbers and ranks; functions that give rows |
 //! | `setop`, `with`, `seen` | UNION and its kind; WITH |
 //! | `subquery`, `compared`, `memo` | queries in expressions |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |

@@ -196,6 +196,7 @@ impl Lowerer<'_> {
         needed.extend(right.free());
         let keyed = keyed_side(&right);
         let source = keyed.as_ref().map(|side| &side.source);
+        // A row of a catalog costs as much to look at as a query that asks catalogs.
         let of_catalog = matches!(source, Some(KeyedSource::Made(_)));
         let mut ties = Vec::with_capacity(on.len());
         for expr in on {
@@ -503,9 +504,9 @@ pub(crate) fn hash_alike(a: SqlType, b: SqlType) -> bool {
     a == b || compares_alike(a, b) || (float(a) && float(b))
 }
 
-/// The two values that a condition says are equal, if equal ones can be found by a hash. Queries
-/// among them are only worth it where a row of the other side costs as much (`with_queries`): each
-/// runs for all rows of its own side.
+/// The two values that a condition says are equal, if equal ones can be found by a hash. A value
+/// that asks a query is one of them only `with_queries`: as a key it runs for each row of its side,
+/// where as a condition it runs for the pairs that all other conditions leave.
 pub(super) fn equality(
     expr: &Expr,
     of: &dyn Fn(&BTreeSet<ColumnId>) -> u64,
