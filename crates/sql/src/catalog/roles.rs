@@ -29,7 +29,7 @@ impl Objects {
         all
     }
 
-    /// The user who asks as a role, if it is none of those that are kept.
+    /// The role of the user who asks, if no role of that name is kept.
     fn unlisted(&self, user: &str) -> Option<Role> {
         let is_unlisted = !user.is_empty() && self.roles.named(user).is_none();
         is_unlisted.then(|| Role::plain(user, made_oid(OWNER_OID, user), Attributes::ALL))

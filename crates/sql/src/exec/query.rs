@@ -215,8 +215,8 @@ pub(super) fn compare_by(x: &Datum, y: &Datum, key: &SortKey) -> Ordering {
     }
 }
 
-/// Order of two values of the column of a key, of which a null is none, where `compare` says the
-/// order of those that are.
+/// The order of two values of the column of a key, where a null is `None` and `compare` knows the
+/// order of two others.
 pub(super) fn compare_known<T>(
     x: Option<T>,
     y: Option<T>,

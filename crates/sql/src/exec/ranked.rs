@@ -26,7 +26,7 @@ pub(super) struct Ranked {
 
 /// Where a row stands in its partition.
 struct Place {
-    /// What the rows of the partition agree in, and what they are ordered by.
+    /// The values that the rows of the partition agree in, and those that it is ordered by.
     partition: Row,
     order: Row,
     number: i64,

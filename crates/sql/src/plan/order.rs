@@ -74,7 +74,7 @@ impl Best {
 struct Cluster {
     leaves: Vec<Leaf>,
     ties: Vec<Tie>,
-    /// Columns that are asked for beyond what the conditions ask.
+    /// The columns that are asked for beyond those that conditions name.
     wanted: BTreeSet<ColumnId>,
     /// The share of the result that is wanted.
     share: f64,
